@@ -1,0 +1,50 @@
+"""The words peers speak: addresses and text. Rewards, answers and tensors never travel.
+
+Every value is frozen, strict and bounded, so that a message that validates is a message that can be held.
+"""
+
+from typing import Annotated, NewType
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from protocol import limits
+
+PeerId = NewType("PeerId", str)  # base58btc of the identity multihash of the peer's Ed25519 public key: "12D3KooW..."
+Round = NewType("Round", int)  # the author's own round counter; rounds of two peers are not comparable
+
+Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME_CHARS, pattern=r"^[A-Za-z0-9._+-]+$")]
+
+
+class Message(BaseModel):
+    """Base of everything that travels: immutable, no coercion, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class Question(Message):
+    """The address of a question; any peer can rebuild prompt and answer key from it."""
+
+    environment: Name  # e.g. "reasoning_gym"
+    version: Name  # of the generator, e.g. "0.1.25": items may differ between versions
+    dataset: Name  # e.g. "chain_sum"
+    config_id: Name  # e.g. "easy": a name both sides know, never parameters
+    seed: Annotated[int, Field(ge=0, le=limits.MAX_SEED)]  # of (author, round): see addressing.question_seed
+    index: Annotated[int, Field(ge=0, lt=limits.MAX_QUESTIONS_PER_ROUND)]  # position in the author's round
+
+
+class Completion(Message):
+    """One answer as text, and whether the policy ended it itself (EOS) or was cut off."""
+
+    text: Annotated[str, Field(max_length=limits.MAX_COMPLETION_CHARS)]
+    ended: bool
+
+
+class RolloutGroup(Message):
+    """All completions one peer sampled for one question: the unit that travels."""
+
+    author: PeerId
+    round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]
+    question: Question
+    completions: Annotated[
+        tuple[Completion, ...], Field(min_length=limits.MIN_COMPLETIONS, max_length=limits.MAX_COMPLETIONS)
+    ]

@@ -1,0 +1,1 @@
+"""A node of a decentralised swarm of small language models that learn by sharing their rollouts."""

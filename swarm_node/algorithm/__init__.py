@@ -1,0 +1,1 @@
+"""Advantages, losses and row layouts: tensor maths without I/O."""

@@ -1,0 +1,1 @@
+"""Model, generation, trainer, checkpoints."""

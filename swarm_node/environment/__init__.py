@@ -1,0 +1,1 @@
+"""Questions and judging. Everything that runs a scorer runs outside the trainer's process."""

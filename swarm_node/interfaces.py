@@ -1,0 +1,112 @@
+"""The seams. A room knows its neighbours only by these."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.rollouts.groups import ScoredGroup, Skipped, Written
+
+
+class Environment(Protocol):
+    """Where questions come from and how answers are judged. The only room that may run a scorer."""
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        """Addresses of the `count` questions of this author's round; a pure function of its arguments."""
+        ...
+
+    def knows(self, question: Question) -> bool:
+        """Whether this node can rebuild the question: same version, known dataset and config id."""
+        ...
+
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        """The text of each question."""
+        ...
+
+    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        """Rewards in [0, 1], one per completion text; `Skipped` where the scorer raised, hung or returned nonsense."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Generator(Protocol):
+    """Compute, first half: prompts in, completions out."""
+
+    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[Written | Skipped]:
+        """`group_size` completions per prompt. `stream` names the random stream: same name and weights, same text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What one call of `Trainer.update` did. Zeros where no step was taken."""
+
+    optimizer_steps: int = 0
+    trained_tokens: int = 0  # completion tokens that carried a gradient, each counted once per pass
+    trained_groups: int = 0
+    loss: float = 0.0  # mean over optimiser steps
+    grad_norm: float = 0.0  # before clipping, mean over optimiser steps
+    learning_rate: float = 0.0  # of the last step
+    ratio_mean: float = 0.0  # pi_theta / pi_old over trained tokens
+    clip_fraction: float = 0.0  # share of trained tokens whose ratio left the clip range against the advantage
+    entropy: float = 0.0  # nats per token of the policy at trained tokens
+    skipped: Mapping[str, int] = field(default_factory=dict)  # groups left out, by reason
+
+
+class Trainer(Protocol):
+    """Compute, second half: scored groups in, better weights out."""
+
+    def update(self, groups: Sequence[ScoredGroup]) -> StepReport: ...
+
+
+class Network(Protocol):
+    """Best effort in both directions: publishing may be lost, collecting may return nothing. Never raises, never waits."""
+
+    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None: ...
+
+    def collect(self, now: Round) -> list[RolloutGroup]:
+        """Groups that arrived since the last call, already admitted."""
+        ...
+
+    def rejections(self) -> Mapping[str, int]:
+        """How many messages were refused so far, by reason."""
+        ...
+
+
+class Sampler(Protocol):
+    """Which of the judged groups to train on."""
+
+    def draw(self, count: int, candidates: Sequence[RolloutGroup], judge: "Judge", rng: Random) -> list[ScoredGroup]:
+        """Up to `count` groups to train on. `judge` costs time: ask it for no more than needed."""
+        ...
+
+
+class Judge(Protocol):
+    """Scores groups on this node; skipped groups are left out of the answer (and counted by the judge)."""
+
+    def __call__(self, groups: Sequence[RolloutGroup]) -> list[ScoredGroup]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """One round of one node, as telemetry and the simulation see it."""
+
+    peer_id: PeerId
+    round: Round
+    reward: float  # mean over this node's own completions
+    reward_by_task: Mapping[str, float]  # "dataset/config_id" -> mean reward
+    rollouts: int  # completions this node wrote
+    generated_tokens: int
+    mean_length: float  # tokens per own completion
+    ended_share: float  # share of own completions that ended by themselves
+    local_groups: int  # of its own groups trained on, before dropping those without signal
+    local_informative: int  # of those, with a non-zero advantage
+    external_informative: int  # groups of others trained on, all with a non-zero advantage
+    informative_share: float  # share of ALL own groups written this round with a non-zero advantage
+    pool_size: int
+    skipped: Mapping[str, int]  # questions and groups left out, by reason
+    rejected: Mapping[str, int]  # messages refused so far, by reason
+    step: StepReport
+    seconds: Mapping[str, float]  # wall time of "generate", "judge", "share", "train"

@@ -1,0 +1,1 @@
+"""Best-effort exchange of rollout groups."""

@@ -1,0 +1,55 @@
+"""What flows through a node: a written group, then a scored one. Plain data, no torch."""
+
+from dataclasses import dataclass
+
+from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A question or group that could not be used. A value, not an exception: it is counted and the round goes on."""
+
+    reason: str  # short and stable, e.g. "prompt too long", "judge timeout": a key for counting
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One completion exactly as the policy wrote it. Stays on this node."""
+
+    ids: tuple[int, ...]  # includes the EOS token if the completion ended by itself
+    log_probs: tuple[float, ...]  # of each id under the distribution it was sampled from
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The completions of one prompt, as text and as tokens."""
+
+    completions: tuple[Completion, ...]
+    tokens: tuple[Tokens, ...]  # one per completion
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredGroup:
+    """A group judged on this node, whoever wrote it: rewards never travel."""
+
+    group: RolloutGroup
+    prompt: str
+    rewards: tuple[float, ...]  # one per completion, each in [0, 1]
+    tokens: tuple[Tokens, ...] | None = None  # None for a group heard from a peer: only its text is known
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether any advantage is non-zero. Exact comparison: equal rewards give exactly zero advantage."""
+        return len(set(self.rewards)) > 1
+
+    @property
+    def author(self) -> PeerId:
+        return self.group.author
+
+    @property
+    def question(self) -> Question:
+        return self.group.question
+
+    @property
+    def round(self) -> Round:
+        return Round(self.group.round)

@@ -1,0 +1,1 @@
+"""Many nodes in one experiment: arms, seeds, faults, report."""

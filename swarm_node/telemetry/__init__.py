@@ -1,0 +1,1 @@
+"""Typed events to a terminal view, JSON lines and a manifest."""
