@@ -1,0 +1,193 @@
+"""Everything a user can set, with its unit and its default. Frozen, strict about names, importing nothing heavy.
+
+Docstrings of fields are the help texts of the command line. Names follow TRL where TRL has the thing.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class LoraConfig(Section):
+    r: Count = 0
+    """Rank of LoRA adapters (peft); 0 trains all weights."""
+    alpha: Positive = 32
+    """Scale of the adapters: their output is multiplied by alpha / r."""
+    target_modules: tuple[str, ...] = ()
+    """Modules that get an adapter; empty means all linear layers but the output head."""
+
+
+class ModelConfig(Section):
+    name: str = "rare"
+    """A starter (dense, rare, very_rare, rare_small, rare_large), a folder, or a Hugging Face hub name."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Of the weights. auto: float32 on the CPU and for full training; bfloat16 under LoRA on a GPU that has it."""
+    autocast: Literal["auto", "off", "bfloat16"] = "auto"
+    """Type of the matrix products. auto: bfloat16 on a GPU that has it, off elsewhere."""
+    device: str = "auto"
+    """auto takes CUDA where there is one, else the CPU; or name one: cpu, cuda, cuda:1, mps."""
+    lora: LoraConfig = LoraConfig()
+
+
+class GenerationConfig(Section):
+    num_generations: Annotated[int, Field(ge=2, le=64)] = 8
+    """Completions per question: the GRPO group size G."""
+    max_completion_length: Positive = 16
+    """Tokens a completion may have before it is cut off."""
+    temperature: Annotated[float, Field(gt=0.0)] = 1.0
+    """Divides the logits before sampling; the loss uses the same."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Nucleus: sample among the likeliest tokens that together have this probability; 1 turns it off."""
+    top_k: Count = 0
+    """Sample among the k likeliest tokens; 0 turns it off."""
+    decoder: Literal["auto", "own", "model"] = "auto"
+    """own: hand-written Llama/Qwen forward; model: the model's own forward; auto: own where its logits agree."""
+
+
+class RoundConfig(Section):
+    questions: Annotated[int, Field(ge=1, le=256)] = 9
+    """Questions this node asks itself per round. One of each task when equal to the number of tasks."""
+    local_groups: Count = 4
+    """Own groups in the training set of a round (I of the paper)."""
+    external_groups: Count = 4
+    """Groups heard from other peers in the training set of a round (J of the paper); 0 trains alone."""
+    local_sampler: Literal["uniform", "informative"] = "uniform"
+    """How own groups are chosen: uniformly (the paper), or only among those with a non-zero advantage."""
+    external_sampler: Literal["uniform", "matched"] = "uniform"
+    """uniform: drop groups without signal, then uniform (the paper). matched (an ablation): only as many as make the
+    informative groups of a round equal to what training on local + external own groups would have had."""
+
+
+class TrainingConfig(Section):
+    learning_rate: Annotated[float, Field(gt=0.0)] = 3e-4
+    """Peak rate of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
+    warmup_steps: Count = 0
+    """Optimiser steps over which the rate rises linearly from 0."""
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
+    """Gradients are scaled down to this norm."""
+    epsilon: Annotated[float, Field(ge=0.0)] = 0.2
+    """Lower clip of the probability ratio: 1 - epsilon."""
+    epsilon_high: Annotated[float, Field(ge=0.0)] = 0.28
+    """Upper clip of the probability ratio: 1 + epsilon_high."""
+    beta: Annotated[float, Field(ge=0.0)] = 0.0
+    """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
+    loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
+    """Normalisation. grpo: mean of each completion's token mean; dapo: mean over all tokens of the update;
+    dr_grpo: sum over tokens divided by completions x max_completion_length."""
+    scale_rewards: Literal["group", "none"] = "group"
+    """group divides advantages by the group's standard deviation; none leaves them in units of reward."""
+    num_iterations: Positive = 1
+    """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
+    minibatches: Positive = 1
+    """Optimiser steps per pass: the training set is split into this many parts."""
+    token_budget: Positive = 16384
+    """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches."""
+    layout: Literal["auto", "packed", "padded"] = "auto"
+    """packed: each prompt once, its completions behind it under a tree mask; padded: one completion a row.
+    auto: packed where the model's logits agree, found out once at start."""
+    mask_truncated_completions: bool = False
+    """Leave completions that were cut off out of the loss."""
+
+
+class EnvironmentConfig(Section):
+    tasks: tuple[str, ...] = ()
+    """Tasks as dataset/config, e.g. chain_sum/easy. Empty: the nine tasks the starters know."""
+    scoring: Literal["exact", "graded"] = "exact"
+    """exact: 1 for a right answer, else 0; graded: the data set's own partial credit."""
+    time_limit: Annotated[float, Field(gt=0.0)] = 5.0
+    """Seconds the judge may take for one group before it is killed and the group skipped."""
+    memory_limit: Positive = 1024
+    """Megabytes the judge process may use."""
+
+
+class PoolConfig(Section):
+    max_age: Count = 2
+    """Rounds a group heard from a peer stays available, by local arrival."""
+    max_groups: Positive = 1024
+    """Groups held at most; the oldest go first."""
+    max_per_peer: Positive = 32
+    """Groups held of any one peer."""
+
+
+class CheckpointConfig(Section):
+    every: Positive = 20
+    """Rounds between checkpoints. One is always written when the node stops."""
+    keep: Positive = 2
+    """Checkpoints kept on disk."""
+
+
+class LearningConfig(Section):
+    """What a node learns with and from; shared by one node and by a simulation of many."""
+
+    model: ModelConfig = ModelConfig()
+    generation: GenerationConfig = GenerationConfig()
+    round: RoundConfig = RoundConfig()
+    training: TrainingConfig = TrainingConfig()
+    environment: EnvironmentConfig = EnvironmentConfig()
+    pool: PoolConfig = PoolConfig()
+    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    """Name of the swarm; messages of other swarms are refused."""
+    seed: Count = 0
+    """Seed of every random choice."""
+    threads: Count = 0
+    """CPU threads for tensor maths; 0 leaves the choice to torch for one node, and means 1 in a simulation."""
+
+
+class NodeConfig(LearningConfig):
+    """One node."""
+
+    home: Path = Path("~/.swarm-node")
+    """Folder that holds identity, checkpoints and logs. Nothing is written anywhere else."""
+    max_rounds: Count = 0
+    """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+
+
+class FaultsConfig(Section):
+    loss: Share = 0.0
+    """Probability that a message to one receiver is lost."""
+    delay: Count = 0
+    """Rounds between publishing and arrival."""
+    die: tuple[str, ...] = ()
+    """Nodes that die, as NODE@ROUND, e.g. 3@40."""
+    join: tuple[str, ...] = ()
+    """Nodes that join late, as NODE@ROUND."""
+    slow: tuple[str, ...] = ()
+    """Nodes that manage only every k-th round, as NODE@k."""
+
+
+class SimulationConfig(LearningConfig):
+    """Many nodes in one experiment."""
+
+    nodes: Positive = 8
+    arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
+    """Local/external groups per round; the first arm is what gains are compared with."""
+    rounds: Positive = 150
+    seeds: Positive = 1
+    """Repetitions of every arm, with seeds seed, seed+1, ..."""
+    out: Path = Path("runs/simulation")
+    """Report folder: report.json, rewards.png, manifest.json, events.jsonl."""
+    resume: bool = False
+    """Go on with an interrupted run in the same folder: finished arm/seed pairs are kept."""
+    overwrite: bool = False
+    """Replace an existing report folder."""
+    workers: Count = 0
+    """Processes that run arm/seed pairs side by side; 0 takes one per core."""
+    faults: FaultsConfig = FaultsConfig()
+    node_models: tuple[str, ...] = ()
+    """Models of nodes 0, 1, ... in turn, for a heterogeneous swarm; empty gives every node model.name."""
+    node_tasks: tuple[str, ...] = ()
+    """Tasks of nodes 0, 1, ... in turn, each a comma-separated list in quotes; empty gives every node the same."""
+    node_devices: tuple[str, ...] = ()
+    """Devices of nodes 0, 1, ... in turn."""
