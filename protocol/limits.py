@@ -2,7 +2,9 @@
 
 VERSION = 1
 
-MAX_MESSAGE_BYTES = 64 * 1024  # a signed rollout group, framing included
+MAX_MESSAGE_BYTES = 64 * 1024  # a signed rollout group: signature and payload
+SIGNATURE_BYTES = 64  # Ed25519, in front of the payload
+PEER_ID_CHARS = 52  # base58btc of an Ed25519 identity multihash always has this length
 MAX_NAME_CHARS = 64  # environment, version, dataset, config id, swarm name
 MAX_COMPLETION_CHARS = 16 * 1024  # one completion
 MIN_COMPLETIONS = 2  # a group of one has no advantage

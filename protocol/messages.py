@@ -5,14 +5,15 @@ Every value is frozen, strict and bounded, so that a message that validates is a
 
 from typing import Annotated, NewType
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from protocol import limits
 
 PeerId = NewType("PeerId", str)  # base58btc of the identity multihash of the peer's Ed25519 public key: "12D3KooW..."
 Round = NewType("Round", int)  # the author's own round counter; rounds of two peers are not comparable
 
-Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME_CHARS, pattern=r"^[A-Za-z0-9._+-]+$")]
+NAME_PATTERN = r"^[A-Za-z0-9._+-]+$"
+Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME_CHARS, pattern=NAME_PATTERN)]
 
 
 class Message(BaseModel):
@@ -42,9 +43,11 @@ class Completion(Message):
 class RolloutGroup(Message):
     """All completions one peer sampled for one question: the unit that travels."""
 
-    author: PeerId
+    author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]  # bounded here, proven by admission
     round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]
     question: Question
     completions: Annotated[
-        tuple[Completion, ...], Field(min_length=limits.MIN_COMPLETIONS, max_length=limits.MAX_COMPLETIONS)
+        tuple[Completion, ...],
+        Field(min_length=limits.MIN_COMPLETIONS, max_length=limits.MAX_COMPLETIONS),
+        FailFast(),  # 64 KiB of wrong items: 0.7 ms instead of 30 ms
     ]

@@ -1,0 +1,83 @@
+"""The gate: bytes from anybody to a rollout group that may be held, or one reason why not.
+
+Checked: form, signature, address, sizes. Not checked: whether an answer is right (judging), how often a peer speaks
+(rate limits), whether the same was heard before (networks remember that), whether a text is safe to show (whoever
+shows it). Never raises, whatever the bytes.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from protocol import codec, limits
+from protocol.addressing import question_seed
+from protocol.identity import verify
+from protocol.messages import NAME_PATTERN, PeerId, Question, RolloutGroup, Round
+from protocol.rejection import Reason, Rejected
+
+__all__ = ["AdmissionRules", "Reason", "Rejected", "admit", "authenticate", "review"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    """What this node lets in. Limits may be narrower than those of the protocol, never wider."""
+
+    swarm: str
+    own_id: PeerId
+    knows: Callable[[Question], bool]  # whether the local environment can rebuild the question; must not raise
+    max_questions: int = limits.MAX_QUESTIONS_PER_ROUND  # of one author in one round
+    min_completions: int = limits.MIN_COMPLETIONS  # per group
+    max_completions: int = limits.MAX_COMPLETIONS  # per group
+    max_completion_chars: int = limits.MAX_COMPLETION_CHARS
+
+    def __post_init__(self) -> None:
+        # A NUL in the name would let bytes signed for one swarm mean something in another.
+        if len(self.swarm) > limits.MAX_NAME_CHARS or not re.fullmatch(NAME_PATTERN, self.swarm):
+            raise ValueError(f"swarm name {self.swarm!r}: 1 to {limits.MAX_NAME_CHARS} of A-Z a-z 0-9 . _ + -")
+
+
+def admit(data: bytes, rules: AdmissionRules) -> RolloutGroup | Rejected:
+    """The group in a sealed message, if it may come in. Cheap checks first, nothing semantic before the signature."""
+    group = authenticate(data, rules.swarm)
+    return group if isinstance(group, Rejected) else review(group, rules)
+
+
+def authenticate(data: bytes, swarm: str) -> RolloutGroup | Rejected:
+    """First half of `admit`, the costly one: the group these bytes are, written by the author it names.
+
+    A pure function of its arguments, the same for every receiver.
+    """
+    if len(data) > limits.MAX_MESSAGE_BYTES:
+        return Rejected(Reason.TOO_BIG)
+    signature, payload = codec.split(data)
+    group = codec.decode(payload, RolloutGroup)
+    if isinstance(group, Rejected):
+        return group
+    try:
+        genuine = verify(group.author, codec.rollout_domain(swarm), payload, signature)
+    except ValueError:
+        return Rejected(Reason.BAD_AUTHOR)
+    return group if genuine else Rejected(Reason.BAD_SIGNATURE)
+
+
+def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejected:
+    """Second half of `admit`: whether this receiver wants an authentic group."""
+    reason = _objection(group, rules)
+    return Rejected(reason) if reason else group
+
+
+def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
+    question = group.question
+    checks: tuple[tuple[Reason, Callable[[], bool]], ...] = (
+        (Reason.OWN_MESSAGE, lambda: group.author == rules.own_id),
+        (Reason.WRONG_SEED, lambda: question.seed != question_seed(group.author, Round(group.round))),
+        (Reason.WRONG_INDEX, lambda: question.index >= rules.max_questions),
+        (Reason.TOO_FEW_COMPLETIONS, lambda: len(group.completions) < rules.min_completions),
+        (Reason.TOO_MANY_COMPLETIONS, lambda: len(group.completions) > rules.max_completions),
+        (
+            Reason.COMPLETION_TOO_LONG,
+            lambda: any(len(completion.text) > rules.max_completion_chars for completion in group.completions),
+        ),
+        (Reason.UNKNOWN_QUESTION, lambda: not rules.knows(question)),
+    )
+    return next((reason for reason, objects in checks if objects()), None)

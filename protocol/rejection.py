@@ -1,0 +1,29 @@
+"""Why a message was refused: a value to count, never an exception. A peer's mistakes are not ours."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """In the order in which a receiver finds out. Only after BAD_SIGNATURE it is known who is to blame."""
+
+    TOO_BIG = "too big"
+    REPLAYED = "replayed"  # the same payload was admitted before; found by the network, admission has no memory
+    MALFORMED = "malformed"
+    NOT_CANONICAL = "not canonical"
+    BAD_AUTHOR = "bad author"
+    BAD_SIGNATURE = "bad signature"
+    OWN_MESSAGE = "own message"
+    WRONG_SEED = "wrong seed"
+    WRONG_INDEX = "wrong index"
+    TOO_FEW_COMPLETIONS = "too few completions"
+    TOO_MANY_COMPLETIONS = "too many completions"
+    COMPLETION_TOO_LONG = "completion too long"
+    UNKNOWN_QUESTION = "unknown question"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """What admission returns instead of a message: exactly one reason."""
+
+    reason: Reason

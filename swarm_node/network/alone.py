@@ -1,0 +1,19 @@
+"""The network of a node without peers: says nothing, hears nothing. Holds the place of the real network."""
+
+from collections.abc import Mapping, Sequence
+
+from protocol.messages import RolloutGroup, Round
+from swarm_node.interfaces import Network
+
+
+class Alone(Network):
+    """Publishing and listening cost nothing and lead nowhere."""
+
+    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
+        pass
+
+    def collect(self, now: Round) -> list[RolloutGroup]:
+        return []
+
+    def rejections(self) -> Mapping[str, int]:
+        return {}
