@@ -1,0 +1,212 @@
+"""What the benchmarks have in common: timing two sides in turn, a table, one line of JSON, the models and prompts.
+
+Sides are compared by CPU time of one thread, so that other work on the machine disturbs little, and run in turn
+(A B A B), so that what disturbs disturbs all. Nothing here knows which side is ours.
+"""
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from statistics import median
+from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers.utils import logging
+
+GROUP_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """How much there is to do. Prompt lengths in tokens; every completion has exactly `new_tokens`."""
+
+    sizes: tuple[str, ...]
+    prompt_lengths: tuple[int, ...]
+    new_tokens: int
+    repetitions: int
+
+    @property
+    def tokens(self) -> int:
+        return len(self.prompt_lengths) * GROUP_SIZE * self.new_tokens
+
+
+FULL = Workload(("1M", "10M"), (60, 68, 78, 88, 96, 104, 114, 124, 132), 64, 5)  # mean 96
+QUICK = Workload(("tiny",), (10, 14, 18), 8, 1)
+
+# hidden, layers, feed-forward, heads, key-value heads
+_SHAPES = {"tiny": (32, 2, 64, 2, 1), "1M": (128, 4, 512, 4, 2), "10M": (384, 6, 1024, 6, 2)}
+_SPECIALS = ["<pad>", "<bos>", "<unk>"]
+_CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
+_VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARACTERS])}
+
+
+def tokenizer() -> Any:
+    """One token per character. `<eos>` gets the first id beyond the model's logits: it can never be sampled, so all
+    completions have full length on both sides, and neither pays for a rule that forbids it."""
+    core = Tokenizer(models.WordLevel({**_VOCABULARY, "<eos>": len(_VOCABULARY)}, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    core.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token="<pad>",
+        bos_token="<bos>",
+        unk_token="<unk>",
+        eos_token="<eos>",
+        padding_side="left",
+        model_max_length=1024,
+    )
+
+
+def model(size: str) -> Any:
+    """An untrained Qwen2 of this size; the same weights whenever it is called."""
+    hidden, layers, feed_forward, heads, kv_heads = _SHAPES[size]
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(_VOCABULARY),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        intermediate_size=feed_forward,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+    )
+    made = Qwen2ForCausalLM(config)
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": len(_VOCABULARY)}
+    for name, value in special.items():
+        setattr(made.config, name, value)
+        setattr(made.generation_config, name, value)
+    return made
+
+
+def prompts(lengths: Sequence[int]) -> list[str]:
+    """Text of so many characters each, all different."""
+    line = "What is the sum of 17 and 25, and which numbers between them are prime? Think, then answer with digits. "
+    return [(f"({number}) " + line * 4)[:length] for number, length in enumerate(lengths)]
+
+
+def settle() -> None:
+    """One thread, no chatter."""
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """CPU seconds of one side over its repetitions."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return median(self.seconds)
+
+    def as_json(self, tokens: int) -> dict[str, Any]:
+        return {
+            "cpu_seconds": {"median": self.median, "min": min(self.seconds), "max": max(self.seconds)},
+            "tokens_per_cpu_second": tokens / self.median,
+            "repetitions": len(self.seconds),
+        }
+
+
+def in_turn(sides: Mapping[str, Callable[[], object]], repetitions: int, label: str) -> dict[str, Spread]:
+    """Run every side once unmeasured, then all sides in turn, `repetitions` times."""
+    for work in sides.values():
+        work()
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for repetition in range(repetitions):
+        for name, work in sides.items():
+            seconds[name].append(cpu_seconds(work))
+        progress(label, repetition, repetitions, {name: taken[-1] for name, taken in seconds.items()})
+    return {name: Spread(tuple(taken)) for name, taken in seconds.items()}
+
+
+def progress(label: str, repetition: int, repetitions: int, latest: Mapping[str, float]) -> None:
+    taken = ", ".join(f"{name} {seconds:.2f}" for name, seconds in latest.items())
+    print(f"{label} {repetition + 1}/{repetitions}, CPU s: {taken}", flush=True)
+
+
+def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns, the first to the left."""
+    widths = [max(len(line[column]) for line in [header, *lines]) for column in range(len(header))]
+    print()
+    for line in [header, *lines]:
+        first, *rest = (cell.ljust(w) if not i else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True)))
+        print("  ".join([first, *rest]), flush=True)
+
+
+def compared(spreads: Mapping[str, Spread], reference: str, tokens: int) -> dict[str, dict[str, Any]]:
+    """Each side with its speed relative to the reference: ratio of medians, and range over the repetitions."""
+    base = spreads[reference]
+    sides: dict[str, dict[str, Any]] = {}
+    for name, spread in spreads.items():
+        pairs = [theirs / ours for theirs, ours in zip(base.seconds, spread.seconds, strict=True)]
+        ratio = {"median": base.median / spread.median, "min": min(pairs), "max": max(pairs)}
+        sides[name] = {**spread.as_json(tokens), "ratio": ratio}
+    return sides
+
+
+def side_lines(size: str, sides: Mapping[str, Mapping[str, Any]], demands: Mapping[str, float]) -> list[list[str]]:
+    """Table lines for `SIDE_HEADER`."""
+    return [
+        [
+            f"{size} {name}",
+            f"{side['cpu_seconds']['median']:.2f}",
+            f"{side['tokens_per_cpu_second']:.0f}",
+            f"{side['ratio']['median']:.2f}x",
+            f"{side['ratio']['min']:.2f}-{side['ratio']['max']:.2f}",
+            f"{demands[name]:g}x" if name in demands else "",
+        ]
+        for name, side in sides.items()
+    ]
+
+
+SIDE_HEADER = ["", "CPU s", "tokens/CPU s", "ratio", "range", "demand"]
+
+
+def parser(name: str, description: str) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    made.add_argument("--quick", action="store_true", help="a minute's trial on tiny sizes; its figures mean nothing")
+    made.add_argument("--repetitions", type=int, help="measured repetitions of each side")
+    return made
+
+
+def workload(arguments: argparse.Namespace) -> Workload:
+    """What the command line asks for."""
+    base = QUICK if arguments.quick else FULL
+    sizes = tuple(arguments.sizes) if arguments.sizes else base.sizes
+    return Workload(sizes, base.prompt_lengths, base.new_tokens, arguments.repetitions or base.repetitions)
+
+
+def settings(load: Workload) -> dict[str, Any]:
+    return {
+        "sizes": load.sizes,
+        "prompts": len(load.prompt_lengths),
+        "mean_prompt_tokens": sum(load.prompt_lengths) / len(load.prompt_lengths),
+        "completions_per_prompt": GROUP_SIZE,
+        "new_tokens": load.new_tokens,
+        **versions("torch", "transformers"),
+    }
+
+
+def versions(*packages: str) -> dict[str, str]:
+    return {"python": platform.python_version(), **{package: version(package) for package in packages}}
+
+
+def finish(result: Mapping[str, Any], as_json: bool) -> None:
+    print(f"\nratio {result['ratio']:.2f}", flush=True)
+    if as_json:
+        print(json.dumps(result), flush=True)
