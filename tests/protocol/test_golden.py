@@ -1,0 +1,88 @@
+"""The bytes printed in protocol/README.md are the bytes this code makes and takes: the page can be trusted."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import protocol
+from protocol import codec, limits
+from protocol.addressing import question_seed
+from protocol.admission import AdmissionRules, Reason, admit
+from protocol.identity import Identity
+from protocol.messages import Completion, Question, RolloutGroup, Round
+
+README = (Path(protocol.__file__).parent / "README.md").read_text(encoding="utf-8")
+TEXT = 'na\xefve "\\/" \U0001f41d\n\t\0\x7f\u2028\u0301\xe9'
+
+
+def printed(name: str) -> str:
+    block = re.search(r"```golden\n(.*?)```", README, re.DOTALL)
+    assert block
+    value = re.search(rf"^{name}\s+(.*?)(?=^\w|\Z)", block[1], re.DOTALL | re.MULTILINE)
+    assert value, f"README has no golden {name}"
+    return "".join(value[1].split())
+
+
+@pytest.fixture(scope="module")
+def identity() -> Identity:
+    return Identity.from_seed_bytes(bytes.fromhex(printed("seed")))
+
+
+@pytest.fixture(scope="module")
+def group(identity: Identity) -> RolloutGroup:
+    return RolloutGroup(
+        author=identity.peer_id,
+        round=7,
+        question=Question(
+            environment="reasoning_gym",
+            version="0.1.25",
+            dataset="chain_sum",
+            config_id="easy",
+            seed=int(printed("question_seed")),
+            index=2,
+        ),
+        completions=(Completion(text="3 + 4 = 7", ended=True), Completion(text=TEXT, ended=False)),
+    )
+
+
+def test_the_peer_id_is_the_printed_one(identity: Identity) -> None:
+    assert identity.peer_id == printed("peer_id")
+
+
+def test_the_key_file_holds_the_printed_bytes(identity: Identity) -> None:
+    assert identity.key_bytes().hex() == printed("key_file")
+
+
+def test_the_question_seed_is_the_printed_one(identity: Identity) -> None:
+    assert question_seed(identity.peer_id, Round(7)) == int(printed("question_seed"))
+
+
+def test_the_envelope_has_the_printed_bytes(identity: Identity, group: RolloutGroup) -> None:
+    assert codec.seal(group, identity, "golden").hex() == printed("envelope")
+
+
+def test_the_content_hash_is_the_printed_one(group: RolloutGroup) -> None:
+    assert codec.content_hash(codec.encode(group)).hex() == printed("content_hash")
+
+
+def test_the_printed_envelope_is_admitted(group: RolloutGroup) -> None:
+    receiver = AdmissionRules("golden", Identity.create().peer_id, knows=lambda question: True)
+    assert admit(bytes.fromhex(printed("envelope")), receiver) == group
+
+
+def test_the_author_stands_where_the_page_says(identity: Identity) -> None:
+    assert bytes.fromhex(printed("envelope"))[75 : 126 + 1].decode() == identity.peer_id
+
+
+def test_the_page_lists_every_limit_with_its_value() -> None:
+    values = {name: value for name, value in vars(limits).items() if name.isupper() and name != "VERSION"}
+    assert {
+        name: int(value) for name, value in re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", README, re.MULTILINE)
+    } == values
+
+
+def test_the_page_lists_every_reason_in_order() -> None:
+    assert re.findall(r"^\| `([a-z ]+)` \| (?!string|integer|object|array|name|boolean)", README, re.MULTILINE) == list(
+        Reason
+    )

@@ -1,0 +1,206 @@
+"""Members of a swarm in memory hear each other, through real bytes and with real losses."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from protocol import codec
+from protocol.addressing import question_seed
+from protocol.admission import AdmissionRules
+from protocol.identity import Identity
+from protocol.messages import Completion, Question, RolloutGroup, Round
+from swarm_node.interfaces import Network
+from swarm_node.network.alone import Alone
+from swarm_node.network.memory import INBOX_FULL, UNSENT, MemoryNetwork, MemorySwarm
+
+ANN, BOB, CAT = (Identity.from_seed_bytes(name * 32) for name in (b"a", b"b", b"c"))
+
+
+def write(author: Identity, round: int = 0, index: int = 0, text: str = "4") -> RolloutGroup:
+    seed = question_seed(author.peer_id, Round(round))
+    address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_sum", "config_id": "easy"}
+    return RolloutGroup(
+        author=author.peer_id,
+        round=round,
+        question=Question(**address, seed=seed, index=index),
+        completions=(Completion(text=text, ended=True), Completion(text="", ended=False)),
+    )
+
+
+def rules(identity: Identity, swarm: str = "one") -> AdmissionRules:
+    return AdmissionRules(swarm, identity.peer_id, knows=lambda question: True)
+
+
+def join(swarm: MemorySwarm, *identities: Identity) -> list[MemoryNetwork]:
+    return [swarm.join(identity, rules(identity)) for identity in identities]
+
+
+def test_what_one_publishes_all_others_collect_in_the_same_round() -> None:
+    ann, bob, cat = join(MemorySwarm(Random(0)), ANN, BOB, CAT)
+    ann.publish([write(ANN, index=0), write(ANN, index=1)], Round(0))
+    bob.publish([write(BOB)], Round(0))
+    assert ann.collect(Round(0)) == [write(BOB)]
+    assert bob.collect(Round(0)) == [write(ANN, index=0), write(ANN, index=1)]
+    assert len(cat.collect(Round(0))) == 3
+    assert not ann.rejections()
+    assert not cat.rejections()
+
+
+def test_a_message_is_collected_once() -> None:
+    ann, bob = join(MemorySwarm(Random(0)), ANN, BOB)
+    ann.publish([write(ANN)], Round(0))
+    assert len(bob.collect(Round(0))) == 1
+    assert bob.collect(Round(1)) == []
+
+
+def test_a_delayed_message_comes_that_many_rounds_later() -> None:
+    ann, bob = join(MemorySwarm(Random(0), delay=2), ANN, BOB)
+    for now in (0, 1):
+        ann.publish([write(ANN, round=now)], Round(now))
+    assert [len(bob.collect(Round(now))) for now in range(5)] == [0, 0, 1, 1, 0]
+
+
+def test_messages_are_lost_at_the_given_rate_and_the_same_ones_for_the_same_seed() -> None:
+    def heard(seed: int) -> list[int]:
+        ann, bob = join(MemorySwarm(Random(seed), loss=0.3), ANN, BOB)
+        ann.publish([write(ANN, round=number) for number in range(200)], Round(0))
+        return [group.round for group in bob.collect(Round(0))]
+
+    assert 110 < len(heard(1)) < 170
+    assert heard(1) == heard(1) != heard(2)
+
+
+def test_each_receiver_loses_for_itself() -> None:
+    ann, bob, cat = join(MemorySwarm(Random(0), loss=0.5), ANN, BOB, CAT)
+    ann.publish([write(ANN, round=number) for number in range(50)], Round(0))
+    assert bob.collect(Round(0)) != cat.collect(Round(0))
+
+
+def test_a_total_loss_is_silence() -> None:
+    ann, bob = join(MemorySwarm(Random(0), loss=1.0), ANN, BOB)
+    ann.publish([write(ANN)], Round(0))
+    assert bob.collect(Round(9)) == []
+
+
+def test_replayed_bytes_are_admitted_once_by_each_receiver() -> None:
+    swarm = MemorySwarm(Random(0))
+    _, bob, cat = join(swarm, ANN, BOB, CAT)
+    data = codec.seal(write(ANN), ANN, "one")
+    for now in range(3):
+        swarm.transmit(data, ANN.peer_id, Round(now))
+        assert len(bob.collect(Round(now))) == (now == 0)
+    assert len(cat.collect(Round(3))) == 1
+    assert bob.rejections() == cat.rejections() == {"replayed": 2}
+
+
+def test_a_forged_copy_that_comes_first_does_not_block_the_real_message() -> None:
+    swarm = MemorySwarm(Random(0))
+    ann, bob = join(swarm, ANN, BOB)
+    swarm.transmit(bytes(64) + codec.encode(write(ANN)), CAT.peer_id, Round(0))
+    ann.publish([write(ANN)], Round(0))
+    assert bob.collect(Round(0)) == [write(ANN)]
+    assert bob.rejections() == {"bad signature": 1}
+
+
+def test_what_a_member_signs_for_another_is_refused_by_everybody() -> None:
+    ann, bob, cat = join(MemorySwarm(Random(0)), ANN, BOB, CAT)
+    ann.publish([write(CAT), write(ANN, index=1)], Round(0))
+    assert bob.collect(Round(0)) == [write(ANN, index=1)]
+    assert cat.collect(Round(0)) == [write(ANN, index=1)]
+    assert bob.rejections() == cat.rejections() == {"bad signature": 1}
+
+
+def test_garbage_is_counted_and_the_rest_comes_through() -> None:
+    swarm = MemorySwarm(Random(0))
+    ann, bob = join(swarm, ANN, BOB)
+    for garbage in (b"", b"[" * 1_000_000, bytes(200), b"x" * 64 + b"{}"):
+        swarm.transmit(garbage, CAT.peer_id, Round(0))
+    ann.publish([write(ANN)], Round(0))
+    assert bob.collect(Round(0)) == [write(ANN)]
+    assert bob.rejections() == {"malformed": 3, "too big": 1}
+
+
+def test_an_echo_of_the_own_message_is_refused() -> None:
+    swarm = MemorySwarm(Random(0))
+    (ann,) = join(swarm, ANN)
+    swarm.transmit(codec.seal(write(ANN), ANN, "one"), BOB.peer_id, Round(0))
+    assert ann.collect(Round(0)) == []
+    assert ann.rejections() == {"own message": 1}
+
+
+def test_two_swarms_in_one_ether_do_not_mix() -> None:
+    ether = MemorySwarm(Random(0))
+    ann, bob, cat = (ether.join(who, rules(who, name)) for who, name in ((ANN, "one"), (BOB, "one"), (CAT, "two")))
+    ann.publish([write(ANN)], Round(0))
+    assert len(bob.collect(Round(0))) == 1
+    assert cat.collect(Round(0)) == []
+    assert cat.rejections() == {"bad signature": 1}
+
+
+def test_a_full_inbox_keeps_the_newest() -> None:
+    ann, bob = join(MemorySwarm(Random(0), inbox_messages=3), ANN, BOB)
+    ann.publish([write(ANN, index=number) for number in range(5)], Round(0))
+    assert [group.question.index for group in bob.collect(Round(0))] == [2, 3, 4]
+    assert bob.rejections() == {INBOX_FULL: 2}
+
+
+def test_a_group_too_big_to_travel_is_counted_and_the_others_are_sent() -> None:
+    ann, bob = join(MemorySwarm(Random(0)), ANN, BOB)
+    huge = write(ANN, index=1).model_copy(update={"completions": (Completion(text="x" * 16_000, ended=True),) * 5})
+    ann.publish([huge, write(ANN)], Round(0))
+    assert bob.collect(Round(0)) == [write(ANN)]
+    assert ann.rejections() == {UNSENT: 1}
+
+
+def test_who_has_left_hears_nothing_and_is_not_heard_but_what_it_sent_arrives() -> None:
+    swarm = MemorySwarm(Random(0), delay=1)
+    ann, bob = join(swarm, ANN, BOB)
+    ann.publish([write(ANN)], Round(0))
+    swarm.leave(ANN.peer_id)
+    swarm.leave(ANN.peer_id)  # twice is once
+    ann.publish([write(ANN, round=1)], Round(1))
+    bob.publish([write(BOB, round=1)], Round(1))
+    assert bob.collect(Round(2)) == [write(ANN)]
+    assert ann.collect(Round(2)) == []
+
+
+def test_who_comes_back_is_heard_again_but_its_former_access_stays_dead() -> None:
+    swarm = MemorySwarm(Random(0))
+    ann, bob = join(swarm, ANN, BOB)
+    swarm.leave(ANN.peer_id)
+    (again,) = join(swarm, ANN)
+    ann.publish([write(ANN, round=1)], Round(1))
+    again.publish([write(ANN, round=2)], Round(2))
+    assert bob.collect(Round(2)) == [write(ANN, round=2)]
+
+
+def test_one_who_joins_late_hears_what_is_published_from_then_on() -> None:
+    swarm = MemorySwarm(Random(0))
+    (ann,) = join(swarm, ANN)
+    ann.publish([write(ANN, round=0)], Round(0))
+    (bob,) = join(swarm, BOB)
+    ann.publish([write(ANN, round=1)], Round(1))
+    assert bob.collect(Round(1)) == [write(ANN, round=1)]
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: MemorySwarm(Random(0), loss=1.5),
+        lambda: MemorySwarm(Random(0), loss=float("nan")),
+        lambda: MemorySwarm(Random(0), delay=-1),
+        lambda: join(MemorySwarm(Random(0)), ANN, ANN),
+        lambda: MemorySwarm(Random(0)).join(ANN, rules(BOB)),
+    ],
+)
+def test_mistakes_of_ours_are_errors(mistake: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=r"loss|delay|member|rules"):
+        mistake()
+
+
+def test_alone_there_is_silence() -> None:
+    alone: Network = Alone()
+    alone.publish([write(ANN)], Round(0))
+    assert alone.collect(Round(0)) == []
+    assert alone.rejections() == {}
