@@ -47,8 +47,6 @@ def authenticate(data: bytes, swarm: str) -> RolloutGroup | Rejected:
 
     A pure function of its arguments, the same for every receiver.
     """
-    if len(data) > limits.MAX_MESSAGE_BYTES:
-        return Rejected(Reason.TOO_BIG)
     signature, payload = codec.split(data)
     group = codec.decode(payload, RolloutGroup)
     if isinstance(group, Rejected):

@@ -17,9 +17,6 @@ from swarm_node.interfaces import Network
 UNSENT = "unsent: too big"  # counted among the rejections: the own group does not fit into a message
 INBOX_FULL = "inbox full"  # the oldest message made room for a new one
 
-_INBOX_MESSAGES = 4096  # waiting at one receiver
-_REMEMBERED_HASHES = 4096  # payloads admitted lately by one receiver, 32 bytes each
-
 
 class Parcel:
     """A message in flight. What depends on its bytes alone is worked out once and not by every receiver again:
@@ -43,7 +40,7 @@ class Parcel:
 class MemorySwarm:
     """The ether between members. Takes bytes from anybody, also from nobody, and promises no delivery."""
 
-    def __init__(self, rng: Random, loss: float = 0.0, delay: int = 0, inbox_messages: int = _INBOX_MESSAGES) -> None:
+    def __init__(self, rng: Random, loss: float = 0.0, delay: int = 0, inbox: int = 4096, memory: int = 4096) -> None:
         if not 0 <= loss <= 1:
             raise ValueError(f"loss {loss} is not a probability")
         if delay < 0:
@@ -51,7 +48,8 @@ class MemorySwarm:
         self._rng = rng
         self._loss = loss  # probability, for each message and receiver
         self._delay = delay  # rounds
-        self._inbox_messages = inbox_messages
+        self._inbox = inbox  # messages waiting at one receiver
+        self._memory = memory  # content hashes that one receiver remembers, to know a replay
         self._members: dict[PeerId, MemoryNetwork] = {}
 
     def join(self, identity: Identity, rules: AdmissionRules) -> "MemoryNetwork":
@@ -60,7 +58,7 @@ class MemorySwarm:
             raise ValueError(f"rules are those of {rules.own_id}")
         if identity.peer_id in self._members:
             raise ValueError(f"{identity.peer_id} is a member already")
-        member = MemoryNetwork(self, identity, rules, self._inbox_messages)
+        member = MemoryNetwork(self, identity, rules, self._inbox, self._memory)
         self._members[identity.peer_id] = member
         return member
 
@@ -82,12 +80,13 @@ class MemorySwarm:
 class MemoryNetwork(Network):
     """One member's access to the swarm."""
 
-    def __init__(self, swarm: MemorySwarm, identity: Identity, rules: AdmissionRules, inbox_messages: int) -> None:
+    def __init__(self, swarm: MemorySwarm, identity: Identity, rules: AdmissionRules, inbox: int, memory: int) -> None:
         self._swarm = swarm
         self._identity = identity
         self._rules = rules
         self._inbox: deque[Parcel] = deque()
-        self._inbox_messages = inbox_messages
+        self._inbox_size = inbox
+        self._memory_size = memory
         self._admitted: dict[bytes, None] = {}  # content hashes, oldest first
         self._rejections: Counter[str] = Counter()
 
@@ -104,7 +103,7 @@ class MemoryNetwork(Network):
 
     def receive(self, parcel: Parcel) -> None:
         """Called by the swarm. The newest messages stay: for training they are worth more than old ones."""
-        if len(self._inbox) >= self._inbox_messages:
+        if len(self._inbox) >= self._inbox_size:
             self._inbox.popleft()
             self._rejections[INBOX_FULL] += 1
         self._inbox.append(parcel)
@@ -131,10 +130,9 @@ class MemoryNetwork(Network):
             return Rejected(Reason.REPLAYED)
         opened = parcel.open(self._rules.swarm)
         outcome = opened if isinstance(opened, Rejected) else review(opened, self._rules)
-        if isinstance(
-            outcome, RolloutGroup
-        ):  # only then: else anybody could block a payload by sending it unsigned first
+        if isinstance(outcome, RolloutGroup):
+            # Remembered only now: else anybody could block a payload by sending it first with a bad signature.
             self._admitted[parcel.content_hash] = None
-            if len(self._admitted) > _REMEMBERED_HASHES:
+            if len(self._admitted) > self._memory_size:
                 del self._admitted[next(iter(self._admitted))]
         return outcome

@@ -94,6 +94,13 @@ def test_replayed_bytes_are_admitted_once_by_each_receiver() -> None:
     assert bob.rejections() == cat.rejections() == {"replayed": 2}
 
 
+def test_only_the_latest_payloads_are_remembered() -> None:
+    swarm = MemorySwarm(Random(0), memory=2)
+    ann, bob = join(swarm, ANN, BOB)
+    ann.publish([write(ANN, index=index) for index in (0, 1, 2, 1, 0)], Round(0))
+    assert [group.question.index for group in bob.collect(Round(0))] == [0, 1, 2, 0]
+
+
 def test_a_forged_copy_that_comes_first_does_not_block_the_real_message() -> None:
     swarm = MemorySwarm(Random(0))
     ann, bob = join(swarm, ANN, BOB)
@@ -139,7 +146,7 @@ def test_two_swarms_in_one_ether_do_not_mix() -> None:
 
 
 def test_a_full_inbox_keeps_the_newest() -> None:
-    ann, bob = join(MemorySwarm(Random(0), inbox_messages=3), ANN, BOB)
+    ann, bob = join(MemorySwarm(Random(0), inbox=3), ANN, BOB)
     ann.publish([write(ANN, index=number) for number in range(5)], Round(0))
     assert [group.question.index for group in bob.collect(Round(0))] == [2, 3, 4]
     assert bob.rejections() == {INBOX_FULL: 2}
