@@ -6,7 +6,7 @@ from random import Random
 from typing import Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.groups import ScoredGroup, Skipped, Written
+from swarm_node.rollouts.groups import Draw, Judge, ScoredGroup, Skipped, Written
 
 
 class Environment(Protocol):
@@ -76,17 +76,11 @@ class Network(Protocol):
 
 
 class Sampler(Protocol):
-    """Which of the judged groups to train on."""
+    """Which of the groups heard from others to train on."""
 
-    def draw(self, count: int, candidates: Sequence[RolloutGroup], judge: "Judge", rng: Random) -> list[ScoredGroup]:
-        """Up to `count` groups to train on. `judge` costs time: ask it for no more than needed."""
+    def draw(self, count: int, candidates: Sequence[RolloutGroup], judge: Judge, rng: Random) -> Draw:
+        """Up to `count` groups. `judge` costs time: ask it for no more than needed."""
         ...
-
-
-class Judge(Protocol):
-    """Scores groups on this node; skipped groups are left out of the answer (and counted by the judge)."""
-
-    def __call__(self, groups: Sequence[RolloutGroup]) -> list[ScoredGroup]: ...
 
 
 @dataclass(frozen=True, slots=True)

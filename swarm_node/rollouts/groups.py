@@ -1,5 +1,6 @@
 """What flows through a node: a written group, then a scored one. Plain data, no torch."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
@@ -53,3 +54,15 @@ class ScoredGroup:
     @property
     def round(self) -> Round:
         return Round(self.group.round)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What a sampler took from the pool."""
+
+    groups: list[ScoredGroup]  # to train on
+    spent: list[RolloutGroup]  # to forget: trained on, or found to be of no use
+
+
+Judge = Callable[[Sequence[RolloutGroup]], list[ScoredGroup]]
+"""Scores groups on this node; those it could not judge are left out of the answer, and counted by the judge."""

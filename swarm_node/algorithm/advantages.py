@@ -1,0 +1,23 @@
+"""Group-relative advantages (GRPO, arXiv 2402.03300; SAPO, arXiv 2509.08721)."""
+
+from collections.abc import Sequence
+from math import fsum, sqrt
+from typing import Literal
+
+EPSILON = 1e-8  # SAPO: A = (r - mean) / (std + 1e-8)
+
+
+def group_advantages(rewards: Sequence[float], scale: Literal["group", "none"] = "group") -> list[float]:
+    """One advantage per completion of a group.
+
+    `std` is the sample standard deviation (n - 1), as in TRL. Equal rewards are recognised by comparison, not by a
+    small deviation: rounding of 0.1 x 8 would otherwise give 0.3 to 0.8 after the division.
+    """
+    if len(set(rewards)) <= 1:
+        return [0.0] * len(rewards)
+    mean = fsum(rewards) / len(rewards)
+    centred = [reward - mean for reward in rewards]
+    if scale == "none":
+        return centred
+    std = sqrt(fsum(c * c for c in centred) / (len(rewards) - 1))
+    return [c / (std + EPSILON) for c in centred]

@@ -1,0 +1,108 @@
+"""From groups of token ids to rectangular model input, and back to flat tokens.
+
+Two layouts with one shape. `padded`: a row is a prompt and one completion. `packed`: a row is a prompt, once, and all
+completions of its group behind it, each seeing the prompt and itself only (a tree mask); positions restart after the
+prompt. Prompts are padded on the left and completions follow directly, so no pad ever sits between the two, and only
+the last columns need logits. The last token of a completion is predicted but never fed.
+
+What it is not: choosing which layout a model can take (compute/policy.py probes that).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of model input: a prompt and the completions that hang on it."""
+
+    prompt: Sequence[int]
+    completions: Sequence[Sequence[int]]  # each of at least one token
+
+    @property
+    def fed(self) -> int:
+        """Columns behind the prompt."""
+        return sum(len(c) - 1 for c in self.completions)
+
+    @property
+    def length(self) -> int:
+        return len(self.prompt) + self.fed
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Model input for R rows of L columns, and where the prediction of each completion token is found."""
+
+    input_ids: Tensor  # [R, L]
+    position_ids: Tensor  # [R, L]
+    attention_mask: Tensor  # [R, L] for single completions, else bool [R, 1, L, L], True where attention is allowed
+    logits_to_keep: int  # only the last so many columns predict completion tokens
+    source: Tensor  # [tokens] index into the flattened [R * logits_to_keep] predictions
+    target: Tensor  # [tokens] ids to predict: row by row, completion by completion, in order
+
+
+def micro_batches(rows: Sequence[Row], token_budget: int) -> Iterator[list[int]]:
+    """Indices of rows, longest first, in batches whose padded size stays within the budget (one row always fits)."""
+    batch: list[int] = []
+    width = 0
+    for index in sorted(range(len(rows)), key=lambda i: -rows[i].length):
+        if batch and width * (len(batch) + 1) > token_budget:
+            yield batch
+            batch = []
+        if not batch:
+            width = rows[index].length
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def build(rows: Sequence[Row], pad_id: int, device: torch.device) -> RowBatch:
+    """Rectangular input of the rows. Uses a plain 2-D mask unless a row holds more than one completion."""
+    prompt_width = max(len(row.prompt) for row in rows)
+    width = prompt_width + max(row.fed for row in rows)
+    keep = width - prompt_width + 1
+    ids, positions, segments = [], [], []
+    source: list[int] = []
+    target: list[int] = []
+    for number, row in enumerate(rows):
+        pads = prompt_width - len(row.prompt)
+        row_ids = [pad_id] * pads + list(row.prompt)
+        row_positions = [0] * pads + list(range(len(row.prompt)))
+        row_segments = [-1] * pads + [0] * len(row.prompt)  # -1 pad, 0 prompt, k-th completion k
+        for k, completion in enumerate(row.completions, start=1):
+            # Token 0 is predicted by the prompt's last column, which is kept column 0; token j by that of token j - 1.
+            offset = number * keep + len(row_ids) - prompt_width
+            source += [number * keep, *range(offset + 1, offset + len(completion))]
+            target += completion
+            row_ids += completion[:-1]
+            row_positions += range(len(row.prompt), len(row.prompt) + len(completion) - 1)
+            row_segments += [k] * (len(completion) - 1)
+        tail = width - len(row_ids)
+        ids.append(row_ids + [pad_id] * tail)
+        positions.append(row_positions + [0] * tail)
+        segments.append(row_segments + [-1] * tail)
+    segment = torch.tensor(segments, device=device)
+    tree = any(len(row.completions) > 1 for row in rows)
+    return RowBatch(
+        input_ids=torch.tensor(ids, device=device),
+        position_ids=torch.tensor(positions, device=device),
+        attention_mask=tree_mask(segment) if tree else (segment >= 0).long(),
+        logits_to_keep=keep,
+        source=torch.tensor(source, device=device),
+        target=torch.tensor(target, device=device),
+    )
+
+
+def tree_mask(segment: Tensor) -> Tensor:
+    """bool [R, 1, L, L] from segment numbers [R, L]: causal, and within the prompt or the own completion.
+
+    Pads see themselves alone, since a row of the mask without a single True gives NaN in softmax.
+    """
+    length = segment.shape[1]
+    query, key = segment[:, :, None], segment[:, None, :]
+    causal = torch.ones(length, length, dtype=torch.bool, device=segment.device).tril()
+    allowed = causal & (key >= 0) & ((key == 0) | (key == query))
+    return (allowed | torch.eye(length, dtype=torch.bool, device=segment.device)).unsqueeze(1)

@@ -1,0 +1,72 @@
+"""The composition root: the only module that names concrete classes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from protocol.admission import AdmissionRules
+from protocol.messages import PeerId
+from swarm_node import starters
+from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.config import LearningConfig, ModelConfig
+from swarm_node.environment import reasoning_gym
+from swarm_node.environment.catalogue import STARTER_TASKS
+from swarm_node.environment.mixture import Mixture
+from swarm_node.environment.reasoning_gym import ReasoningGym
+from swarm_node.interfaces import Environment, Network
+from swarm_node.node import Node
+from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.samplers import UniformSampler
+
+
+def build_environment(config: LearningConfig) -> Environment:
+    """Every environment this node asks and judges, by the name that questions carry. Close it after use."""
+    settings = config.environment
+    environments: Mapping[str, Environment] = {
+        reasoning_gym.NAME: ReasoningGym(
+            settings.tasks or STARTER_TASKS, settings.scoring, settings.time_limit, settings.memory_limit
+        ),
+    }
+    return Mixture(environments)
+
+
+def build_rules(config: LearningConfig, environment: Environment, own_id: PeerId) -> AdmissionRules:
+    """What this node lets in from the network."""
+    return AdmissionRules(config.swarm, own_id, environment.knows)
+
+
+def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
+    """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`."""
+    if config.name in starters.STARTERS:
+        config = config.model_copy(update={"name": str(starters.folder(config.name))})
+    return load_policy(config, resume)
+
+
+def build_node(
+    config: LearningConfig,
+    peer_id: PeerId,
+    environment: Environment,
+    network: Network,
+    policy: Policy | None = None,
+) -> Node:
+    """A node, its policy loaded by `config.model` unless given."""
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    policy = policy or build_policy(config.model)
+    return Node(
+        peer_id=peer_id,
+        seed=config.seed,
+        environment=environment,
+        generator=BatchGenerator(policy, config.generation),
+        trainer=GrpoTrainer(policy, config.training, config.generation),
+        network=network,
+        pool=RolloutPool(peer_id, config.pool),
+        sampler=UniformSampler(),
+        config=config.round,
+        group_size=config.generation.num_generations,
+        clock=perf_counter,
+    )

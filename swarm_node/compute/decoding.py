@@ -1,0 +1,116 @@
+"""Decoders over a model's own forward: with its key-value cache, or without one for models that have none to share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from swarm_node.compute.policy import AGREEMENT, Policy
+
+
+def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """ids, attention mask and positions, each [prompts, longest]."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[pad_id] * (width - len(p)) + list(p) for p in prompts], device=device)
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+    return ids, mask, (mask.cumsum(1) - 1).clamp_min(0)
+
+
+class ModelDecoder:
+    """The model's forward and cache: prompts prefilled once, the cache repeated for the group."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._cache: Any = None
+        self._mask = self._position = torch.empty(0)
+
+    def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
+        ids, mask, positions = pad_left(prompts, self._policy.pad_id, self._policy.device)
+        output = self._policy.forward(
+            input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1
+        )
+        self._cache = output.past_key_values
+        self._cache.batch_repeat_interleave(group_size)
+        self._mask = mask.repeat_interleave(group_size, 0)
+        self._position = positions[:, -1:].repeat_interleave(group_size, 0) + 1
+        logits: Tensor = output.logits[:, -1]
+        return logits.repeat_interleave(group_size, 0)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
+        output = self._policy.forward(
+            input_ids=tokens[:, None],
+            attention_mask=self._mask,
+            position_ids=self._position,
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        self._position = self._position + 1
+        logits: Tensor = output.logits[:, -1]
+        return logits
+
+    def keep(self, slots: Tensor) -> None:
+        rows = slots.flatten()
+        self._cache.batch_select_indices(rows)
+        self._mask, self._position = self._mask[rows], self._position[rows]
+
+
+class RecomputeDecoder:
+    """No cache: the whole sequence again for every token. Slow and right, for models whose cache cannot be shared.
+
+    Rows are fed one prompt length at a time and without padding, because recurrent layers see pads.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._sequences: list[list[int]] = []
+
+    def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
+        self._sequences = [list(prompt) for prompt in prompts for _ in range(group_size)]
+        return self._forward()
+
+    def step(self, tokens: Tensor) -> Tensor:
+        for sequence, token in zip(self._sequences, tokens.tolist(), strict=True):
+            sequence.append(token)
+        return self._forward()
+
+    def keep(self, slots: Tensor) -> None:
+        self._sequences = [self._sequences[slot] for slot in slots.flatten().tolist()]
+
+    def _forward(self) -> Tensor:
+        by_length: dict[int, list[int]] = {}
+        for index, sequence in enumerate(self._sequences):
+            by_length.setdefault(len(sequence), []).append(index)
+        parts: list[Tensor] = [torch.empty(0)] * len(self._sequences)
+        for indices in by_length.values():
+            ids = torch.tensor([self._sequences[i] for i in indices], device=self._policy.device)
+            for index, row in zip(
+                indices, self._policy.forward(input_ids=ids, use_cache=False).logits[:, -1], strict=True
+            ):
+                parts[index] = row
+        return torch.stack(parts)
+
+
+@torch.inference_mode()
+def agrees(decoder_type: type[Any], policy: Policy) -> bool:
+    """Whether prefill, step and keep give the logits of the full forward on two prompts of different length."""
+    vocabulary = policy.model.get_input_embeddings().weight.shape[0]
+    prompts = [[(7 * i + 3) % vocabulary for i in range(9)], [(11 * i + 1) % vocabulary for i in range(5)]]
+    fed = [torch.tensor([(13 * i + k) % vocabulary for i in range(4)], device=policy.device) for k in (2, 5)]
+    slots = torch.tensor([[1], [2]], device=policy.device)
+    try:
+        ours = _probe(decoder_type(policy), prompts, fed, slots)
+        reference = _probe(RecomputeDecoder(policy), prompts, fed, slots)
+    except Exception:  # noqa: BLE001  an architecture that does not fit may fail in any way; the next decoder is tried
+        return False
+    coarse = policy.autocast_dtype is not None or reference.dtype != torch.float32
+    tolerance = AGREEMENT * (20.0 if coarse else 1.0) * max(1.0, float(reference.abs().max()))
+    return bool((ours.float() - reference.float()).abs().max() < tolerance)
+
+
+def _probe(decoder: Any, prompts: list[list[int]], fed: list[Tensor], slots: Tensor) -> Tensor:
+    seen = [decoder.prefill(prompts, 2, 4), decoder.step(fed[0])]
+    decoder.keep(slots)
+    seen.append(decoder.step(fed[1][slots.flatten()]))
+    return torch.cat(seen)

@@ -1,0 +1,173 @@
+"""A causal language model with its tokenizer: what this node can say about text and tokens.
+
+Any Hugging Face causal LM, by starter name, folder or hub name. Weights come from safetensors only and no code comes
+with a model (`trust_remote_code` stays off), so a stranger's model folder can be wrong but not dangerous.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from protocol.messages import Completion
+from swarm_node.algorithm import rows
+from swarm_node.config import LoraConfig, ModelConfig
+from swarm_node.errors import UserError
+
+AGREEMENT = 5e-3  # largest difference of float32 logits between two ways to compute the same thing; rounding gives 1e-5
+
+
+@dataclass
+class Policy:
+    """The trained model. `model` maps ids to logits; everything else here is about text."""
+
+    model: Any  # transformers.PreTrainedModel or a peft wrapper of one
+    tokenizer: Any  # transformers.PreTrainedTokenizerBase
+    device: torch.device
+    autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
+    name: str = ""
+    eos_ids: frozenset[int] = field(init=False)
+    pad_id: int = field(init=False)
+    context_length: int = field(init=False)  # tokens, prompt and completion together
+
+    def __post_init__(self) -> None:
+        self.model.eval()  # dropout would make recorded and recomputed log-probs disagree; gradients flow all the same
+        self.eos_ids = _eos_ids(self.model, self.tokenizer)
+        pad = self.tokenizer.pad_token_id
+        self.pad_id = pad if pad is not None else min(self.eos_ids, default=0)
+        config = self.model.config
+        self.context_length = int(
+            getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 2048)
+        )
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
+        if self.tokenizer.chat_template:
+            turn = [{"role": "user", "content": text}]
+            return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
+        return list(self.tokenizer(text).input_ids)
+
+    def encode_completion(self, completion: Completion) -> list[int]:
+        """Ids of a peer's completion. Text that spells a special token stays text; EOS is what the flag says."""
+        ids = self.tokenizer(completion.text, add_special_tokens=False, split_special_tokens=True).input_ids
+        end = self.tokenizer.eos_token_id
+        return [*ids, end] if completion.ended and end is not None else list(ids)
+
+    def decode(self, completions: list[list[int]]) -> list[str]:
+        texts = self.tokenizer.batch_decode(completions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return list(texts)
+
+    def forward(self, **inputs: Any) -> Any:
+        """The model's own forward, its matrix products in `autocast_dtype`."""
+        with torch.autocast(
+            self.device.type, dtype=self.autocast_dtype or torch.bfloat16, enabled=self.autocast_dtype is not None
+        ):
+            return self.model(**inputs)
+
+    def logits(self, batch: rows.RowBatch) -> Tensor:
+        """Logits [tokens, vocabulary] that predict `batch.target`."""
+        output = self.forward(
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            position_ids=batch.position_ids,
+            use_cache=False,
+            logits_to_keep=batch.logits_to_keep,
+        ).logits
+        kept: Tensor = output[:, -batch.logits_to_keep :]  # some models ignore logits_to_keep
+        return kept.reshape(-1, kept.shape[-1])[batch.source]
+
+    @torch.no_grad()
+    def takes_packed_rows(self) -> bool:
+        """Whether a packed row gives the logits that padded rows give, found by trying, not by the model's name."""
+        vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        prompt = [(7 * i + 3) % vocabulary for i in range(11)]
+        completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
+        packed = [rows.Row(prompt, completions), rows.Row(prompt[2:], completions[:2])]
+        padded = [rows.Row(row.prompt, [c]) for row in packed for c in row.completions]
+        try:
+            ours, reference = (self.logits(rows.build(layout, self.pad_id, self.device)) for layout in (packed, padded))
+        except Exception:  # noqa: BLE001  a model that refuses the mask may raise anything; padded rows always work
+            return False
+        scale = 1.0 if reference.dtype == torch.float32 else 20.0
+        return bool((ours - reference).abs().max() < AGREEMENT * scale * max(1.0, float(reference.abs().max())))
+
+
+def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
+    """The policy of this configuration; `resume` is a checkpoint folder to take weights (and adapters) from."""
+    device = choose_device(config.device)
+    source = resume or _locate(config.name)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=_weights_dtype(config, device), use_safetensors=True)
+    except Exception as error:  # each library underneath raises types of its own on missing or broken files
+        raise UserError(f"cannot load model {config.name!r}: {_first_line(error)}") from error
+    if config.lora.r and not resume:
+        model = _with_lora(model, config.lora)
+    return Policy(model.to(device), tokenizer, device, _autocast_dtype(config, device), config.name)
+
+
+def choose_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"device {name!r} cannot be used: {_first_line(error)}; try --model.device auto") from error
+    return device
+
+
+def _locate(name: str) -> str | Path:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
+            raise UserError(f"model folder {name!r} has no config.json; is it a Hugging Face model folder?")
+        return path
+    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
+    if looks_local:
+        raise UserError(f"model folder {name!r} does not exist")
+    return name
+
+
+def _weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
+    if config.dtype != "auto":
+        return getattr(torch, config.dtype)  # type: ignore[no-any-return]
+    frozen = config.lora.r > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
+    return torch.bfloat16 if frozen and _fast_bfloat16(device) else torch.float32
+
+
+def _autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
+    if config.autocast == "off":
+        return None
+    return torch.bfloat16 if config.autocast == "bfloat16" or _fast_bfloat16(device) else None
+
+
+def _fast_bfloat16(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def _with_lora(model: Any, config: LoraConfig) -> Any:
+    from peft import LoraConfig as PeftLoraConfig  # slow to import, and few need it
+    from peft import get_peft_model
+
+    targets = list(config.target_modules) or "all-linear"
+    try:
+        return get_peft_model(
+            model, PeftLoraConfig(r=config.r, lora_alpha=config.alpha, target_modules=targets, task_type="CAUSAL_LM")
+        )
+    except ValueError as error:
+        raise UserError(f"LoRA does not fit this model: {_first_line(error)}") from error
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """All ids that end a completion: chat models often have several."""
+    named = getattr(model.generation_config, "eos_token_id", None)
+    ids = set(named) if isinstance(named, list) else {named}
+    return frozenset(i for i in ids | {tokenizer.eos_token_id} if i is not None)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

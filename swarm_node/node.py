@@ -1,0 +1,187 @@
+"""One node of the swarm. A round is: ask, hear, learn.
+
+`ask` and `hear` need no gradient, `learn` is one update of the policy; in turn they are the synchronous loop. Values
+pass along, one way, so that whoever drives a node (the run command, the simulation) may overlap or interleave them.
+Nothing here waits for anybody: the network gives what has arrived.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from statistics import fmean
+
+from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.config import RoundConfig
+from swarm_node.interfaces import Environment, Generator, Network, RoundReport, Sampler, Trainer
+from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.samplers import choose_local
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What a round cost and what it left out; filled on the way, read for the report."""
+
+    skipped: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("generate", "judge", "share", "train"), 0.0)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What this node wrote and judged in a round."""
+
+    round: Round
+    groups: list[ScoredGroup]
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The training set of a round."""
+
+    own: Own
+    local: list[ScoredGroup]
+    external: list[ScoredGroup]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    peer_id: PeerId
+    seed: int
+    environment: Environment
+    generator: Generator
+    trainer: Trainer
+    network: Network
+    pool: RolloutPool
+    sampler: Sampler
+    config: RoundConfig
+    group_size: int
+    clock: Callable[[], float]  # seconds
+
+    def run_round(self, now: Round) -> RoundReport:
+        return self.learn(self.hear(self.ask(now)))
+
+    def ask(self, now: Round) -> Own:
+        """Ask, answer, judge, share."""
+        ledger = Ledger()
+        questions = self.environment.sample(self.peer_id, now, self.config.questions)
+        with self._timed(ledger, "generate"):
+            written = self._write(questions, now, ledger)
+        with self._timed(ledger, "judge"):
+            own = self._judge([group for group, _ in written], ledger, [tokens for _, tokens in written])
+        with self._timed(ledger, "share"):
+            self.network.publish([scored.group for scored in own], now)
+        return Own(now, own, ledger)
+
+    def hear(self, own: Own) -> Batch:
+        """Listen, and choose what to train on."""
+        rng = Random(f"{self.seed}/{self.peer_id}/{own.round}")
+        with self._timed(own.ledger, "share"):
+            self.pool.add(self.network.collect(own.round), own.round)
+        config = self.config
+        choice = choose_local(
+            own.groups,
+            config.local_groups,
+            config.external_groups,
+            informative_only=config.local_sampler == "informative",
+            match=config.external_sampler == "matched",
+            rng=rng,
+        )
+        with self._timed(own.ledger, "judge"):
+            candidates = self.pool.candidates()
+            draw = self.sampler.draw(choice.external, candidates, lambda asked: self._judge(asked, own.ledger), rng)
+        self.pool.remove(draw.spent)
+        return Batch(own, choice.groups, draw.groups)
+
+    def learn(self, batch: Batch) -> RoundReport:
+        """One update of the policy, and the account of the round."""
+        own, ledger = batch.own, batch.own.ledger
+        with self._timed(ledger, "train"):
+            step = self.trainer.update(batch.local + batch.external)
+        lengths = [len(tokens.ids) for group in own.groups for tokens in group.tokens or ()]
+        endings = [completion.ended for group in own.groups for completion in group.group.completions]
+        return RoundReport(
+            peer_id=self.peer_id,
+            round=own.round,
+            reward=_mean([fmean(group.rewards) for group in own.groups]),
+            reward_by_task=_by_task(own.groups),
+            rollouts=len(lengths),
+            generated_tokens=sum(lengths),
+            mean_length=_mean(lengths),
+            ended_share=_mean(endings),
+            local_groups=len(batch.local),
+            local_informative=sum(group.has_signal for group in batch.local),
+            external_informative=len(batch.external),
+            informative_share=_mean([group.has_signal for group in own.groups]),
+            pool_size=len(self.pool),
+            skipped=dict(ledger.skipped + Counter(step.skipped)),
+            rejected=dict(self.network.rejections()),
+            step=step,
+            seconds=ledger.seconds,
+        )
+
+    def _write(
+        self, questions: Sequence[Question], now: Round, ledger: Ledger
+    ) -> list[tuple[RolloutGroup, tuple[Tokens, ...]]]:
+        """A group per question that could be built and answered."""
+        asked: list[tuple[Question, str]] = []
+        for question, prompt in zip(questions, self.environment.prompts(questions), strict=True):
+            if isinstance(prompt, Skipped):
+                ledger.skipped[prompt.reason] += 1
+            else:
+                asked.append((question, prompt))
+        stream = f"{self.seed}/{self.peer_id}/{now}"
+        answers = self.generator.generate([prompt for _, prompt in asked], self.group_size, stream)
+        written = []
+        for (question, _), answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Skipped):
+                ledger.skipped[answer.reason] += 1
+            else:
+                group = RolloutGroup(author=self.peer_id, round=now, question=question, completions=answer.completions)
+                written.append((group, answer.tokens))
+        return written
+
+    def _judge(
+        self,
+        groups: Sequence[RolloutGroup],
+        ledger: Ledger,
+        tokens: Sequence[tuple[Tokens, ...]] | None = None,
+    ) -> list[ScoredGroup]:
+        """Score groups here, whoever wrote them: rewards never travel."""
+        questions = [group.question for group in groups]
+        texts = [[completion.text for completion in group.completions] for group in groups]
+        rewards = self.environment.score(list(zip(questions, texts, strict=True)))
+        prompts = self.environment.prompts(questions)
+        scored = []
+        for index, (group, prompt, reward) in enumerate(zip(groups, prompts, rewards, strict=True)):
+            if isinstance(reward, Skipped):
+                ledger.skipped[reward.reason] += 1
+            elif isinstance(prompt, Skipped):
+                ledger.skipped[prompt.reason] += 1
+            else:
+                scored.append(ScoredGroup(group, prompt, reward, tokens[index] if tokens is not None else None))
+        return scored
+
+    @contextmanager
+    def _timed(self, ledger: Ledger, phase: str) -> Iterator[None]:
+        start = self.clock()
+        try:
+            yield
+        finally:
+            ledger.seconds[phase] += self.clock() - start
+
+
+def _by_task(groups: Sequence[ScoredGroup]) -> dict[str, float]:
+    rewards: dict[str, list[float]] = {}
+    for group in groups:
+        task = f"{group.question.dataset}/{group.question.config_id}"
+        rewards.setdefault(task, []).append(fmean(group.rewards))
+    return {task: fmean(values) for task, values in sorted(rewards.items())}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0
