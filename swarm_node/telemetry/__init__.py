@@ -1,1 +1,1 @@
-"""Typed events to a terminal view, JSON lines and a manifest."""
+"""What a run tells the outside: typed events, and the sinks that show or keep them. Nothing here changes learning."""

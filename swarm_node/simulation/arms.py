@@ -1,0 +1,67 @@
+"""What is compared: arms (local/external groups per round), each repeated with several seeds. Pure data."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from swarm_node.config import SimulationConfig
+from swarm_node.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """I of a node's own groups and J of others' in the training set of every round."""
+
+    local: int
+    external: int
+
+    def __str__(self) -> str:
+        return f"{self.local}/{self.external}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One repetition of one arm: the unit that runs, fails and is resumed as a whole."""
+
+    arm: Arm
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.arm} seed {self.seed}"
+
+    @property
+    def file_stem(self) -> str:
+        return f"{self.arm.local}_{self.arm.external}-{self.seed}"
+
+
+def parse_arm(text: str) -> Arm:
+    match = re.fullmatch(r"\s*(\d{1,6})/(\d{1,6})\s*", text, re.ASCII)
+    if match is None:
+        raise UserError(f"arm {text!r} is not I/J: local groups, a slash, external groups, such as 4/4")
+    arm = Arm(int(match[1]), int(match[2]))
+    if arm.local + arm.external == 0:
+        raise UserError(f"arm {text!r} trains on nothing: local and external groups are both 0")
+    return arm
+
+
+def parse_arms(texts: Sequence[str]) -> list[Arm]:
+    """Every text may hold several, separated by commas, as `--arms 8/0,4/4` does."""
+    arms = [parse_arm(part) for text in texts for part in text.split(",")]
+    if not arms:
+        raise UserError("no arms: give at least one, such as --arms 8/0,4/4")
+    for index, arm in enumerate(arms):
+        if arm in arms[:index]:
+            raise UserError(f"arm {arm} is given twice")
+    return arms
+
+
+def all_cells(config: SimulationConfig) -> list[Cell]:
+    """Seed by seed rather than arm by arm, so that what is done so far can be compared."""
+    arms = parse_arms(config.arms)
+    return [Cell(arm, config.seed + repetition) for repetition in range(config.seeds) for arm in arms]
+
+
+def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
+    """The configuration of one cell: its arm's mix, its seed, one thread unless told otherwise."""
+    mix = config.round.model_copy(update={"local_groups": cell.arm.local, "external_groups": cell.arm.external})
+    return config.model_copy(update={"round": mix, "seed": cell.seed, "threads": config.threads or 1})

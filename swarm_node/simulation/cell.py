@@ -1,0 +1,119 @@
+"""The loop of one cell: a swarm of nodes in one process, round by round. It knows nodes only by their three verbs.
+
+Torch comes in through the population that is handed over, never from here.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from protocol.messages import Round
+from swarm_node.config import SimulationConfig
+from swarm_node.interfaces import RoundReport
+from swarm_node.simulation.arms import Cell
+from swarm_node.simulation.faults import Schedule
+from swarm_node.telemetry.events import CellRound
+
+
+class Member(Protocol):
+    """A node as the loop sees it; what it hands from one half of a round to the next is its own business."""
+
+    def ask(self, now: Round) -> Any: ...
+
+    def hear(self, own: Any) -> Any: ...
+
+    def learn(self, batch: Any) -> RoundReport: ...
+
+
+class Population(Protocol):
+    """Makes the nodes of a cell, by index, and connects them."""
+
+    def join(self, node: int) -> Member: ...
+
+    def leave(self, node: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def run_cell(
+    config: SimulationConfig, cell: Cell, population: Population, clock: Callable[[], float] = time.perf_counter
+) -> Iterator[CellRound]:
+    """Yields every round. First all nodes ask, then each hears and learns, so that without delay a group is heard in
+    the round it was written in, whatever the order of nodes. `config` is the cell's own (see `cell_config`)."""
+    schedule = Schedule(config.faults, config.nodes, config.rounds)
+    members: dict[int, Member] = {}
+    rejected: dict[int, Mapping[str, int]] = {}
+    for number in range(config.rounds):
+        started = clock()
+        present = schedule.present(number)
+        for node in [node for node in members if node not in present]:
+            population.leave(node)
+            del members[node]
+        for node in present:
+            if node not in members:
+                members[node] = population.join(node)
+        active = schedule.active(number)
+        own = {node: members[node].ask(Round(number)) for node in active}
+        reports = {node: members[node].learn(members[node].hear(own[node])) for node in active}
+        rejected.update({node: report.rejected for node, report in reports.items()})
+        yield summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
+
+
+def summary(
+    config: SimulationConfig,
+    cell: Cell,
+    number: int,
+    reports: Mapping[int, RoundReport],
+    *,
+    rejected: Mapping[int, Mapping[str, int]],
+    wall: float,
+) -> CellRound:
+    """One line about a round of a swarm. `reports` are those of the nodes that took part, `rejected` of all so far."""
+    several = [reports[node] for node in sorted(reports)]
+    rewards = {node: config.round.questions * report.reward for node, report in reports.items()}
+    seconds = _total([report.seconds for report in several])
+    return CellRound(
+        arm=str(cell.arm),
+        seed=cell.seed,
+        round=number,
+        nodes=len(several),
+        reward=mean([rewards[node] for node in sorted(rewards)]),
+        node_rewards=tuple(rewards.get(node) for node in range(config.nodes)),
+        reward_by_task=_mean_by_key([report.reward_by_task for report in several]),
+        informative_share=mean([report.informative_share for report in several]),
+        external_groups=mean([float(report.external_informative) for report in several]),
+        rollouts=sum(report.rollouts for report in several),
+        generated_tokens=sum(report.generated_tokens for report in several),
+        trained_tokens=sum(report.step.trained_tokens for report in several),
+        mean_length=mean([report.mean_length for report in several]),
+        ended_share=mean([report.ended_share for report in several]),
+        entropy=mean([report.step.entropy for report in several if report.step.optimizer_steps]),
+        grad_norm=mean([report.step.grad_norm for report in several if report.step.optimizer_steps]),
+        clip_fraction=mean([report.step.clip_fraction for report in several if report.step.optimizer_steps]),
+        skipped=_count([counts for report in several for counts in (report.skipped, report.step.skipped)]),
+        rejected=_count([rejected[node] for node in sorted(rejected)]),
+        seconds={**seconds, "round": wall},
+    )
+
+
+def mean(values: Sequence[float]) -> float:
+    """Zero of nothing: a round in which no node took part earned nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def _total(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    keys = dict.fromkeys(key for mapping in mappings for key in mapping)
+    return {key: sum(mapping.get(key, 0.0) for mapping in mappings) for key in keys}
+
+
+def _count(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for mapping in mappings:
+        counts.update(mapping)
+    return dict(sorted(counts.items()))
+
+
+def _mean_by_key(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    keys = sorted({key for mapping in mappings for key in mapping})
+    return {key: mean([mapping[key] for mapping in mappings if key in mapping]) for key in keys}

@@ -1,0 +1,127 @@
+"""The report folder: what is in it, when it may be used again, finished cells. Deletes nothing it has not written."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from swarm_node.config import SimulationConfig
+from swarm_node.errors import UserError
+from swarm_node.simulation.arms import Cell, parse_arm
+from swarm_node.simulation.pipe import read_round
+from swarm_node.telemetry.events import CellRound
+from swarm_node.telemetry.files import plain, write_bytes
+from swarm_node.telemetry.manifest import manifest, write_manifest
+
+KIND = "simulation"  # what a manifest says of a folder of ours
+PATTERNS = ("report.json", "rewards.png", "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
+ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}  # config keys that no cell depends on
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All that is kept of a finished cell."""
+
+    cell: Cell
+    rounds: tuple[CellRound, ...]
+    memory: tuple[float, ...]  # MB of its worker, through the run; differs between machines
+
+
+class ReportFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser()
+        self.report = self.path / "report.json"
+        self.plot = self.path / "rewards.png"
+        self.manifest = self.path / "manifest.json"
+        self.events = self.path / "events.jsonl"
+        self._cells = self.path / "cells"
+
+    def prepare(self, config: SimulationConfig) -> str | None:
+        """Makes the folder ready, or raises UserError. Returns a warning where what is kept comes from other code."""
+        if config.resume and config.overwrite:
+            raise UserError("--resume keeps what is in the report folder, --overwrite removes it: give one of them")
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file: choose another --out")
+        warning = None
+        if self.path.is_dir() and any(self.path.iterdir()):
+            earlier = self._earlier_manifest()
+            if config.resume:
+                warning = self._check_same(earlier, config)
+            elif config.overwrite:
+                self._clear()
+            else:
+                raise UserError(f"{self.path} holds a report: go on with it by --resume, or replace it by --overwrite")
+        self._cells.mkdir(parents=True, exist_ok=True)
+        seeds = range(config.seed, config.seed + config.seeds)
+        write_manifest(self.manifest, manifest(KIND, config, seeds))
+        return warning
+
+    def log(self, cell: Cell) -> Path:
+        """For what a worker says on stderr; kept only where the cell failed."""
+        return self._cells / f"{cell.file_stem}.log"
+
+    def save(self, record: Record) -> None:
+        rounds = [plain(asdict(done)) for done in record.rounds]
+        content = {
+            "arm": str(record.cell.arm),
+            "seed": record.cell.seed,
+            "memory": list(record.memory),
+            "rounds": rounds,
+        }
+        write_bytes(self._file(record.cell), json.dumps(content, allow_nan=False).encode())
+
+    def load(self, cells: Sequence[Cell], rounds: int) -> list[Record]:
+        """Those of the cells that are finished. A file that is no cell of this run counts as missing: it runs again."""
+        return [record for cell in cells for record in self._read(cell) if len(record.rounds) == rounds]
+
+    def _read(self, cell: Cell) -> Iterator[Record]:
+        try:
+            content = json.loads(self._file(cell).read_bytes())
+            found = Cell(parse_arm(content["arm"]), content["seed"])
+            rounds = tuple(read_round(fields) for fields in content["rounds"])
+            record = Record(found, rounds, tuple(content["memory"]))
+        except (OSError, ValueError, KeyError, TypeError, UserError):
+            return
+        if found == cell:
+            yield record
+
+    def _file(self, cell: Cell) -> Path:
+        return self._cells / f"{cell.file_stem}.json"
+
+    def _earlier_manifest(self) -> dict[str, Any]:
+        try:
+            earlier = json.loads(self.manifest.read_bytes())
+        except (OSError, ValueError):
+            earlier = None
+        if not isinstance(earlier, dict) or earlier.get("kind") != KIND or not isinstance(earlier.get("config"), dict):
+            raise UserError(f"{self.path} holds files that are no simulation report: choose another --out")
+        return earlier
+
+    def _check_same(self, earlier: Mapping[str, Any], config: SimulationConfig) -> str | None:
+        now = _flat(config.model_dump(mode="json"))
+        then = _flat(earlier["config"])
+        changed = sorted(key for key in now.keys() | then.keys() if now.get(key) != then.get(key))
+        changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
+        if changed:
+            shown = ", ".join(f"{key} was {then.get(key)!r}, is {now.get(key)!r}" for key in changed[:3])
+            more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+            raise UserError(f"can't --resume {self.path} with another configuration: {shown}{more}")
+        fresh = manifest(KIND, config, ())
+        other = [key for key in ("commit", "versions") if fresh[key] != earlier.get(key)]
+        if other:
+            return f"finished cells were made with other {' and '.join(other)}: their curves may not compare"
+        return None
+
+    def _clear(self) -> None:
+        for pattern in PATTERNS:
+            for file in self.path.glob(pattern):
+                file.unlink()
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested sections as dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return flat

@@ -1,0 +1,140 @@
+"""rewards.png: what sharing did, for somebody who has not read the paper. Matplotlib without a display, imported here
+only, so that nothing else pays for it. Colours are Okabe and Ito's, told apart by the colour-blind."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from swarm_node.simulation.cell import mean
+from swarm_node.simulation.report import ArmSummary, Report
+from swarm_node.simulation.tables import gain_text, plus_minus
+from swarm_node.telemetry.series import moving_average
+
+COLOURS = ("#555555", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+SIZE = (11.0, 5.2)  # inches
+DPI = 120
+LABEL_GAP = 0.055  # least distance of two labels, as a share of the axis
+SAME = 0.02  # a gain this close to 1 is none
+
+
+def draw(report: Report, path: Path) -> None:
+    """Raises OSError where the file can't be written."""
+    matplotlib.rcParams["font.family"] = "DejaVu Sans"  # shipped with matplotlib: the same picture everywhere
+    figure = Figure(figsize=SIZE, dpi=DPI)
+    FigureCanvasAgg(figure)
+    curves, bars = figure.subplots(1, 2, width_ratios=(2.5, 1.0))
+    draw_curves(curves, report)
+    draw_bars(bars, report)
+    figure.suptitle(headline(report), x=0.01, ha="left", fontsize=14, fontweight="bold")
+    figure.text(0.01, 0.905, subline(report), ha="left", fontsize=9.5, color="#444444")
+    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.9))
+    part = path.with_name(f".{path.name}.part")
+    try:
+        figure.savefig(part, format="png")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def headline(report: Report) -> str:
+    """What one sees, in words: the best arm beside the first."""
+    names = list(report.arms)
+    first = report.arms[names[0]]
+    base = "training alone" if first.external_groups == 0 else names[0]
+    if len(names) == 1:
+        return f"{names[0]} earned {plus_minus(first)} in all"
+    best_name, best = max(list(report.arms.items())[1:], key=lambda item: item[1].mean)
+    what = f"Sharing ({best_name})" if best.external_groups else best_name
+    if best.gain is None:
+        return f"{base.capitalize()} never got going; {what[0].lower() + what[1:]} earned {plus_minus(best)}"
+    if best.gain > 1 + SAME:
+        return f"{what} earned {gain_text(best.gain, best.mean, is_first=False)[:-1]} times what {base} did"
+    if best.gain < 1 - SAME:
+        return f"{base.capitalize()} earned most; {what[0].lower() + what[1:]} {best.gain:.2f} times that"
+    return f"{what} and {base} earned the same"
+
+
+def subline(report: Report) -> str:
+    seeds = len(report.seeds)
+    repeats = "one seed: no telling chance from effect" if seeds == 1 else f"mean of {seeds} seeds, shading ± 95 %"
+    return (
+        f"{len(report.nodes)} nodes, each with its own model, {report.questions} questions a round; {repeats}. "
+        "Arms: own / others' groups in a training step."
+    )
+
+
+def draw_curves(axes: Axes, report: Report) -> None:
+    window = max(1, min(20, report.rounds // 10))
+    rounds = range(1, report.rounds + 1)
+    ends: list[tuple[float, str, str]] = []
+    top = 0.0
+    for index, (name, arm) in enumerate(report.arms.items()):
+        colour = COLOURS[index % len(COLOURS)]
+        seeds = [moving_average([reward / report.questions for reward in rewards], window) for rewards in arm.rewards]
+        middle = [mean(values) for values in zip(*seeds, strict=True)]
+        if len(seeds) > 1:
+            low, high = _band(seeds)
+            axes.fill_between(rounds, low, high, color=colour, alpha=0.13, linewidth=0)
+            for line in seeds:
+                axes.plot(rounds, line, color=colour, alpha=0.3, linewidth=0.7)
+        axes.plot(rounds, middle, color=colour, linewidth=2.2, solid_capstyle="round")
+        ends.append((middle[-1], label(name, arm), colour))
+        top = max(top, *(max(line) for line in seeds))
+    limit = min(1.0, top * 1.1) if top > 0 else 1.0
+    axes.set_ylim(0.0, limit)
+    axes.set_xlim(1, report.rounds * 1.16 + 0.01)
+    _label_ends(axes, ends, report.rounds * 1.01, limit)
+    axes.set_xticks([tick for tick in axes.get_xticks() if 1 <= tick <= report.rounds])
+    smooth = f"\n(moving average of {window} rounds)" if window > 1 else ""
+    axes.set_title(f"Share of right answers{smooth}", loc="left", fontsize=10.5)
+    axes.set_xlabel("round")
+    axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=None))
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_bars(axes: Axes, report: Report) -> None:
+    arms = list(report.arms.items())
+    first = arms[0][0]
+    top = max(arm.mean + (arm.ci95 or 0.0) for _, arm in arms) or 1.0
+    for index, (name, arm) in enumerate(arms):
+        axes.bar(index, arm.mean, color=COLOURS[index % len(COLOURS)], alpha=0.85, width=0.68)
+        if arm.ci95 is not None:
+            axes.errorbar(index, arm.mean, yerr=arm.ci95, color="black", capsize=4, linewidth=1.1)
+        words = f"{arm.mean:.0f}" if arm.mean >= 10 else f"{arm.mean:.2g}"
+        if name != first:
+            words += "\n" + gain_text(arm.gain, arm.mean, is_first=False)
+        axes.text(index, arm.mean + (arm.ci95 or 0.0) + 0.02 * top, words, ha="center", va="bottom", fontsize=9)
+    axes.set_ylim(0.0, top * 1.2)
+    axes.set_xticks(range(len(arms)), [name for name, _ in arms])
+    axes.set_title("Reward earned in all\n(right answers per question, summed)", loc="left", fontsize=10.5)
+    axes.set_xlabel("own / others' groups")
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def label(name: str, arm: ArmSummary) -> str:
+    return f"{name} alone" if arm.external_groups == 0 else name
+
+
+def _band(seeds: Sequence[Sequence[float]]) -> tuple[list[float], list[float]]:
+    """Lowest and highest seed at every round: what was seen, with no model of it."""
+    columns = list(zip(*seeds, strict=True))
+    return [min(column) for column in columns], [max(column) for column in columns]
+
+
+def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], x: float, limit: float) -> None:
+    """Labels at the right end of the curves, from the bottom up, pushed apart where curves meet, kept inside."""
+    ordered = sorted(ends)
+    heights: list[float] = []
+    for height, _, _ in ordered:
+        heights.append(max(height, heights[-1] + LABEL_GAP * limit) if heights else height)
+    for index in range(len(heights) - 1, -1, -1):
+        ceiling = heights[index + 1] - LABEL_GAP * limit if index + 1 < len(heights) else 0.98 * limit
+        heights[index] = min(heights[index], ceiling)
+    for height, (_, text, colour) in zip(heights, ordered, strict=True):
+        axes.text(x, height, text, color=colour, va="center", fontsize=10, fontweight="bold")

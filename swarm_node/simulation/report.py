@@ -1,0 +1,145 @@
+"""From finished cells to the numbers of report.json. Pure; everything that depends on the machine is under `cost`.
+
+Reward of a node in a round: the sum over its questions of the group's mean reward, so at most the number of questions.
+Reward of a round: its mean over the nodes that took part. Cumulative reward, the figure of the SAPO paper: its sum over
+rounds. Two runs with the same configuration differ in `cost` alone.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from swarm_node.config import SimulationConfig
+from swarm_node.simulation.arms import Arm, parse_arms
+from swarm_node.simulation.cell import mean
+from swarm_node.simulation.folder import Record
+from swarm_node.simulation.mixture import node_names
+from swarm_node.simulation.statistics import ci95
+from swarm_node.telemetry.events import CellRound
+
+LAST = 10  # rounds that count as the end of a run
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSummary:
+    """One arm over all its seeds. Lists "per seed" are in the order of `Report.seeds`."""
+
+    local_groups: int
+    external_groups: int
+    cumulative_reward: tuple[float, ...]  # per seed
+    mean: float  # of them
+    ci95: float | None  # half-width, by Student's t over seeds; None for one seed
+    gain: float | None  # mean / mean of the first arm; None where that is 0
+    rewards: tuple[tuple[float, ...], ...]  # per seed, per round
+    final_reward: tuple[float, ...]  # per seed: mean reward of an answer in the last rounds, in [0, 1]
+    final_reward_by_task: Mapping[str, float]  # the same by task, mean over seeds
+    informative_share: tuple[tuple[float, ...], ...]  # per seed, per round: of own groups, non-zero advantage
+    external_used: tuple[tuple[float, ...], ...]  # per seed, per round: groups of others trained on, per node
+    node_rewards: tuple[tuple[float, ...], ...]  # per seed, per node: cumulative over the rounds it took part in
+    generated_tokens: int  # all nodes, rounds and seeds
+    trained_tokens: int  # all nodes, rounds and seeds
+    rollouts: int  # all nodes, rounds and seeds
+    skipped: Mapping[str, int]  # questions and groups left out, by reason
+    rejected: Mapping[str, int]  # messages refused, by reason
+
+
+@dataclass(frozen=True, slots=True)
+class ArmCost:
+    """What an arm took on this machine."""
+
+    seconds: tuple[float, ...]  # per seed: all rounds, without starting the worker
+    seconds_per_round: Mapping[str, float]  # by phase, all nodes, and "round" for the whole; mean over rounds, seeds
+    rollouts_per_second: float  # of one cell
+    peak_memory_mb: float  # of one cell: its worker and what that started
+    memory_mb: tuple[tuple[float, ...], ...]  # per seed, through the run
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    nodes: tuple[str, ...]  # index, and what sets a node apart in a mixed swarm
+    rounds: int
+    seeds: tuple[int, ...]
+    questions: int  # per node and round: the most a node can earn in a round
+    arms: Mapping[str, ArmSummary]  # by name, as given; the first is what gains are compared with
+    cost: Mapping[str, ArmCost]
+
+
+def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
+    """`records` holds every cell of the configuration, in any order."""
+    arms = parse_arms(config.arms)
+    seeds = tuple(range(config.seed, config.seed + config.seeds))
+    by_cell = {(record.cell.arm, record.cell.seed): record for record in records}
+    rows = {arm: [by_cell[arm, seed] for seed in seeds] for arm in arms}
+    base = mean([_cumulative(record) for record in rows[arms[0]]])
+    return Report(
+        nodes=tuple(node_names(config)),
+        rounds=config.rounds,
+        seeds=seeds,
+        questions=config.round.questions,
+        arms={str(arm): _summary(config, arm, rows[arm], base) for arm in arms},
+        cost={str(arm): _cost(rows[arm]) for arm in arms},
+    )
+
+
+def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record], base: float) -> ArmSummary:
+    totals = tuple(_cumulative(record) for record in records)
+    rounds = [done for record in records for done in record.rounds]
+    ends = [done for record in records for done in record.rounds[-LAST:]]
+    return ArmSummary(
+        local_groups=arm.local,
+        external_groups=arm.external,
+        cumulative_reward=totals,
+        mean=mean(totals),
+        ci95=ci95(totals),
+        gain=mean(totals) / base if base else None,
+        rewards=tuple(tuple(done.reward for done in record.rounds) for record in records),
+        final_reward=tuple(
+            mean([done.reward for done in record.rounds[-LAST:]]) / config.round.questions for record in records
+        ),
+        final_reward_by_task=_by_task(ends),
+        informative_share=tuple(tuple(done.informative_share for done in record.rounds) for record in records),
+        external_used=tuple(tuple(done.external_groups for done in record.rounds) for record in records),
+        node_rewards=tuple(_node_totals(record, config.nodes) for record in records),
+        generated_tokens=sum(done.generated_tokens for done in rounds),
+        trained_tokens=sum(done.trained_tokens for done in rounds),
+        rollouts=sum(done.rollouts for done in rounds),
+        skipped=_count([done.skipped for done in rounds]),
+        rejected=_count([record.rounds[-1].rejected for record in records]),
+    )
+
+
+def _cost(records: Sequence[Record]) -> ArmCost:
+    rounds = [done for record in records for done in record.rounds]
+    phases = dict.fromkeys(phase for done in rounds for phase in done.seconds)
+    whole = sum(done.seconds.get("round", 0.0) for done in rounds)
+    return ArmCost(
+        seconds=tuple(sum(done.seconds.get("round", 0.0) for done in record.rounds) for record in records),
+        seconds_per_round={phase: mean([done.seconds.get(phase, 0.0) for done in rounds]) for phase in phases},
+        rollouts_per_second=sum(done.rollouts for done in rounds) / whole if whole else 0.0,
+        peak_memory_mb=max((size for record in records for size in record.memory), default=0.0),
+        memory_mb=tuple(record.memory for record in records),
+    )
+
+
+def _cumulative(record: Record) -> float:
+    return sum(done.reward for done in record.rounds)
+
+
+def _node_totals(record: Record, nodes: int) -> tuple[float, ...]:
+    return tuple(sum(done.node_rewards[node] or 0.0 for done in record.rounds) for node in range(nodes))
+
+
+def _by_task(rounds: Sequence[CellRound]) -> dict[str, float]:
+    tasks = sorted({task for done in rounds for task in done.reward_by_task})
+    return {
+        task: statistics.fmean(done.reward_by_task[task] for done in rounds if task in done.reward_by_task)
+        for task in tasks
+    }
+
+
+def _count(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for mapping in mappings:
+        counts.update(mapping)
+    return dict(sorted(counts.items()))

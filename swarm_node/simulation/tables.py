@@ -1,0 +1,73 @@
+"""The result of a simulation as tables for a terminal. Words only; the numbers are the report's."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from swarm_node.simulation.cell import mean
+from swarm_node.simulation.report import LAST, ArmSummary, Report
+
+COLUMNS = ("local/external", "cumulative reward", "gain", f"reward, last {LAST} rounds", "groups with signal")
+
+
+def arms_table(report: Report) -> Table:
+    table = Table()
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
+    first = next(iter(report.arms))
+    for name, arm in report.arms.items():
+        signal = mean([mean(shares) for shares in arm.informative_share])
+        table.add_row(
+            name,
+            plus_minus(arm),
+            gain_text(arm.gain, arm.mean, is_first=name == first),
+            f"{mean(arm.final_reward):.3f}",
+            f"{signal:.1%}",
+        )
+    return table
+
+
+def nodes_table(report: Report) -> Table:
+    """Every node of a mixed swarm in every arm, beside what it earned in the first one."""
+    table = Table()
+    table.add_column("node")
+    for name in report.arms:
+        table.add_column(name, justify="right")
+    first = next(iter(report.arms))
+    for node, label in enumerate(report.nodes):
+        means = {name: mean([seed[node] for seed in arm.node_rewards]) for name, arm in report.arms.items()}
+        base = means[first]
+        cells = [
+            f"{value:.1f}"
+            + ("" if name == first else f" ({gain_text(value / base if base else None, value, is_first=False)})")
+            for name, value in means.items()
+        ]
+        table.add_row(label, *cells)
+    return table
+
+
+def result(report: Report, *, mixed: bool) -> RenderableType:
+    parts: list[RenderableType] = [Text(_caption(report)), arms_table(report)]
+    if mixed:
+        parts += [Text("Cumulative reward of each node, mean over seeds (gain)"), nodes_table(report)]
+    return Group(*parts)
+
+
+def plus_minus(arm: ArmSummary) -> str:
+    digits = 1 if arm.mean >= 1 else 3
+    return f"{arm.mean:.{digits}f}" + ("" if arm.ci95 is None else f" ± {arm.ci95:.{digits}f}")
+
+
+def gain_text(gain: float | None, earned: float, *, is_first: bool) -> str:
+    """A ratio to zero is no number: whatever was earned there is "from 0"."""
+    if is_first:
+        return "1"
+    if gain is None:
+        return "from 0" if earned else "0, as the first"
+    return f"{gain:.2f}x" if gain < 100 else f"{gain:.0f}x"
+
+
+def _caption(report: Report) -> str:
+    interval = f"{len(report.seeds)} seeds, ± is a 95 % interval" if len(report.seeds) > 1 else "1 seed"
+    most = report.questions * report.rounds
+    return f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}; the most a node can earn is {most}"

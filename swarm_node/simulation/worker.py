@@ -1,0 +1,7 @@
+"""A worker process of the simulation: `python -m swarm_node.simulation.worker`. Not for people."""
+
+from swarm_node.simulation.pipe import serve
+from swarm_node.simulation.population import LivePopulation
+
+if __name__ == "__main__":
+    serve(LivePopulation)

@@ -1,0 +1,113 @@
+"""Everything a run can say, as small frozen values. Plain data: no clock, no text formatting, no I/O.
+
+Sinks turn these into a terminal view or JSON lines; whoever emits one knows nothing about who listens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from swarm_node.interfaces import RoundReport
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A node or a simulation begins, or goes on after a resume."""
+
+    title: str  # e.g. "node 12D3KooW..."
+    folder: str  # where its files are kept
+    facts: Mapping[str, str] = field(default_factory=dict)  # what a reader wants to know first: model, device, ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """One round of this node."""
+
+    report: RoundReport
+    peers: int | None = None  # others it is connected to; None where nobody counts
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaved:
+    round: int  # rounds done when it was written
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something worth a line that needs no action."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something a user should look at; the run goes on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    text: str  # e.g. "stopped after 200 rounds"
+
+
+@dataclass(frozen=True, slots=True)
+class CellStarted:
+    """A simulation begins one repetition (seed) of one arm."""
+
+    arm: str  # local/external groups, e.g. "4/4"
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellRound:
+    """One round of a whole simulated swarm. Means are over the nodes that took part; zero where none did."""
+
+    arm: str
+    seed: int
+    round: int
+    nodes: int  # that took part
+    reward: float  # mean over nodes of the sum over a node's questions of the group's mean reward
+    node_rewards: tuple[float | None, ...]  # that sum for every node; None where it did not take part
+    reward_by_task: Mapping[str, float]  # mean reward of an answer, over the nodes that had the task
+    informative_share: float  # of own groups, with a non-zero advantage
+    external_groups: float  # trained on, per node
+    rollouts: int  # completions, all nodes
+    generated_tokens: int  # all nodes
+    trained_tokens: int  # all nodes
+    mean_length: float  # tokens per completion
+    ended_share: float  # of completions that ended by themselves
+    entropy: float  # nats per trained token
+    grad_norm: float
+    clip_fraction: float
+    skipped: Mapping[str, int]  # by reason, all nodes, this round
+    rejected: Mapping[str, int]  # by reason, all nodes, so far
+    seconds: Mapping[str, float]  # by phase, summed over nodes, and "round": wall time of the whole
+
+
+@dataclass(frozen=True, slots=True)
+class CellFinished:
+    arm: str
+    seed: int
+    cumulative_reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class CellFailed:
+    arm: str
+    seed: int
+    error: str  # one line
+
+
+Event = (
+    RunStarted
+    | RoundDone
+    | CheckpointSaved
+    | Notice
+    | Warned
+    | RunFinished
+    | CellStarted
+    | CellRound
+    | CellFinished
+    | CellFailed
+)

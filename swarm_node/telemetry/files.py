@@ -1,0 +1,51 @@
+"""JSON to disk: whole or not at all. Not for tensors and not for logs."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: tuples as lists, paths as text, numbers that are not finite as null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def write_json(path: Path, value: Any) -> None:
+    """For people to read too; whole or not at all, as `write_bytes`."""
+    write_bytes(path, (pretty(plain(value)) + "\n").encode())
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """JSON with one key a line, and lists of numbers on one line however long: curves are not for reading."""
+    inner = indent + "  "
+    if isinstance(value, dict) and value:
+        rows = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(each, inner)}" for key, each in value.items()]
+        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        return "[\n" + ",\n".join(inner + pretty(each, inner) for each in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes to a neighbour and renames, so that a reader or a power cut sees the old file or the new one.
+
+    Raises OSError, having removed the neighbour, where the disk is full or the folder read-only.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,70 @@
+"""Events as JSON lines: one object a line, append-only, readable while it is written. Not a database.
+
+Every line reaches the operating system before the next event, so a killed run loses at most its last line. What a kill
+or a full disk leaves of a line stays a line of its own, which readers skip.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from swarm_node.telemetry.events import Event
+from swarm_node.telemetry.files import plain
+
+
+class JsonLines:
+    """A sink that appends to `path`. `warn` hears, once, that nothing can be written; later events are tried again."""
+
+    def __init__(
+        self, path: Path, warn: Callable[[str], None], clock: Callable[[], float] = time.time, *, fresh: bool = False
+    ) -> None:
+        self._path, self._warn, self._clock = path, warn, clock
+        self._warned = False
+        self._file = path.open("wb" if fresh else "ab", buffering=0)
+        self._in_line = not _ends_a_line(path)  # whether the file stops in the middle of a line
+
+    def take(self, event: Event) -> None:
+        record = {"time": round(self._clock(), 3), "event": type(event).__name__, **plain(asdict(event))}
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        try:
+            self._append(b"\n" + line if self._in_line else line)
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                self._warn(f"cannot write {self._path}: {error.strerror}; the run goes on without some of its events")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _append(self, content: bytes) -> None:
+        """One write per event. A disk that fills up may take a part, and refuses the rest at the second try."""
+        view = memoryview(content)
+        while view:
+            written = self._file.write(view)
+            view = view[written or 0 :]
+            self._in_line = bool(view)
+
+
+def read_jsonlines(path: Path) -> Iterator[dict[str, Any]]:
+    """The events of a run, oldest first; lines that were cut off are left out."""
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                yield record
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            file.seek(-1, os.SEEK_END)
+        except OSError:  # empty, or not a file that can be sought in
+            return True
+        return file.read(1) == b"\n"

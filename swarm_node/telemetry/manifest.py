@@ -1,0 +1,126 @@
+"""The manifest of a run: what would be needed to run it again. Facts only; it is written before the run starts.
+
+Imports no torch: a GPU is named through torch where something else has imported it, else through the driver.
+"""
+
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pydantic import BaseModel
+
+from swarm_node.telemetry.files import write_json
+
+PACKAGES = (
+    "swarm-node",
+    "torch",
+    "transformers",
+    "peft",
+    "safetensors",
+    "tokenizers",
+    "reasoning-gym",
+    "pydantic",
+    "cryptography",
+    "numpy",
+)
+GIT_SECONDS = 5.0  # a git that takes longer is left alone
+
+
+def manifest(
+    kind: str, config: BaseModel, seeds: Sequence[int], command: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """`kind` says what made the folder ("simulation", "node"), so that no other folder is taken for one."""
+    return {
+        "kind": kind,
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": list(sys.argv if command is None else command),
+        "seeds": list(seeds),
+        "config": config.model_dump(mode="json"),
+        "commit": commit(Path(__file__).resolve().parents[2]),
+        "versions": versions(),
+        "hardware": hardware(),
+    }
+
+
+def write_manifest(path: Path, content: dict[str, Any]) -> None:
+    write_json(path, content)
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def commit(root: Path) -> str | None:
+    """Of the checkout the code runs from, with "+changes" where files differ from it; None outside a checkout."""
+    git = shutil.which("git")
+    if git is None or not (root / ".git").exists():
+        return None
+    head = _output([git, "-C", str(root), "rev-parse", "HEAD"])
+    if head is None:
+        return None
+    changes = _output([git, "-C", str(root), "status", "--porcelain", "--untracked-files=no"])
+    return head + ("+changes" if changes else "")
+
+
+def hardware() -> dict[str, Any]:
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cpu": _cpu_model(),
+        "cores": usable_cores(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "gpus": _gpu_names(),
+    }
+
+
+def usable_cores() -> int:
+    """Cores this process may run on, which in a container can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _gpu_names() -> list[str]:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    names = []
+    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        try:
+            lines = path.read_text().splitlines()
+        except OSError:
+            continue
+        names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    return names
+
+
+def _output(command: Sequence[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

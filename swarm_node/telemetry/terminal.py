@@ -1,0 +1,162 @@
+"""One running node on a terminal: a live view where there is one, else a line per round. Not for simulations.
+
+The choice is made once, by `node_terminal`; both are ordinary sinks.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from swarm_node.interfaces import RoundReport
+from swarm_node.telemetry.events import CheckpointSaved, Event, Notice, RoundDone, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.series import moving_average, sparkline
+from swarm_node.telemetry.sinks import Sink
+
+WINDOW = 20  # rounds of the moving average
+SPARK_WIDTH = 40  # characters
+BAR_WIDTH = 20  # characters
+HISTORY = 2000  # rounds the view remembers
+
+
+def node_terminal(console: Console) -> Sink:
+    return LiveNode(console) if console.is_terminal else PlainNode(console)
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """One line, whatever its length, without rich reading brackets in it as markup."""
+    console.print(Text(text, style=style), soft_wrap=True, highlight=False)
+
+
+class PlainNode:
+    """A line per round, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def take(self, event: Event) -> None:
+        line = plain_line(event)
+        if line:
+            say(self._console, line)
+
+    def close(self) -> None:
+        pass
+
+
+def plain_line(event: Event) -> str:
+    match event:
+        case RunStarted(title=title, folder=folder, facts=facts):
+            return ", ".join([f"{title} in {folder}", *(f"{key} {value}" for key, value in facts.items())])
+        case RoundDone(report=report):
+            return _round_line(report)
+        case CheckpointSaved(round=number, path=path):
+            return f"checkpoint after {number} rounds: {path}"
+        case Notice(text=text) | RunFinished(text=text):
+            return text
+        case Warned(text=text):
+            return f"warning: {text}"
+        case _:
+            return ""
+
+
+def _round_line(report: RoundReport) -> str:
+    parts = [
+        f"round {report.round}",
+        f"reward {report.reward:.3f}",
+        f"informative {report.informative_share:.0%}",
+        f"external {report.external_informative}",
+        f"{report.rollouts / wall_seconds(report):.1f} rollouts/s",
+    ]
+    if report.skipped:
+        parts.append(f"skipped {reasons(report.skipped)}")
+    if report.rejected:
+        parts.append(f"rejected {reasons(report.rejected)}")
+    return "  ".join(parts)
+
+
+def wall_seconds(report: RoundReport) -> float:
+    return max(sum(report.seconds.values()), 1e-9)
+
+
+def reasons(counts: Mapping[str, int]) -> str:
+    """Counts by reason, the most frequent first."""
+    return ", ".join(f"{count} {reason}" for reason, count in Counter(counts).most_common())
+
+
+class LiveNode:
+    """A panel that is redrawn in place; notices scroll by above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._title, self._facts = "node", ""
+        self._rewards: list[float] = []
+        self._skipped: Counter[str] = Counter()
+        self._latest: RoundDone | None = None
+        self._checkpoint = "none yet"
+        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4)
+        self._live.start()
+
+    def take(self, event: Event) -> None:
+        match event:
+            case RunStarted(title=title, folder=folder, facts=facts):
+                self._title = title
+                self._facts = "   ".join([folder, *(f"{key} {value}" for key, value in facts.items())])
+            case RoundDone(report=report):
+                self._latest = event
+                self._rewards = [*self._rewards[-HISTORY + 1 :], report.reward]
+                self._skipped.update(report.skipped)
+            case CheckpointSaved(round=number, path=path):
+                self._checkpoint = f"after {number} rounds, {path}"
+            case Warned():
+                say(self._console, plain_line(event), style="yellow")
+            case _:
+                line = plain_line(event)
+                if line:
+                    say(self._console, line)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def render(self) -> RenderableType:
+        if self._latest is None:
+            return Panel(Text("first round ..."), title=self._title, title_align="left", subtitle=self._facts)
+        body = Group(self._numbers(self._latest), Text(), _task_bars(self._latest.report.reward_by_task))
+        return Panel(body, title=self._title, title_align="left", subtitle=self._facts, subtitle_align="left")
+
+    def _numbers(self, latest: RoundDone) -> Table:
+        report, seconds = latest.report, wall_seconds(latest.report)
+        smooth = moving_average(self._rewards, WINDOW)
+        rows = {
+            "round": f"{report.round}   {seconds:.1f} s  ({_shares(report.seconds)})",
+            "reward": f"{report.reward:.3f}   mean of {min(len(smooth), WINDOW)} rounds {smooth[-1]:.3f}   "
+            + sparkline(smooth, SPARK_WIDTH),
+            "signal": f"{report.informative_share:.0%} of own groups teach something",
+            "trained on": f"{report.local_informative} own + {report.external_informative} external groups, "
+            f"{report.step.trained_tokens} tokens",
+            "speed": f"{report.rollouts / seconds:.1f} rollouts/s   {report.generated_tokens / seconds:.0f} tokens/s",
+            "pool": f"{report.pool_size} groups heard" + ("" if latest.peers is None else f"   {latest.peers} peers"),
+            "skipped": reasons(self._skipped) or "nothing",
+            "rejected": reasons(report.rejected) or "nothing",
+            "checkpoint": self._checkpoint,
+        }
+        table = Table.grid(padding=(0, 2))
+        for name, value in rows.items():
+            table.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
+        return table
+
+
+def _shares(seconds: Mapping[str, float]) -> str:
+    total = max(sum(seconds.values()), 1e-9)
+    return ", ".join(f"{phase} {spent / total:.0%}" for phase, spent in seconds.items())
+
+
+def _task_bars(rewards: Mapping[str, float]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for task, reward in sorted(rewards.items()):
+        bar = "█" * round(reward * BAR_WIDTH)
+        table.add_row(Text(task, style="dim"), Text(f"{reward:.2f}"), Text(bar.ljust(BAR_WIDTH, "·"), style="green"))
+    return table

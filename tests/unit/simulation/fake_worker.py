@@ -1,0 +1,115 @@
+"""A worker process whose nodes are one number each, so that the engine is tested without torch.
+
+A node's skill is its reward; what it hears from others makes it grow. The model's name asks for trouble.
+"""
+
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from protocol.messages import PeerId, Round
+from swarm_node.config import SimulationConfig
+from swarm_node.errors import UserError
+from swarm_node.interfaces import RoundReport, StepReport
+from swarm_node.simulation.mixture import node_config
+from swarm_node.simulation.pipe import serve
+
+
+def report(node: int = 0, number: int = 0, reward: float = 0.5, external: int = 0, **changes) -> RoundReport:
+    fields = {
+        "peer_id": PeerId(f"peer-{node}"),
+        "round": Round(number),
+        "reward": reward,
+        "reward_by_task": {"gcd/easy": reward},
+        "rollouts": 72,
+        "generated_tokens": 500,
+        "mean_length": 7.0,
+        "ended_share": 1.0,
+        "local_groups": 4,
+        "local_informative": 2,
+        "external_informative": external,
+        "informative_share": 0.5,
+        "pool_size": 3,
+        "skipped": {},
+        "rejected": {},
+        "step": StepReport(optimizer_steps=1, trained_tokens=100 + 10 * external),
+        "seconds": {"generate": 0.2, "train": 0.3},
+    }
+    return RoundReport(**{**fields, **changes})
+
+
+@dataclass
+class FakeNode:
+    index: int
+    config: SimulationConfig
+    board: list[tuple[int, int]]  # (round, author) of every group published
+    rng: Random
+    trouble: str = ""
+    skill: float = 0.1
+    log: list[str] = field(default_factory=list)
+
+    def ask(self, now: Round) -> Round:
+        self.log.append(f"ask {now}")
+        self.board.append((now, self.index))
+        make_trouble(self.trouble, now, self.config)
+        return now
+
+    def hear(self, own: Round) -> tuple[Round, int]:
+        self.log.append(f"hear {own}")
+        heard = sum(number == own and author != self.index for number, author in self.board)
+        return own, min(heard, self.config.round.external_groups)
+
+    def learn(self, batch: tuple[Round, int]) -> RoundReport:
+        now, external = batch
+        self.log.append(f"learn {now}")
+        reward = self.skill
+        self.skill = min(1.0, self.skill + 0.002 * external + 0.004 * self.rng.random())
+        return report(self.index, now, reward, external)
+
+
+class FakePopulation:
+    def __init__(self, config: SimulationConfig) -> None:
+        self.config = config
+        self.board: list[tuple[int, int]] = []
+        self.nodes: dict[int, FakeNode] = {}
+        self.history: list[str] = []
+
+    def join(self, node: int) -> FakeNode:
+        self.history.append(f"join {node}")
+        own = node_config(self.config, node)
+        rng = Random(f"{self.config.seed}/{node}")
+        self.nodes[node] = FakeNode(node, self.config, self.board, rng, trouble=own.model.name)
+        return self.nodes[node]
+
+    def leave(self, node: int) -> None:
+        self.history.append(f"leave {node}")
+
+    def close(self) -> None:
+        self.history.append("close")
+
+
+def make_trouble(kind: str, now: int, config: SimulationConfig) -> None:
+    """Only in round 2, and only while the file named behind the colon exists (or no file is named)."""
+    kind, _, file = kind.partition(":")
+    if now != 2 or (file and not Path(file).exists()):
+        return
+    if kind == "raises":
+        raise ValueError("no such\nweights")
+    if kind == "raises-for-sharers" and config.round.external_groups:
+        raise ValueError("no such weights")
+    if kind == "user-error":
+        raise UserError("model folder nowhere: not found")
+    if kind == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "exits":
+        os._exit(3)
+    if kind == "prints":
+        sys.stdout.write("noise from a library\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    serve(FakePopulation)

@@ -1,0 +1,62 @@
+import pytest
+
+from swarm_node.errors import UserError
+from swarm_node.simulation.arms import Arm, all_cells, cell_config, parse_arm, parse_arms
+
+
+def test_an_arm_is_local_slash_external():
+    assert parse_arm("6/2") == Arm(6, 2)
+    assert str(Arm(6, 2)) == "6/2"
+
+
+@pytest.mark.parametrize("text", ["", "8", "8/", "/8", "8-0", "8/0/1", "-1/2", "a/b", "1.5/2", "8 / 0", "²/1"])
+def test_anything_else_is_refused_in_one_line_that_names_it(text):
+    with pytest.raises(UserError) as error:
+        parse_arm(text)
+    assert repr(text) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_arm_that_trains_on_nothing_is_refused():
+    with pytest.raises(UserError, match="trains on nothing"):
+        parse_arm("0/0")
+
+
+def test_arms_may_come_as_one_text_with_commas():
+    assert parse_arms(("8/0,4/4", "2/6")) == [Arm(8, 0), Arm(4, 4), Arm(2, 6)]
+
+
+def test_an_arm_given_twice_is_refused():
+    with pytest.raises(UserError, match="4/4 is given twice"):
+        parse_arms(("4/4", "8/0,04/4"))
+
+
+def test_no_arms_at_all_are_refused():
+    with pytest.raises(UserError, match="no arms"):
+        parse_arms(())
+
+
+def test_cells_go_seed_by_seed_so_that_arms_can_be_compared_early(configure):
+    assert [str(cell) for cell in all_cells(configure(seed=7))] == [
+        "8/0 seed 7",
+        "4/4 seed 7",
+        "8/0 seed 8",
+        "4/4 seed 8",
+    ]
+
+
+def test_a_cell_gets_its_arm_its_seed_and_one_thread(configure):
+    config = configure(seed=7)
+    own = cell_config(config, all_cells(config)[3])
+    assert (own.round.local_groups, own.round.external_groups, own.seed, own.threads) == (4, 4, 8, 1)
+    assert own.round.questions == config.round.questions
+
+
+def test_threads_that_were_asked_for_are_kept(configure):
+    config = configure(threads=3)
+    assert cell_config(config, all_cells(config)[0]).threads == 3
+
+
+def test_cells_have_different_file_names(configure):
+    stems = [cell.file_stem for cell in all_cells(configure(arms=("1/11", "11/1", "1/1"), seeds=12))]
+    assert len(set(stems)) == len(stems) == 36
+    assert not any("/" in stem for stem in stems)

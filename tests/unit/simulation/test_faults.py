@@ -1,0 +1,103 @@
+import pytest
+
+from swarm_node.config import FaultsConfig
+from swarm_node.errors import UserError
+from swarm_node.simulation.arms import Arm, Cell
+from swarm_node.simulation.cell import run_cell
+from swarm_node.simulation.faults import Schedule
+
+
+def schedule(nodes=3, rounds=10, **faults):
+    return Schedule(FaultsConfig(**faults), nodes, rounds)
+
+
+def test_without_faults_everybody_takes_part_in_every_round():
+    assert [schedule().active(number) for number in (0, 9)] == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_node_that_dies_takes_part_in_the_rounds_before():
+    plan = schedule(die=("1@4",))
+    assert plan.active(3) == [0, 1, 2] and plan.active(4) == [0, 2] and plan.active(9) == [0, 2]
+
+
+def test_a_node_that_joins_late_takes_part_from_that_round_on():
+    plan = schedule(join=("2@4",))
+    assert plan.active(3) == [0, 1] and plan.active(4) == [0, 1, 2]
+
+
+def test_a_slow_node_takes_part_in_every_kth_round_from_its_first_on():
+    plan = schedule(join=("2@1",), slow=("2@3", "0@2"))
+    assert [number for number in range(10) if 2 in plan.active(number)] == [1, 4, 7]
+    assert [number for number in range(10) if 0 in plan.active(number)] == [0, 2, 4, 6, 8]
+    assert 2 in plan.present(2)
+
+
+def test_a_node_may_join_and_die():
+    plan = schedule(join=("2@3",), die=("2@5",))
+    assert [number for number in range(10) if 2 in plan.present(number)] == [3, 4]
+
+
+def test_several_faults_may_come_as_one_text_with_commas():
+    assert schedule(die=("0@4, 1@5",)).active(6) == [2]
+
+
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ({"die": ("3",)}, "--faults.die '3' is not NODE@ROUND"),
+        ({"die": ("-1@4",)}, "is not NODE@ROUND"),
+        ({"slow": ("1@x",)}, "is not NODE@k"),
+        ({"join": ("3@4",)}, "there is no node 3; nodes are 0 to 2"),
+        ({"die": ("0@4", "0@6")}, "node 0 is given twice"),
+        ({"join": ("0@10",)}, "rounds 0 to 9 only"),
+        ({"die": ("0@0",)}, "node 0 would never take part"),
+        ({"die": ("0@3",), "join": ("0@3",)}, "node 0 would never take part"),
+        ({"slow": ("0@0",)}, "k at least 1"),
+        ({"die": ("0@5", "1@5", "2@6")}, "no node in round 6"),
+        ({"join": ("0@1", "1@1", "2@1")}, "no node in round 0"),
+    ],
+)
+def test_a_fault_that_cannot_happen_is_refused_in_one_line(faults, message):
+    with pytest.raises(UserError) as error:
+        schedule(**faults)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def play(fakes, config):
+    population = fakes.FakePopulation(config)
+    rounds = list(run_cell(config, Cell(Arm(4, 4), config.seed), population, clock=lambda: 0.0))
+    return population, rounds
+
+
+def test_in_a_round_every_node_asks_before_any_hears(fakes, configure):
+    config = configure(rounds=1)
+    population, rounds = play(fakes, config)
+    assert [node.log for node in population.nodes.values()] == [["ask 0", "hear 0", "learn 0"]] * 3
+    assert rounds[0].external_groups == 2  # each hears the two others of the same round, whatever the order
+
+
+def test_the_dead_leave_and_are_not_asked_again(fakes, configure):
+    population, rounds = play(fakes, configure(faults=FaultsConfig(die=("1@2",))))
+    assert population.history == ["join 0", "join 1", "join 2", "leave 1"]
+    assert population.nodes[1].log[-1] == "learn 1"
+    assert [done.nodes for done in rounds] == [3, 3, 2, 2, 2]
+    assert rounds[2].node_rewards[1] is None
+
+
+def test_a_late_node_starts_as_everybody_did_but_hears_from_then_on(fakes, configure):
+    population, rounds = play(fakes, configure(faults=FaultsConfig(join=("2@3",))))
+    assert population.history == ["join 0", "join 1", "join 2"]
+    assert population.nodes[2].log[0] == "ask 3"
+    assert rounds[3].node_rewards[2] == pytest.approx(0.9) and rounds[2].external_groups == 1
+
+
+def test_a_slow_node_stays_a_member_but_skips_rounds(fakes, configure):
+    population, rounds = play(fakes, configure(faults=FaultsConfig(slow=("0@2",))))
+    assert [entry for entry in population.nodes[0].log if entry.startswith("ask")] == ["ask 0", "ask 2", "ask 4"]
+    assert "leave 0" not in population.history
+    assert [done.nodes for done in rounds] == [3, 2, 3, 2, 3]
+
+
+def test_a_round_in_which_nobody_is_fast_enough_earns_nothing(fakes, configure):
+    _, rounds = play(fakes, configure(nodes=1, faults=FaultsConfig(slow=("0@2",))))
+    assert [done.reward > 0 for done in rounds] == [True, False, True, False, True]

@@ -1,0 +1,47 @@
+"""A worker must not outlive its parent: real processes, ended for real."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from swarm_node.simulation.arms import all_cells
+from swarm_node.simulation.pipe import DoneSaid, FailedSaid, RoundSaid, read_order, read_said, write_order
+
+SCRIPT = Path(__file__).with_name("fake_worker.py")
+
+
+def start(order: str) -> subprocess.Popen:
+    worker = subprocess.Popen(
+        [sys.executable, str(SCRIPT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    worker.stdin.write(order)
+    worker.stdin.flush()
+    return worker
+
+
+def test_a_worker_whose_parent_is_gone_ends_at_once(configure):
+    config = configure(rounds=1_000_000)
+    with start(write_order(config, all_cells(config)[0])) as worker:
+        assert isinstance(read_said(worker.stdout.readline()), RoundSaid)  # it is at work
+        worker.stdin.close()  # what the end of a parent does, whatever the end
+        assert worker.wait(timeout=20) != 0
+
+
+def test_an_order_survives_the_pipe(configure):
+    config = configure(seed=4, node_models=("rare", "dense"))
+    cell = all_cells(config)[2]
+    assert read_order(write_order(config, cell)) == (config, cell)
+    assert write_order(config, cell).count("\n") == 1
+
+
+def test_a_line_that_was_cut_off_says_nothing():
+    assert read_said('{"round": {"arm": "4/') is None
+
+
+def test_the_last_line_is_an_end_or_an_error():
+    assert read_said('{"memory": [1.5]}') == DoneSaid((1.5,))
+    assert read_said('{"error": "x", "by_user": true}') == FailedSaid("x", by_user=True)

@@ -1,0 +1,128 @@
+import json
+from dataclasses import asdict
+
+import pytest
+
+from swarm_node.simulation.arms import Arm, Cell
+from swarm_node.simulation.cell import summary
+from swarm_node.simulation.folder import Record
+from swarm_node.simulation.report import build_report
+from swarm_node.simulation.statistics import ci95, t_975
+from swarm_node.simulation.tables import gain_text, result
+from swarm_node.telemetry.files import plain
+
+
+@pytest.mark.parametrize(
+    ("degrees", "quantile"),
+    [(1, 12.7062), (2, 4.3027), (4, 2.7764), (9, 2.2622), (30, 2.0423), (31, 2.0395), (40, 2.0211), (120, 1.9799)],
+)
+def test_t_quantiles_are_those_of_a_printed_table(degrees, quantile):
+    assert t_975(degrees) == pytest.approx(quantile, abs=6e-5)
+
+
+def test_the_interval_of_three_seeds_by_hand():
+    # mean 10, deviations -2, 0, 2: standard deviation 2, over the root of 3, times 4.3027
+    assert ci95([8.0, 10.0, 12.0]) == pytest.approx(4.968, abs=1e-3)
+
+
+def test_one_seed_has_no_interval():
+    assert ci95([5.0]) is None
+
+
+def record(fakes, config, arm, seed, rewards, **changes):
+    """`rewards`: per round, per node; None for a node that did not take part."""
+    cell = Cell(arm, seed)
+    rounds = []
+    for number, row in enumerate(rewards):
+        reports = {
+            node: fakes.report(node, number, reward, arm.external, **changes)
+            for node, reward in enumerate(row)
+            if reward is not None
+        }
+        rejected = {node: report.rejected for node, report in reports.items()}
+        rounds.append(summary(config, cell, number, reports, rejected=rejected, wall=2.0))
+    return Record(cell, tuple(rounds), (500.0, 510.0))
+
+
+@pytest.fixture
+def small(fakes, configure):
+    config = configure(nodes=2, rounds=2)
+    records = [
+        record(fakes, config, Arm(4, 4), 1, [[0.4, 0.4], [0.6, 0.6]]),
+        record(fakes, config, Arm(8, 0), 0, [[0.0, 0.2], [0.2, 0.4]]),
+        record(fakes, config, Arm(8, 0), 1, [[0.1, 0.1], [0.1, 0.1]]),
+        record(fakes, config, Arm(4, 4), 0, [[0.5, 0.1], [1.0, 0.4]]),
+    ]
+    return config, records
+
+
+def test_cumulative_reward_is_the_sum_over_rounds_of_the_mean_over_nodes_of_the_sum_over_questions(small):
+    report = build_report(*small)
+    alone, sharing = report.arms["8/0"], report.arms["4/4"]
+    # nine questions; seed 0: (0.1 + 0.3) * 9 = 3.6, seed 1: (0.1 + 0.1) * 9 = 1.8
+    assert alone.cumulative_reward == pytest.approx((3.6, 1.8))
+    assert sharing.cumulative_reward == pytest.approx((9.0, 9.0))
+    assert alone.rewards[0] == pytest.approx((0.9, 2.7))
+    assert (alone.mean, sharing.mean) == pytest.approx((2.7, 9.0))
+    assert alone.ci95 == pytest.approx(12.7062 * 0.9)  # half the distance of two seeds, times t for one degree
+    assert (alone.gain, sharing.gain) == pytest.approx((1.0, 9.0 / 2.7))
+
+
+def test_the_order_of_arms_and_seeds_is_that_of_the_configuration(small):
+    report = build_report(*small)
+    assert list(report.arms) == ["8/0", "4/4"] and report.seeds == (0, 1)
+
+
+def test_tokens_and_rollouts_count_all_nodes_rounds_and_seeds(small):
+    arm = build_report(*small).arms["4/4"]
+    assert (arm.rollouts, arm.generated_tokens, arm.trained_tokens) == (8 * 72, 8 * 500, 8 * 140)
+
+
+def test_each_node_has_its_own_sum(small):
+    assert build_report(*small).arms["4/4"].node_rewards[0] == pytest.approx((13.5, 4.5))
+
+
+def test_the_end_is_the_mean_reward_of_an_answer_in_the_last_ten_rounds(fakes, configure):
+    config = configure(nodes=1, rounds=12, arms=("8/0",), seeds=1)
+    report = build_report(config, [record(fakes, config, Arm(8, 0), 0, [[0.0]] * 2 + [[0.2]] * 5 + [[0.4]] * 5)])
+    assert report.arms["8/0"].final_reward == pytest.approx((0.3,))
+    assert report.arms["8/0"].final_reward_by_task == pytest.approx({"gcd/easy": 0.3})
+
+
+def test_a_node_that_is_away_does_not_lower_the_mean(fakes, configure):
+    config = configure(nodes=2, rounds=1, arms=("8/0",), seeds=1)
+    arm = build_report(config, [record(fakes, config, Arm(8, 0), 0, [[0.5, None]])]).arms["8/0"]
+    assert arm.cumulative_reward == pytest.approx((4.5,)) and arm.node_rewards == ((4.5, 0.0),)
+
+
+def test_nothing_earned_in_the_first_arm_gives_no_ratio_and_words_for_it(fakes, configure):
+    config = configure(nodes=1, rounds=1, seeds=1)
+    records = [
+        record(fakes, config, Arm(8, 0), 0, [[0.0]]),
+        record(fakes, config, Arm(4, 4), 0, [[0.5]]),
+    ]
+    report = build_report(config, records)
+    assert [arm.gain for arm in report.arms.values()] == [None, None]
+    assert gain_text(None, 4.5, is_first=False) == "from 0"
+    assert json.loads(json.dumps(plain(asdict(report))))["arms"]["4/4"]["gain"] is None
+
+
+def test_skips_are_summed_and_rejections_taken_from_the_last_round(fakes, configure):
+    config = configure(nodes=2, rounds=3, arms=("8/0",), seeds=1)
+    changes = {"skipped": {"prompt too long": 1}, "rejected": {"bad signature": 5}}
+    arm = build_report(config, [record(fakes, config, Arm(8, 0), 0, [[0.1, 0.1]] * 3, **changes)]).arms["8/0"]
+    assert arm.skipped == {"prompt too long": 6} and arm.rejected == {"bad signature": 10}
+
+
+def test_cost_has_the_time_of_a_round_by_phase(small):
+    cost = build_report(*small).cost["8/0"]
+    assert cost.seconds == (4.0, 4.0)
+    assert cost.seconds_per_round == pytest.approx({"generate": 0.4, "train": 0.6, "round": 2.0})
+    assert cost.rollouts_per_second == pytest.approx(72.0) and cost.peak_memory_mb == 510.0
+
+
+def test_the_table_shows_mean_interval_and_gain(small, render):
+    shown = render(result(build_report(*small), mixed=True))
+    assert "2.7 ± 11.4" in shown and "9.0 ± 0.0" in shown and "3.33x" in shown
+    assert "2 nodes, 2 rounds, 2 seeds" in shown
+    assert "Cumulative reward of each node" in shown

@@ -1,0 +1,250 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from swarm_node.config import FaultsConfig, ModelConfig
+from swarm_node.errors import UserError
+from swarm_node.simulation import engine
+from swarm_node.simulation.main import simulate
+from swarm_node.telemetry.events import CellRound
+from swarm_node.telemetry.jsonlines import read_jsonlines
+
+
+def learnt(path: Path) -> dict:
+    """A report without what depends on the machine."""
+    return {key: value for key, value in json.loads(path.read_text()).items() if key != "cost"}
+
+
+def test_a_simulation_writes_its_four_files_and_shows_the_result(configure, run):
+    path = run(configure())
+    folder = path.parent
+    assert {file.name for file in folder.iterdir()} == {
+        "report.json",
+        "rewards.png",
+        "manifest.json",
+        "events.jsonl",
+        "cells",
+    }
+    arms = json.loads(path.read_text())["arms"]
+    for arm in arms.values():
+        assert len(arm["cumulative_reward"]) == 2 and [len(seed) for seed in arm["rewards"]] == [5, 5]
+        assert sum(arm["rewards"][0]) == pytest.approx(arm["cumulative_reward"][0])
+    assert arms["8/0"]["gain"] == 1 and arms["4/4"]["gain"] > 1
+    assert "4/4" in run.shown and "±" in run.shown and str(path) in run.shown.replace("\n", "")
+    with Image.open(folder / "rewards.png") as picture:
+        assert picture.width >= 800 and picture.height >= 400
+    assert 10_000 < (folder / "rewards.png").stat().st_size < 1_000_000
+
+
+def test_events_hold_every_round_of_every_cell(configure, run):
+    folder = run(configure()).parent
+    events = list(read_jsonlines(folder / "events.jsonl"))
+    assert sum(event["event"] == "CellRound" for event in events) == 4 * 5
+    assert events[0]["event"] == "RunStarted" and events[-1]["event"] == "RunFinished"
+
+
+def test_the_manifest_names_configuration_and_seeds(configure, run):
+    manifest = json.loads((run(configure(seed=3)).parent / "manifest.json").read_text())
+    assert manifest["kind"] == "simulation" and manifest["seeds"] == [3, 4]
+    assert manifest["config"]["nodes"] == 3 and manifest["versions"]["python"]
+
+
+def test_the_same_seed_gives_the_same_report_in_any_number_of_processes(configure, run, tmp_path):
+    first = learnt(run(configure(out=tmp_path / "a")))
+    assert learnt(run(configure(out=tmp_path / "b", workers=1))) == first
+    assert learnt(run(configure(out=tmp_path / "c", seed=5))) != first
+
+
+def test_both_arms_start_from_the_same_nodes_and_questions(configure, run):
+    arms = json.loads(run(configure()).read_text())["arms"]
+    assert [seed[0] for seed in arms["8/0"]["rewards"]] == [seed[0] for seed in arms["4/4"]["rewards"]]
+
+
+def test_a_crashed_cell_is_told_in_one_line_the_others_are_kept_and_resume_completes_them(configure, run, tmp_path):
+    whole = learnt(run(configure(out=tmp_path / "whole")))
+    trouble = tmp_path / "trouble"
+    trouble.touch()
+    # The same model name in both runs: a resume must be of the same configuration.
+    config = configure(model=ModelConfig(name=f"raises-for-sharers:{trouble}"))
+    with pytest.raises(UserError) as error:
+        run(config)
+    assert "2 of 4 cells failed" in str(error.value) and "ValueError: no such weights" in str(error.value)
+    assert "\n" not in str(error.value) and "--resume" in str(error.value)
+    assert "4/4 seed 0  failed: ValueError: no such weights" in run.shown
+    assert sorted(file.name for file in (config.out / "cells").glob("*.json")) == ["8_0-0.json", "8_0-1.json"]
+    assert "Traceback" in (config.out / "cells" / "4_4-0.log").read_text()
+    assert not (config.out / "report.json").exists()
+
+    trouble.unlink()
+    path = run(config.model_copy(update={"resume": True}))
+    assert learnt(path) == whole
+    assert "going on: 2 of 4 cells are finished" in run.shown
+    assert not list((config.out / "cells").glob("*.log"))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "message"),
+    [("dies", "killed by SIGKILL, perhaps for lack of memory"), ("exits", "status 3"), ("raises", "no such weights")],
+)
+def test_however_a_worker_ends_it_is_one_line(configure, run, trouble, message):
+    with pytest.raises(UserError) as error:
+        run(configure(arms=("8/0",), seeds=1, model=ModelConfig(name=trouble)))
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_mistake_of_the_user_that_a_worker_finds_stops_all(configure, run):
+    config = configure(workers=1, model=ModelConfig(name="user-error"))
+    with pytest.raises(UserError, match=r"^model folder nowhere: not found$"):
+        run(config)
+    assert not list((config.out / "cells").iterdir())
+
+
+def test_what_a_library_prints_does_not_disturb(configure, run):
+    run(configure(arms=("8/0",), seeds=1, model=ModelConfig(name="prints")))
+    assert "noise" not in run.shown
+
+
+def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run, monkeypatch):
+    whole = learnt(run(configure()))
+    config = configure(overwrite=True, workers=1)
+    hear, rounds = engine._hear, 0
+
+    def interrupted(worker, line, emit):
+        nonlocal rounds
+        rounds += 1
+        if rounds == 9:  # the second cell is under way: one cell is five rounds and an end
+            raise KeyboardInterrupt
+        return hear(worker, line, emit)
+
+    monkeypatch.setattr(engine, "_hear", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(config)
+    assert "interrupted: 1 of 4 cells are finished and kept; go on with --resume" in run.shown
+    assert not (config.out / "report.json").exists()
+
+    monkeypatch.undo()
+    assert learnt(run(configure(resume=True))) == whole
+
+
+def test_a_half_written_or_foreign_cell_file_runs_again(configure, run):
+    config = configure()
+    whole = learnt(run(config))
+    cells = config.out / "cells"
+    (cells / "8_0-0.json").write_text((cells / "8_0-0.json").read_text()[:100])
+    (cells / "4_4-0.json").write_text((cells / "4_4-1.json").read_text())
+    assert learnt(run(configure(resume=True))) == whole
+    assert "going on: 2 of 4" in run.shown
+
+
+def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configure, run):
+    whole = learnt(run(configure()))
+    path = simulate(configure(resume=True), worker=("a-command-that-is-not-there",))
+    assert learnt(path) == whole
+
+
+def test_more_seeds_and_arms_can_be_added_by_resume(configure, run):
+    run(configure(arms=("8/0",), seeds=1))
+    path = run(configure(resume=True, arms=("8/0", "4/4"), seeds=2))
+    assert "going on: 1 of 4" in run.shown
+    assert list(json.loads(path.read_text())["arms"]) == ["8/0", "4/4"]
+
+
+def test_resume_refuses_another_configuration_and_names_what_differs(configure, run):
+    run(configure())
+    with pytest.raises(UserError, match=r"rounds was 5, is 6") as error:
+        run(configure(resume=True, rounds=6))
+    assert "\n" not in str(error.value)
+
+
+def test_resume_says_when_the_code_is_not_the_same(configure, run):
+    config = configure()
+    run(config)
+    manifest = json.loads((config.out / "manifest.json").read_text())
+    (config.out / "manifest.json").write_text(json.dumps({**manifest, "commit": "another"}))
+    run(configure(resume=True))
+    assert "warning: finished cells were made with other commit" in run.shown
+
+
+def test_resume_of_nothing_starts_from_the_beginning(configure, run):
+    assert run(configure(resume=True)).exists()
+
+
+def test_a_report_folder_is_not_replaced_unasked(configure, run):
+    config = configure()
+    run(config)
+    with pytest.raises(UserError, match="--resume, or replace it by --overwrite"):
+        run(config)
+
+
+def test_overwrite_removes_the_report_and_nothing_else(configure, run):
+    config = configure()
+    run(config)
+    (config.out / "notes.txt").write_text("mine")
+    (config.out / "cells" / "mine.txt").write_text("mine")
+    run(configure(overwrite=True, arms=("8/0",), seeds=1))
+    assert (config.out / "notes.txt").read_text() == "mine" and (config.out / "cells" / "mine.txt").exists()
+    assert [file.name for file in (config.out / "cells").glob("*.json")] == ["8_0-0.json"]
+    events = list(read_jsonlines(config.out / "events.jsonl"))
+    assert sum(event["event"] == "RunStarted" for event in events) == 1
+
+
+@pytest.mark.parametrize("flag", ["resume", "overwrite"])
+def test_a_folder_of_somebody_elses_files_is_left_alone(configure, run, flag):
+    config = configure(**{flag: True})
+    config.out.mkdir()
+    (config.out / "report.json").write_text("{}")
+    (config.out / "manifest.json").write_text('{"kind": "node"}')
+    with pytest.raises(UserError, match="no simulation report: choose another --out"):
+        run(config)
+    assert (config.out / "report.json").read_text() == "{}"
+
+
+def test_an_empty_folder_is_welcome(configure, run):
+    config = configure(arms=("8/0",), seeds=1)
+    config.out.mkdir()
+    assert run(config).exists()
+
+
+def test_a_file_in_place_of_the_folder_is_refused(configure, run):
+    config = configure()
+    config.out.write_text("mine")
+    with pytest.raises(UserError, match="is a file"):
+        run(config)
+
+
+def test_resume_and_overwrite_together_are_refused(configure, run):
+    with pytest.raises(UserError, match="give one of them"):
+        run(configure(resume=True, overwrite=True))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"arms": ("8",)}, {"faults": FaultsConfig(die=("9@1",))}, {"node_tasks": (" , ",)}],
+)
+def test_mistakes_are_found_before_anything_is_written(configure, run, changes):
+    config = configure(**changes)
+    with pytest.raises(UserError):
+        run(config)
+    assert not config.out.exists()
+
+
+def test_a_place_that_can_not_be_written_is_one_line(configure, run, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="Not a directory"):
+        run(configure(out=tmp_path / "file" / "out"))
+
+
+def test_a_dead_nodes_rounds_are_null_in_the_events(configure, run):
+    config = configure(arms=("8/0",), seeds=1, faults=FaultsConfig(die=("1@2",)))
+    events = list(read_jsonlines(run(config).parent / "events.jsonl"))
+    last = [event for event in events if event["event"] == CellRound.__name__][-1]
+    assert last["nodes"] == 2 and last["node_rewards"][1] is None
+
+
+def test_the_parent_process_imports_no_torch_and_no_matplotlib():
+    code = "import sys, swarm_node.simulation.main; sys.exit(bool({'torch', 'matplotlib'} & {*sys.modules}))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
