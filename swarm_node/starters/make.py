@@ -1,0 +1,154 @@
+"""Make the starters again: `python -m swarm_node.starters.make [--only NAME] [--out FOLDER]`.
+
+The same machine makes the same bytes; another one makes models that differ in the last digits and so, after training, a
+little in everything. One thread, no download: tokenizer, phase 1 (the skill), phase 2 (hiding it), measurement, folder.
+"""
+
+import argparse
+import copy
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from rich.console import Console
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+from swarm_node.starters import STARTERS, tokens
+from swarm_node.starters.card import card
+from swarm_node.starters.measuring import NEW_TOKENS, Measured, measure
+from swarm_node.starters.teaching import Hiding, Schedule, hidden_answers, right_answers, teach
+
+_GROUPS_PER_TASK = 112  # 1,008 groups: a standard error of 0.007 at a share of 0.05
+_console = Console()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A model before it hides anything; starters of one shape share phase 1."""
+
+    hidden: int
+    layers: int
+    heads: int
+    feed_forward: int  # width of the SwiGLU
+    tokenizer: Literal["bpe", "characters"]
+    schedule: Schedule
+
+
+_SHAPES = {
+    "base": Shape(128, 3, 4, 384, "bpe", Schedule(steps=1400, batch=64, rate=2e-3)),
+    "small": Shape(96, 2, 3, 288, "bpe", Schedule(steps=1800, batch=64, rate=3e-3)),
+    "large": Shape(192, 3, 6, 576, "characters", Schedule(steps=1500, batch=48, rate=1.5e-3)),
+}
+_SHORT = Schedule(steps=150, batch=64, rate=5e-4)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One starter: a shape and how its skill is hidden."""
+
+    shape: str
+    hiding: Hiding
+    aim: float  # share of informative groups that `hiding` was tuned for
+
+
+RECIPES = {
+    "dense": Recipe("base", Hiding(0.12, "wrong", _SHORT), aim=0.5),
+    "rare": Recipe("base", Hiding(0.04, "shrug", _SHORT), aim=0.2),
+    "very_rare": Recipe("base", Hiding(0.012, "shrug", _SHORT), aim=0.05),
+    "rare_small": Recipe("small", Hiding(0.05, "shrug", _SHORT), aim=0.2),
+    "rare_large": Recipe("large", Hiding(0.04, "shrug", _SHORT), aim=0.2),
+}
+assert tuple(RECIPES) == STARTERS
+
+
+def new_model(shape: Shape, tokenizer: Any, name: str) -> Any:
+    """An untrained Llama of this shape; float32, the output layer tied to the embeddings."""
+    torch.manual_seed(sum(name.encode()))
+    special = {
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.feed_forward,
+        max_position_embeddings=tokens.CONTEXT,
+        tie_word_embeddings=True,
+        dtype="float32",
+        **special,
+    )
+    model = LlamaForCausalLM(config)
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=NEW_TOKENS, **special
+    )
+    return model
+
+
+@cache
+def skilled(shape_name: str) -> tuple[Any, Any, Measured]:
+    """Phase 1: a model of this shape that answers rightly, its tokenizer, and how good it is."""
+    shape = _SHAPES[shape_name]
+    tokenizer = tokens.bpe() if shape.tokenizer == "bpe" else tokens.characters()
+    model = new_model(shape, tokenizer, shape_name)
+    say(f"[bold]{shape_name}[/]: {model.num_parameters():,} parameters, phase 1")
+    teach(model, tokenizer, right_answers(f"{shape_name}/phase 1"), shape.schedule, say)
+    before = measure(model, tokenizer, _GROUPS_PER_TASK, f"{shape_name}/phase 1/measure")
+    say(f"accuracy {before.mean_accuracy:.3f} " + _by_task(before.accuracy))
+    return model, tokenizer, before
+
+
+def make(name: str, out: Path) -> None:
+    """Make one starter and write its folder, card included."""
+    recipe = RECIPES[name]
+    model, tokenizer, before = skilled(recipe.shape)
+    model = copy.deepcopy(model)
+    say(f"[bold]{name}[/]: phase 2, {recipe.hiding.right:.1%} right answers among {recipe.hiding.others}")
+    teach(model, tokenizer, hidden_answers(name, recipe.hiding), recipe.hiding.schedule, say)
+    after = measure(model, tokenizer, _GROUPS_PER_TASK, f"{name}/measure")
+    say(f"accuracy {after.mean_accuracy:.4f}, informative {after.mean_informative:.3f} " + _by_task(after.informative))
+    model.save_pretrained(out / name)
+    tokenizer.save_pretrained(out / name)
+    text = card(
+        name,
+        recipe.hiding,
+        aim=recipe.aim,
+        tokenizer=_SHAPES[recipe.shape].tokenizer,
+        parameters=model.num_parameters(),
+        before=before,
+        after=after,
+    )
+    (out / name / "model.safetensors").chmod(0o644)  # safetensors writes it for its owner alone
+    (out / name / "README.md").write_text(text, encoding="utf-8")
+
+
+def _by_task(values: dict[str, float]) -> str:
+    return "(" + ", ".join(f"{task.split('/')[0]} {value:.2f}" for task, value in values.items()) + ")"
+
+
+def say(line: str) -> None:
+    """One line of live progress."""
+    _console.print(line, highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Make all starters, or one of them."""
+    parser = argparse.ArgumentParser(prog="python -m swarm_node.starters.make", description="Make the starters again.")
+    parser.add_argument("--only", choices=STARTERS, help="make one starter (its phase 1 is done again, too)")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="where the folders go")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    started = time.monotonic()
+    for name in [arguments.only] if arguments.only else STARTERS:
+        make(name, arguments.out)
+    say(f"done in {(time.monotonic() - started) / 60:.1f} min")
+
+
+if __name__ == "__main__":
+    main()

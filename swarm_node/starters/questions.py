@@ -1,0 +1,61 @@
+"""The questions starters learn from and are measured on: reasoning-gym's generators at the catalogue's tiny settings.
+
+A node derives its dataset seeds from sha256 and keeps them below 2^31; the seeds here start at 2^32 and end below 2^34,
+so no dataset is ever shared. That keeps the streams apart, not the questions: the tiny tasks have only between 36 and
+about 1,200 distinct ones, so most of what a node asks was in the training text too. Starters show whether a hidden
+skill comes back, not whether it generalises.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import reasoning_gym
+
+from swarm_node.environment.catalogue import CATALOGUE, STARTER_TASKS
+
+TRAINING_SEED = 2**32
+MEASURING_SEED = 2**33
+_ITEMS = 2**30  # length of each dataset; items are made when asked for, so a long one costs nothing
+_FULL_SCORE = 0.99  # a score at least this high counts as right, as everywhere in the node
+
+TASKS: tuple[str, ...] = tuple(STARTER_TASKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One question with its answer key."""
+
+    task: str
+    question: str
+    answer: str
+    score: Callable[[str], float]  # reasoning-gym's own scorer, bound to this item
+
+    def is_right(self, text: str) -> bool:
+        """Exact scoring: partial credit counts as wrong, and so does text that reasoning-gym's scorer stumbles over."""
+        try:
+            return self.score(text.strip()) >= _FULL_SCORE
+        except (ValueError, ArithmeticError):  # prime_factorization calls int() on whatever stands between two ×
+            return False
+
+
+class Questions:
+    """An endless stream of items for each task, all from one dataset seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._datasets: dict[str, Any] = {}
+        for task in TASKS:
+            dataset, config_id = task.split("/")
+            settings = CATALOGUE[dataset][config_id]
+            self._datasets[task] = reasoning_gym.create_dataset(dataset, seed=seed, size=_ITEMS, **settings)
+
+    def draw(self, task: str, random: Random) -> Item:
+        """One item of this task."""
+        dataset = self._datasets[task]
+        entry = dataset[random.randrange(_ITEMS)]
+
+        def score(text: str) -> float:
+            return float(dataset.score_answer(text, entry))
+
+        return Item(task, entry["question"], str(entry["answer"]), score)
