@@ -70,3 +70,20 @@ def build_node(
         group_size=config.generation.num_generations,
         clock=perf_counter,
     )
+
+
+def examine(config: LearningConfig) -> list[str]:
+    """What this configuration comes to on this machine, one line each. UserError where a node could not start."""
+    build_environment(config).close()
+    policy = build_policy(config.model)
+    generator = BatchGenerator(policy, config.generation)
+    trainer = GrpoTrainer(policy, config.training, config.generation)
+    total = sum(p.numel() for p in policy.model.parameters())
+    trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
+    tasks = config.environment.tasks or STARTER_TASKS
+    return [
+        f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
+        f"decoder: {generator.decoder_name}; training rows: {'packed' if trainer.packed else 'padded'}",
+        f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
+        f"tasks: {', '.join(tasks)}",
+    ]

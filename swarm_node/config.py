@@ -191,3 +191,16 @@ class SimulationConfig(LearningConfig):
     """Tasks of nodes 0, 1, ... in turn, each a comma-separated list in quotes; empty gives every node the same."""
     node_devices: tuple[str, ...] = ()
     """Devices of nodes 0, 1, ... in turn."""
+
+
+class EvaluationConfig(Section):
+    """Accuracy of a model on held-out questions."""
+
+    model: ModelConfig = ModelConfig()
+    generation: GenerationConfig = GenerationConfig()
+    tasks: tuple[str, ...] = ()
+    """Tasks as dataset/config. Empty: the nine tasks the starters know."""
+    questions: Positive = 100
+    """Held-out questions per task."""
+    json_output: bool = False
+    """Print one JSON object instead of the table (also: --json)."""

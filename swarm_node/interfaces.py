@@ -62,7 +62,7 @@ class Trainer(Protocol):
 
 
 class Network(Protocol):
-    """Best effort in both directions: publishing may be lost, collecting may return nothing. Never raises, never waits."""
+    """Best effort both ways: publishing may be lost, collecting may return nothing. Never raises, never waits."""
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None: ...
 

@@ -28,6 +28,8 @@ COMPACT_BELOW = 0.5  # share of rows still running at which the others are dropp
 class Decoder(Protocol):
     """Incremental logits for slots [prompts, group], numbered prompt by prompt."""
 
+    def __init__(self, policy: Policy) -> None: ...
+
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
         """Logits [prompts * group, vocabulary] of the first new token."""
         ...

@@ -10,6 +10,7 @@ trusted blindly: `decoding.agrees` compares its logits with the model's before i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -86,8 +87,8 @@ class LlamaDecoder:
         )
         self._prefix_bias = self._prefix_bias[:, None, None, :]
         shape = (count, self._kv_heads, group_size, max_new, self._head_dim)
-        new = lambda: torch.empty(shape, dtype=self._dtype, device=self._device)  # noqa: E731
-        self._suffix = [(new(), new()) for _ in self._layers]
+        empty = partial(torch.empty, shape, dtype=self._dtype, device=self._device)
+        self._suffix = [(empty(), empty()) for _ in self._layers]
         positions = lengths[:, None, None] + torch.arange(max_new, device=self._device)
         self._cos, self._sin = self._rope_table(positions.expand(count, group_size, max_new))
         return F.linear(last, self._head).repeat_interleave(group_size, 0)
@@ -105,11 +106,11 @@ class LlamaDecoder:
         rows = prompts[:, None]
         self._cos, self._sin = self._cos[rows, members], self._sin[rows, members]
         self._prefix_bias = self._prefix_bias[prompts]
-        by_prompt = lambda x: x.unflatten(0, (-1, self._kv_heads))[prompts].flatten(0, 1)  # noqa: E731
-        self._prefix = [(by_prompt(k), by_prompt(v)) for k, v in self._prefix]
-        heads = torch.arange(self._kv_heads, device=self._device)[None, :, None]
-        pick = lambda x: x[prompts[:, None, None], heads, members[:, None, :]]  # noqa: E731
-        self._suffix = [(pick(k), pick(v)) for k, v in self._suffix]
+        heads = torch.arange(self._kv_heads, device=self._device)
+        flat = (prompts[:, None] * self._kv_heads + heads).flatten()
+        self._prefix = [(k[flat], v[flat]) for k, v in self._prefix]
+        place = (prompts[:, None, None], heads[:, None], members[:, None, :])
+        self._suffix = [(k[place], v[place]) for k, v in self._suffix]
 
     def _attend_new(self, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """One new token per slot attends to its prompt (one product per prompt) and to its own new tokens."""
@@ -184,7 +185,7 @@ class LlamaDecoder:
 
     def _bias(self, *modules: nn.Linear) -> Tensor | None:
         biases = [m.bias for m in modules if m.bias is not None]
-        return self._cast(torch.cat(biases)) if len(biases) == len(modules) else None
+        return self._cast(torch.cat(tuple(biases))) if len(biases) == len(modules) else None
 
 
 def _rotate_half(x: Tensor) -> Tensor:

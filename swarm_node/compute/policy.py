@@ -17,6 +17,7 @@ from swarm_node.algorithm import rows
 from swarm_node.config import LoraConfig, ModelConfig
 from swarm_node.errors import UserError
 
+NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 5e-3  # largest difference of float32 logits between two ways to compute the same thing; rounding gives 1e-5
 
 
@@ -38,10 +39,7 @@ class Policy:
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
         pad = self.tokenizer.pad_token_id
         self.pad_id = pad if pad is not None else min(self.eos_ids, default=0)
-        config = self.model.config
-        self.context_length = int(
-            getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 2048)
-        )
+        self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
@@ -96,16 +94,18 @@ class Policy:
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
-    """The policy of this configuration; `resume` is a checkpoint folder to take weights (and adapters) from."""
+    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from."""
     device = choose_device(config.device)
-    source = resume or _locate(config.name)
+    source = _locate(config.name) if config.lora.r or resume is None else resume
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
         model = AutoModelForCausalLM.from_pretrained(source, dtype=_weights_dtype(config, device), use_safetensors=True)
+        if config.lora.r:
+            model = _with_lora(model, config.lora, resume)
+    except UserError:
+        raise
     except Exception as error:  # each library underneath raises types of its own on missing or broken files
-        raise UserError(f"cannot load model {config.name!r}: {_first_line(error)}") from error
-    if config.lora.r and not resume:
-        model = _with_lora(model, config.lora)
+        raise UserError(f"cannot load model {str(source)!r}: {_first_line(error)}") from error
     return Policy(model.to(device), tokenizer, device, _autocast_dtype(config, device), config.name)
 
 
@@ -149,14 +149,16 @@ def _fast_bfloat16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported()
 
 
-def _with_lora(model: Any, config: LoraConfig) -> Any:
-    from peft import LoraConfig as PeftLoraConfig  # slow to import, and few need it
-    from peft import get_peft_model
+def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:
+    """`model` with new adapters, or with those of a checkpoint."""
+    import peft  # slow to import, and few need it
 
+    if resume is not None:
+        return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
     targets = list(config.target_modules) or "all-linear"
     try:
-        return get_peft_model(
-            model, PeftLoraConfig(r=config.r, lora_alpha=config.alpha, target_modules=targets, task_type="CAUSAL_LM")
+        return peft.get_peft_model(
+            model, peft.LoraConfig(r=config.r, lora_alpha=config.alpha, target_modules=targets, task_type="CAUSAL_LM")
         )
     except ValueError as error:
         raise UserError(f"LoRA does not fit this model: {_first_line(error)}") from error

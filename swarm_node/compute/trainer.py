@@ -8,6 +8,7 @@ import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isfinite
 
 import torch
@@ -195,7 +196,8 @@ class GrpoTrainer:
         for part in self._rows([example]):
             batch = rows.build([part.row], self._policy.pad_id, self._policy.device)
             flat = self._log_probs(self._policy, batch)
-            values += [completion.tolist() for completion in flat.split([len(ids) for ids in part.row.completions])]
+            ends = iter(flat.tolist())
+            values += [list(islice(ends, len(ids))) for ids in part.row.completions]
         return Example(example.row, example.advantages, values)
 
     def _reference_log_probs(self, batch: rows.RowBatch) -> Tensor:

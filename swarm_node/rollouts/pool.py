@@ -14,7 +14,7 @@ class Heard:
 
 
 class RolloutPool:
-    """Insertion-ordered: the oldest first. A group, by author and question, enters at most once while it is remembered."""
+    """The oldest first. A group, by author and question, enters at most once while it is remembered."""
 
     def __init__(self, own_id: PeerId, config: PoolConfig) -> None:
         self._own_id, self._config = own_id, config

@@ -1,0 +1,143 @@
+"""The command line. A first argument that is a flag, or none, means `run`. Never prompts.
+
+Commands import what they need when they are called, so that `--help` and `id` answer at once.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from swarm_node.config import EvaluationConfig, NodeConfig, SimulationConfig
+from swarm_node.errors import UserError
+from swarm_node.settings import describe, environment_values, flatten, from_command_line, read_file, resolve
+
+USAGE = """\
+swarm-node: a small language model that learns together with others by sharing the text of its attempts.
+
+usage: swarm-node [COMMAND] [arguments]     (no command means run)
+
+  run [CONFIG.toml] [--flags]     train here; goes on by itself from its home folder
+  simulate [CONFIG.toml] [--flags]  many nodes on this machine: what does sharing bring?
+  eval FOLDER [--flags]           accuracy of a model on held-out questions
+  init [--home FOLDER]            make this node's identity (done by run too)
+  id [--home FOLDER]              show this node's identity
+  check [CONFIG.toml]             show every option, its value, where it comes from and what it means
+
+Options come from defaults < CONFIG.toml < environment (SWARM_NODE_TRAINING__LEARNING_RATE=1e-4) < flags.
+`swarm-node COMMAND --help` lists all options of a command."""
+
+
+def main() -> None:
+    """Entry point: exit code 0, 2 for a user's mistake, 130 when interrupted."""
+    try:
+        dispatch(sys.argv[1:])
+    except UserError as error:
+        print(f"swarm-node: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has gone
+        sys.stderr.close()
+        sys.exit(141)
+
+
+def dispatch(argv: Sequence[str]) -> None:
+    arguments = list(argv)
+    if arguments[:1] in (["--help"], ["-h"], ["help"]):
+        print(USAGE)
+        return
+    command = "run" if not arguments or arguments[0].startswith("-") else arguments.pop(0)
+    if command not in COMMANDS:
+        raise UserError(f"unknown command {command!r}: one of {', '.join(COMMANDS)}; see swarm-node --help")
+    COMMANDS[command](arguments)
+
+
+def run(argv: list[str]) -> None:
+    config = from_command_line(NodeConfig, argv, "swarm-node run")
+    from swarm_node.run import run as run_node
+
+    run_node(config, Console())
+
+
+def simulate(argv: list[str]) -> None:
+    config = from_command_line(SimulationConfig, argv, "swarm-node simulate")
+    from swarm_node.simulation.main import simulate as run_simulation
+
+    run_simulation(config)
+
+
+def evaluate(argv: list[str]) -> None:
+    arguments = ["--json-output" if a == "--json" else a for a in argv]
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["--model.name", *arguments]
+    config = from_command_line(EvaluationConfig, arguments, "swarm-node eval", flags_only=True)
+    from swarm_node.evaluate import as_json, table
+    from swarm_node.evaluate import evaluate as run_evaluation
+
+    rows = run_evaluation(config, Console(stderr=True))
+    if config.json_output:
+        print(json.dumps(as_json(rows)))
+    else:
+        Console().print(table(rows))
+
+
+def init(argv: list[str]) -> None:
+    home = from_command_line(NodeConfig, argv, "swarm-node init").home.expanduser()
+    from swarm_node.run import KEY_FILE, load_identity
+
+    existed = (home / KEY_FILE).exists()
+    print(load_identity(home).peer_id)
+    print(
+        f"{'already there' if existed else 'made'}: {home / KEY_FILE}; keep a copy, it is this node's name in the swarm"
+    )
+
+
+def show_id(argv: list[str]) -> None:
+    home = from_command_line(NodeConfig, argv, "swarm-node id").home.expanduser()
+    from swarm_node.run import KEY_FILE, load_identity
+
+    if not (home / KEY_FILE).exists():
+        raise UserError(f"no identity in {home}; make one with: swarm-node init --home {home}")
+    print(load_identity(home).peer_id)
+
+
+def check(argv: list[str]) -> None:
+    """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
+    import os
+
+    if argv[:1] in (["--help"], ["-h"]):
+        print("usage: swarm-node check [CONFIG.toml]   every option: value, where it comes from, what it means")
+        return
+    file = Path(argv[0]) if argv else None
+    config = resolve(NodeConfig, file, os.environ)
+    in_file = flatten(read_file(file)) if file else {}
+    in_environment = flatten(environment_values(NodeConfig, os.environ))
+    shown = Table("option", "value", "from", "meaning", title=f"{file or 'defaults'}, as swarm-node run sees it")
+    texts = describe(NodeConfig)
+    for key, value in flatten(config.model_dump(mode="json")).items():
+        source = "environment" if key in in_environment else "file" if key in in_file else "default"
+        shown.add_row(key, _show(value), source, texts.get(key, ""), style="bold" if source != "default" else "")
+    Console().print(shown)
+    from swarm_node.build import examine
+
+    for line in examine(config):
+        print(line)
+
+
+def _show(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "run": run,
+    "simulate": simulate,
+    "eval": evaluate,
+    "init": init,
+    "id": show_id,
+    "check": check,
+}
