@@ -1,10 +1,16 @@
 """Which reasoning-gym questions exist in the swarm: dataset -> config id -> parameters of `create_dataset`.
 
-Pure data: both sides of a question know a config by its id, and parameters never travel.
+Pure data: both sides of a question know a config by its id, and parameters never travel. The levels in catalogue.json
+are measured: survey.py says how. `tiny` are the tasks of the starter policies, `paper` those of the SAPO paper, `easy`,
+`medium` and `hard` levels 0, 1 and 2 of the library's curricula, `default` the library's defaults.
 """
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+VERSION = "0.1.25"  # of reasoning-gym: part of an address, since a few datasets differ between versions
 
 STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a million parameters
     "chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
@@ -19,11 +25,64 @@ STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a m
         "max_factor": 4,
         "styles": ("plain",),
     },
-    "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 0, "max_value": 31},
+    "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 1, "max_value": 31},  # 0 would be written as nothing
     "number_sequence": {"min_terms": 4, "max_terms": 4, "min_value": -9, "max_value": 9, "max_complexity": 1},
     "prime_factorization": {"min_value": 2, "max_value": 60},
 }
 
-CATALOGUE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {name: {"tiny": config} for name, config in STARTER.items()}
+PAPER: Mapping[str, Mapping[str, Any]] = {  # the nine tasks of the SAPO paper, at the settings published with its code
+    "arc_1d": {},
+    "basic_arithmetic": {"min_terms": 2, "max_terms": 6, "min_digits": 1, "max_digits": 4},
+    "base_conversion": {"min_base": 2, "max_base": 16, "min_value": 0, "max_value": 1000},
+    "bf": {},
+    "binary_matrix": {"min_n": 3, "max_n": 10, "p_zero": 0.25},
+    "calendar_arithmetic": {},
+    "decimal_arithmetic": {},
+    "fraction_simplification": {},
+    "propositional_logic": {"min_vars": 2, "max_vars": 4},
+}
+
+_EXECUTES = "its scorer executes the answer"
+REFUSED: Mapping[str, str] = {  # whole datasets that were not even measured
+    "arc_agi": "its answers are tuples, which JSON does not keep",
+    "coin_flip": "its scorer can be forged: 0 is paid half",
+    "codeio": "it runs code, and gives different items in different processes",
+    "complex_arithmetic": "its scorer can be forged: nan is paid in full",
+    "composite": "it has no items of its own",
+    "countdown": _EXECUTES,
+    "game_of_life_halting": "its scorer can be forged: any text is paid in full",
+    "intermediate_integration": _EXECUTES,
+    "n_queens": _EXECUTES,
+    "number_sorting": "its scorer can be forged: a list of NaN is paid in full",
+    "polynomial_multiplication": _EXECUTES,
+    "puzzle24": _EXECUTES,
+    "rearc": "its answers are tuples, which JSON does not keep",
+    "simple_integration": _EXECUTES,
+    "spiral_matrix": _EXECUTES,
+    "string_insertion": _EXECUTES,
+}
+
+_measured: Mapping[str, Any] = json.loads(Path(__file__).with_name("catalogue.json").read_text("utf-8"))
+LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = _measured["tasks"]  # default, easy, medium, hard
+LEFT_OUT: Mapping[str, str] = _measured["left_out"]  # "dataset/config_id" of levels not offered -> why
+
+CATALOGUE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    name: {
+        **({"tiny": STARTER[name]} if name in STARTER else {}),
+        **({"paper": PAPER[name]} if name in PAPER else {}),
+        **LEVELS.get(name, {}),
+    }
+    for name in sorted({*STARTER, *PAPER, *LEVELS})
+}
+
+EXCLUDED: Mapping[str, str] = {  # datasets without any level -> why
+    **REFUSED,
+    **{
+        name: reason
+        for name, reason in ((task.partition("/")[0], reason) for task, reason in LEFT_OUT.items())
+        if name not in CATALOGUE
+    },
+}
 
 STARTER_TASKS: tuple[str, ...] = tuple(f"{name}/tiny" for name in STARTER)
+PAPER_TASKS: tuple[str, ...] = tuple(f"{name}/paper" for name in PAPER)

@@ -1,0 +1,57 @@
+"""Length-prefixed JSON over a stream socket: how a node talks to its judge.
+
+Both ends are ours, but an answer may take over the judge: whoever reads bounds the length first and checks the content.
+"""
+
+import json
+import socket
+import struct
+from typing import Any
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); what is longer is not ours
+_LENGTH = struct.Struct(">I")
+
+
+class BrokenFrame(Exception):
+    """The bytes are no frame: the other end is no longer what we started."""
+
+
+def encode(value: Any) -> bytes:
+    """ASCII only, so that any text survives, lone surrogates included; NaN and infinity are refused (ValueError)."""
+    body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
+    return _LENGTH.pack(len(body)) + body
+
+
+class Reader:
+    """Frames out of a socket, several per system call. Honours the socket's timeout."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._buffer = bytearray()
+
+    def read(self) -> Any | None:
+        """The next frame; None at the end of the stream. Raises TimeoutError, BrokenFrame."""
+        if not self._fill(_LENGTH.size):
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        if length > MAX_FRAME_BYTES:
+            raise BrokenFrame(f"frame of {length} bytes")
+        if not self._fill(_LENGTH.size + length):
+            return None
+        body = bytes(self._buffer[_LENGTH.size : _LENGTH.size + length])
+        del self._buffer[: _LENGTH.size + length]
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise BrokenFrame(f"not JSON: {error}") from error
+
+    def _fill(self, wanted: int) -> bool:
+        while len(self._buffer) < wanted:
+            try:
+                chunk = self._connection.recv(256 * 1024)
+            except ConnectionResetError:
+                return False
+            if not chunk:
+                return False
+            self._buffer += chunk
+        return True

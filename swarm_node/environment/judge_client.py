@@ -1,0 +1,193 @@
+"""The node's end of a judge process: start, ask in batches, watch the clock, kill, start again.
+
+Each item gets exactly one reply. The item at which the judge hung or died is skipped with the reason, those after it
+are asked again of a new process, those before it keep their reply.
+"""
+
+import math
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from signal import SIGXCPU
+from typing import Any
+
+from swarm_node.environment import judging
+from swarm_node.environment.frames import BrokenFrame, Reader, encode
+from swarm_node.errors import UserError
+from swarm_node.rollouts.groups import Skipped
+
+START_LIMIT = 60.0  # seconds until the judge says hello; about 1 s where nothing else runs
+BATCH_ITEMS = 256  # items of one frame
+BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has more
+KEPT_VARIABLES = ("LD_LIBRARY_PATH",)  # where the interpreter itself was linked against it
+
+Item = tuple[str, str, int, int, tuple[str, ...] | None]  # dataset, config id, seed, index, answers (None: prompt)
+Reply = str | tuple[float, ...] | Skipped
+
+
+class JudgeUnavailable(UserError):
+    """No judge process can be started: nothing can be judged, so there is no point in going on."""
+
+
+class JudgeClient:
+    """One judge process, started at the first question and again after each death. Any thread may ask."""
+
+    def __init__(self, source: str, version: str, time_limit: float, memory_limit: int) -> None:
+        """`source`: module of questions, or a .py file; `time_limit`: seconds per item; `memory_limit`: megabytes."""
+        self.restarts = 0  # processes killed or found dead, and replaced
+        self._source, self._version = source, version
+        self._time_limit, self._memory_limit = time_limit, memory_limit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._reader: Reader | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the running judge, for those who watch its memory."""
+        return self._process.pid if self._process else None
+
+    def ask(self, items: Sequence[Item]) -> list[Reply]:
+        """One reply per item, in order. Raises JudgeUnavailable only."""
+        replies: list[Reply] = []
+        undelivered = 0
+        with self._lock:
+            while len(replies) < len(items):
+                batch = _batch(items, len(replies))
+                answered, reason = self._run(batch)
+                replies += answered
+                if reason is None:
+                    continue
+                self._stop()
+                self.restarts += 1
+                # A process found dead before it took the batch did not die of it: ask again, but not for ever.
+                undelivered = undelivered + 1 if reason == _UNDELIVERED else 0
+                if reason != _UNDELIVERED or undelivered > 1:
+                    replies.append(Skipped(judging.CRASHED if reason == _UNDELIVERED else reason))
+        return replies
+
+    def close(self) -> None:
+        with self._lock:
+            self._stop()
+
+    def __enter__(self) -> "JudgeClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, batch: Sequence[Item]) -> tuple[list[Reply], str | None]:
+        """Replies in order, and why the next item has none (None: all have one)."""
+        if self._process is None:
+            self._start()
+        assert self._socket is not None and self._reader is not None
+        replies: list[Reply] = []
+        self._socket.settimeout(self._time_limit)  # per item: each reply starts the clock anew
+        try:
+            self._socket.sendall(encode(batch))
+        except OSError:
+            return replies, _UNDELIVERED
+        try:
+            for item in batch:
+                frame = self._reader.read()
+                if frame is None:
+                    return replies, self._cause_of_death()
+                replies.append(_checked(frame, item))
+        except TimeoutError:
+            return replies, judging.TIMEOUT
+        except (BrokenFrame, OSError):
+            return replies, judging.CRASHED
+        return replies, None
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        limits = [str(os.getpid()), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.environment.judge", self._source, *limits],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=_environment(),
+                cwd="/",
+            )
+        self._socket, self._reader = ours, Reader(ours)
+        ours.settimeout(START_LIMIT)
+        try:
+            hello = self._reader.read()
+        except (TimeoutError, BrokenFrame):
+            hello = None
+        if not isinstance(hello, dict):
+            raise JudgeUnavailable(f"the judge process does not start: {self._last_words()}")
+        if hello.get("version") != self._version:
+            self._stop()
+            raise JudgeUnavailable(
+                f"questions of version {self._version} are needed, installed is {hello.get('version')}: "
+                "install the dependencies of this release"
+            )
+
+    def _last_words(self) -> str:
+        assert self._process is not None and self._process.stderr is not None
+        self._process.kill()
+        lines = self._process.stderr.read(64 * 1024).decode(errors="replace").strip().splitlines()
+        self._stop()
+        return lines[-1][:300] if lines else f"nothing heard within {START_LIMIT:.0f} s"
+
+    def _cause_of_death(self) -> str:
+        assert self._process is not None
+        try:
+            code = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:  # closed its end but lives on
+            return judging.CRASHED
+        return judging.TIMEOUT if code == -SIGXCPU else judging.CRASHED
+
+    def _stop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stderr is not None:
+                self._process.stderr.close()
+        self._process = self._socket = self._reader = None
+
+
+_UNDELIVERED = "undelivered"  # a sign between the methods above, never a reason that is counted
+
+
+def _batch(items: Sequence[Item], begin: int) -> list[Item]:
+    """The next items that fit into one frame; at least one."""
+    batch: list[Item] = []
+    chars = 0
+    for item in items[begin : begin + BATCH_ITEMS]:
+        chars += sum(map(len, item[4] or ()))
+        if batch and chars > BATCH_CHARS:
+            break
+        batch.append(item)
+    return batch
+
+
+def _checked(frame: Any, item: Item) -> Reply:
+    """What the judge says, if it can be true. Raises BrokenFrame: a judge that an answer took over is replaced."""
+    texts = item[4]
+    if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
+        return Skipped(frame["skipped"][:40])
+    if texts is None and isinstance(frame, str):
+        return frame
+    if (
+        texts is not None
+        and isinstance(frame, list)
+        and len(frame) == len(texts)
+        and all(isinstance(x, float) and math.isfinite(x) and 0.0 <= x <= 1.0 for x in frame)
+    ):
+        return tuple(frame)
+    raise BrokenFrame("neither prompt nor scores")
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours: no tokens, no proxies. A fixed hash seed, since some questions follow the order of sets."""
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return kept | {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -1,0 +1,110 @@
+"""Questions whose scorers misbehave, each in the way its dataset is called. Loaded by a judge process."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+VERSION = "hostile-1"
+
+
+def busy() -> float:
+    while True:
+        pass
+
+
+def eat() -> float:
+    return float(len(bytearray(8 * 1024**3)))
+
+
+def leave() -> float:
+    raise SystemExit(0)
+
+
+def die() -> float:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 1.0
+
+
+def chatter() -> float:
+    os.write(1, b"\x00\x00\x00\x02[]\x1b[2J")
+    for stream in (sys.stdout, sys.stderr):
+        stream.write("noise")
+        stream.flush()
+    return 1.0
+
+
+def write_file() -> float:
+    with open("/tmp/written-by-a-scorer", "w") as file:
+        file.write("x")
+    return 1.0
+
+
+def lie() -> float:
+    """Takes the judge over: speaks to the node itself."""
+    for descriptor in range(3, 20):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"\x00\x00\x00\x0d[1.0,1.0,7.5]")
+    return 1.0
+
+
+def read_input() -> float:
+    return float(len(sys.stdin.read()))
+
+
+BEHAVIOUR: dict[str, Callable[[], float]] = {
+    "busy": busy,
+    "chatter": chatter,
+    "die": die,
+    "eat": eat,
+    "infinite": lambda: float("inf"),
+    "leave": leave,
+    "lie": lie,
+    "nan": lambda: float("nan"),
+    "negative": lambda: -0.5,
+    "none": lambda: None,  # type: ignore[dict-item,return-value]
+    "raise": lambda: 1 / 0,
+    "read": read_input,
+    "recurse": lambda: BEHAVIOUR["recurse"](),
+    "sleep": lambda: time.sleep(3600) or 1.0,
+    "tenth": lambda: time.sleep(0.1) or 1.0,
+    "two": lambda: 2.0,
+    "write": write_file,
+}
+
+
+class Item:
+    def __init__(self, dataset: str) -> None:
+        self.prompt = f"{dataset}?"
+        self.dataset = dataset
+
+    def score(self, text: str) -> float:
+        return BEHAVIOUR[text]() if text in BEHAVIOUR else float(text == "right")
+
+
+class Self:
+    """A look at the process from inside."""
+
+    prompt = repr(
+        {
+            "environment": sorted(os.environ),
+            "modules": sorted(name for name in ("torch", "transformers", "pydantic") if name in sys.modules),
+            "files": len(os.listdir("/proc/self/fd")) - 1 if os.path.isdir("/proc/self/fd") else 0,
+            "hash": hash("swarm"),
+        }
+    )
+
+    def score(self, text: str) -> float:
+        return 0.0
+
+
+def build(dataset: str, config_id: str, seed: int, index: int) -> Item | Self:
+    if dataset == "slow":
+        until = time.process_time() + 0.3
+        while time.process_time() < until:
+            pass
+    if dataset == "broken":
+        raise KeyError(config_id)
+    return Self() if dataset == "self" else Item(dataset)

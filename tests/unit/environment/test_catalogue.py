@@ -1,0 +1,71 @@
+"""Every task of the catalogue: the same question in every process, and the right answer is paid."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swarm_node.environment.catalogue import CATALOGUE, EXCLUDED, PAPER_TASKS, REFUSED, STARTER_TASKS, VERSION
+from swarm_node.environment.judge_client import Item, JudgeClient
+from swarm_node.environment.reasoning_gym import SOURCE
+
+DIGESTS = str(Path(__file__).with_name("digest_source.py"))
+ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # not those it was measured with
+
+
+def every_question() -> list[Item]:
+    return [
+        (dataset, config_id, seed, index, None)
+        for dataset, configs in CATALOGUE.items()
+        for config_id in configs
+        for seed, index in ADDRESSES
+    ]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[JudgeClient]:
+    with JudgeClient(SOURCE, VERSION, 5.0, 1024) as client:
+        yield client
+
+
+def test_every_task_is_the_same_in_two_processes_in_any_order() -> None:
+    questions = every_question()
+    with JudgeClient(DIGESTS, VERSION, 20.0, 1024) as one:
+        forwards = one.ask(questions)
+    with JudgeClient(DIGESTS, VERSION, 20.0, 1024) as two:
+        backwards = two.ask(questions[::-1])[::-1]
+    assert [q for q, a, b in zip(questions, forwards, backwards, strict=True) if a != b] == []
+    assert [(q, a) for q, a in zip(questions, forwards, strict=True) if not isinstance(a, str)] == []
+
+
+def test_the_starter_and_the_paper_have_nine_tasks_each() -> None:
+    for tasks in (STARTER_TASKS, PAPER_TASKS):
+        assert len(set(tasks)) == 9
+        assert all(config_id in CATALOGUE[dataset] for dataset, config_id in (task.split("/") for task in tasks))
+
+
+def test_the_paper_is_in_and_what_executes_answers_is_out() -> None:
+    assert "binary_matrix" in CATALOGUE
+    assert not set(CATALOGUE) & set(EXCLUDED)
+    assert set(REFUSED) <= set(EXCLUDED)
+    assert all(EXCLUDED.values())
+
+
+def test_nothing_pays_for_nonsense(judge: JudgeClient) -> None:
+    """Not even in part as much as half: what no scorer can read is a wrong answer, and the group is kept."""
+    nonsense = (
+        "",
+        "swordfish",
+        "I do not know",
+        "[]",
+        "{}",
+        "nan",
+        "\x1b[2J",
+        "9" * 400,
+        "[" * 50,
+        "<answer></answer>",
+    )
+    items = [(dataset, config_id, seed, index, nonsense) for dataset, config_id, seed, index, _ in every_question()]
+    replies = judge.ask(items)
+    assert [(q[:2], r) for q, r in zip(items, replies, strict=True) if not isinstance(r, tuple) or max(r) >= 0.5] == []
+    assert judge.restarts == 0

@@ -1,0 +1,193 @@
+"""The judge process against scorers that misbehave for real: nothing here is mocked."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from swarm_node.environment.judge_client import Item, JudgeClient, JudgeUnavailable
+from swarm_node.rollouts.groups import Skipped
+
+HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
+VERSION = "hostile-1"
+GOOD = ("right", "wrong", "right")
+PAID = (1.0, 0.0, 1.0)
+
+
+def group(*texts: str, dataset: str = "any", index: int = 0) -> Item:
+    return dataset, "tiny", 1, index, texts
+
+
+def prompt(dataset: str) -> Item:
+    return dataset, "tiny", 1, 0, None
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)
+    return true()
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"  # a zombie that nobody has collected yet is dead
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeClient]:
+    with JudgeClient(HOSTILE, VERSION, time_limit=1.5, memory_limit=512) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "restarts"),
+    [
+        ("raise", "scorer raised", 0),
+        ("leave", "scorer raised", 0),
+        ("recurse", "scorer raised", 0),
+        ("eat", "scorer raised", 0),
+        ("write", "scorer raised", 0),
+        ("nan", "not a score", 0),
+        ("infinite", "not a score", 0),
+        ("negative", "not a score", 0),
+        ("two", "not a score", 0),
+        ("none", "not a score", 0),
+        ("busy", "judge timeout", 1),
+        ("sleep", "judge timeout", 1),
+        ("die", "judge crashed", 1),
+        ("lie", "judge crashed", 1),
+    ],
+)
+def test_a_bad_scorer_costs_its_own_group_and_no_other(
+    judge: JudgeClient, text: str, reason: str, restarts: int
+) -> None:
+    batch = [group(*GOOD), group("right", text, "right"), group(*GOOD, index=1), group("wrong")]
+    assert judge.ask(batch) == [PAID, Skipped(reason), PAID, (0.0,)]
+    assert judge.restarts == restarts
+    assert judge.ask([group(*GOOD)]) == [PAID]
+
+
+def test_nothing_was_written(judge: JudgeClient) -> None:
+    Path("/tmp/written-by-a-scorer").unlink(missing_ok=True)
+    judge.ask([group("write")])
+    written = Path("/tmp/written-by-a-scorer")
+    assert not written.exists() or written.stat().st_size == 0
+    written.unlink(missing_ok=True)
+
+
+def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(judge: JudgeClient) -> None:
+    assert judge.ask([group("chatter", "right"), group("read"), group(*GOOD)]) == [(1.0, 1.0), (0.0,), PAID]
+    assert judge.restarts == 0
+
+
+def test_two_bad_groups_in_one_batch_cost_two_restarts(judge: JudgeClient) -> None:
+    batch = [group("die"), group(*GOOD), group("sleep"), group(*GOOD)]
+    assert judge.ask(batch) == [Skipped("judge crashed"), PAID, Skipped("judge timeout"), PAID]
+    assert judge.restarts == 2
+
+
+def test_a_slow_or_broken_question_is_skipped() -> None:
+    judge = JudgeClient(HOSTILE, VERSION, time_limit=20.0, memory_limit=512)  # it is CPU time that makes it slow
+    assert judge.ask([prompt("slow"), prompt("broken"), prompt("fine")]) == [
+        Skipped("slow question"),
+        Skipped("question raised"),
+        "fine?",
+    ]
+    assert judge.restarts == 0
+    judge.close()
+
+
+def test_texts_survive_the_way(judge: JudgeClient) -> None:
+    odd = ["", "\ud800", "\x00\x1b[2J", "é" * 16384, "right"]
+    assert judge.ask([group(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
+
+
+def test_many_batches_keep_their_order(judge: JudgeClient) -> None:
+    items = [group("right" if k % 3 else "wrong", "x" * 3000, index=k) for k in range(1000)]
+    assert judge.ask(items) == [(float(k % 3 > 0), 0.0) for k in range(1000)]
+
+
+def test_kill_9_in_mid_batch_loses_at_most_the_group_at_hand(judge: JudgeClient) -> None:
+    judge.ask([group(*GOOD)])
+    pid = judge.pid
+    assert pid is not None
+    threading.Timer(0.25, os.kill, (pid, signal.SIGKILL)).start()
+    replies = judge.ask([group("tenth", index=k) for k in range(6)])
+    assert sorted(map(str, replies)) == sorted(map(str, [(1.0,)] * 5 + [Skipped("judge crashed")]))
+    assert judge.restarts == 1 and judge.pid != pid
+
+
+def test_kill_9_between_batches_loses_nothing(judge: JudgeClient) -> None:
+    judge.ask([group(*GOOD)])
+    assert judge.pid is not None
+    pid = judge.pid
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not alive(pid))
+    assert judge.ask([group(*GOOD)] * 3) == [PAID] * 3
+    assert judge.restarts == 1
+
+
+def test_close_leaves_no_process(judge: JudgeClient) -> None:
+    judge.ask([group(*GOOD)])
+    pid = judge.pid
+    assert pid is not None and alive(pid)
+    judge.close()
+    assert not alive(pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs PDEATHSIG")
+def test_the_judge_dies_with_its_node_even_while_a_scorer_hangs() -> None:
+    node = (
+        "import sys, threading\n"
+        "from swarm_node.environment.judge_client import JudgeClient\n"
+        f"judge = JudgeClient({HOSTILE!r}, {VERSION!r}, 600.0, 512)\n"
+        "judge.ask([('any', 'tiny', 1, 0, ('right',))])\n"
+        "print(judge.pid, flush=True)\n"
+        "judge.ask([('any', 'tiny', 1, 0, ('sleep',))])\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", node], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert alive(pid)
+        process.kill()
+    assert wait_until(lambda: not alive(pid))
+
+
+def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, judge: JudgeClient) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    (seen,) = judge.ask([prompt("self")])
+    assert isinstance(seen, str)
+    inside = ast.literal_eval(seen)
+    assert set(inside["environment"]) <= {
+        "LC_CTYPE",  # set by Python itself
+        "LD_LIBRARY_PATH",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "PYTHONHASHSEED",
+        "PYTHONUTF8",
+    }
+    assert inside["modules"] == []
+    assert inside["files"] <= 5  # three standard streams and the socket, as given and as used
+
+
+def test_hashes_are_the_same_in_every_judge() -> None:
+    with JudgeClient(HOSTILE, VERSION, 5.0, 512) as one, JudgeClient(HOSTILE, VERSION, 5.0, 512) as two:
+        assert one.ask([prompt("self")]) == two.ask([prompt("self")])
+
+
+def test_a_judge_that_cannot_start_says_why_in_one_line() -> None:
+    with pytest.raises(JudgeUnavailable, match="No module named 'no_such_module'"):
+        JudgeClient("no_such_module", VERSION, 1.0, 512).ask([prompt("x")])
+    with pytest.raises(JudgeUnavailable, match="version 2 are needed, installed is hostile-1"):
+        JudgeClient(HOSTILE, "2", 1.0, 512).ask([prompt("x")])
