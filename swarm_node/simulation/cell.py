@@ -91,7 +91,7 @@ def summary(
         entropy=mean([report.step.entropy for report in several if report.step.optimizer_steps]),
         grad_norm=mean([report.step.grad_norm for report in several if report.step.optimizer_steps]),
         clip_fraction=mean([report.step.clip_fraction for report in several if report.step.optimizer_steps]),
-        skipped=_count([counts for report in several for counts in (report.skipped, report.step.skipped)]),
+        skipped=_count([report.skipped for report in several]),
         rejected=_count([rejected[node] for node in sorted(rejected)]),
         seconds={**seconds, "round": wall},
     )

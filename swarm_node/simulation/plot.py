@@ -8,6 +8,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from swarm_node.simulation.cell import mean
 from swarm_node.simulation.report import ArmSummary, Report
@@ -29,9 +30,9 @@ def draw(report: Report, path: Path) -> None:
     curves, bars = figure.subplots(1, 2, width_ratios=(2.5, 1.0))
     draw_curves(curves, report)
     draw_bars(bars, report)
-    figure.suptitle(headline(report), x=0.01, ha="left", fontsize=14, fontweight="bold")
-    figure.text(0.01, 0.905, subline(report), ha="left", fontsize=9.5, color="#444444")
-    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.9))
+    figure.text(0.012, 0.935, headline(report), fontsize=14, fontweight="bold")
+    figure.text(0.012, 0.885, subline(report), fontsize=9.5, color="#444444")
+    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.87), w_pad=2.5)
     part = path.with_name(f".{path.name}.part")
     try:
         figure.savefig(part, format="png")
@@ -51,19 +52,31 @@ def headline(report: Report) -> str:
     what = f"Sharing ({best_name})" if best.external_groups else best_name
     if best.gain is None:
         return f"{base.capitalize()} never got going; {what[0].lower() + what[1:]} earned {plus_minus(best)}"
+    unsure = ", but the intervals overlap" if overlap(first, best) else ""
     if best.gain > 1 + SAME:
-        return f"{what} earned {gain_text(best.gain, best.mean, is_first=False)[:-1]} times what {base} did"
+        return f"{what} earned {gain_text(best.gain, best.mean, is_first=False)[:-1]} times what {base} did{unsure}"
     if best.gain < 1 - SAME:
-        return f"{base.capitalize()} earned most; {what[0].lower() + what[1:]} {best.gain:.2f} times that"
+        return f"{base.capitalize()} earned most; {what[0].lower() + what[1:]} {best.gain:.2f} times that{unsure}"
     return f"{what} and {base} earned the same"
+
+
+def overlap(one: ArmSummary, other: ArmSummary) -> bool:
+    """Whether chance may explain the difference; False for single seeds, which the line below the headline owns up."""
+    if one.ci95 is None or other.ci95 is None:
+        return False
+    return abs(one.mean - other.mean) < one.ci95 + other.ci95
 
 
 def subline(report: Report) -> str:
     seeds = len(report.seeds)
-    repeats = "one seed: no telling chance from effect" if seeds == 1 else f"mean of {seeds} seeds, shading ± 95 %"
+    repeats = (
+        "one seed: chance is not told from effect"
+        if seeds == 1
+        else f"mean of {seeds} seeds, shading from lowest to highest, bars ± 95 %"
+    )
     return (
         f"{len(report.nodes)} nodes, each with its own model, {report.questions} questions a round; {repeats}. "
-        "Arms: own / others' groups in a training step."
+        "Arms: own / others' groups trained on."
     )
 
 
@@ -86,13 +99,16 @@ def draw_curves(axes: Axes, report: Report) -> None:
         top = max(top, *(max(line) for line in seeds))
     limit = min(1.0, top * 1.1) if top > 0 else 1.0
     axes.set_ylim(0.0, limit)
-    axes.set_xlim(1, report.rounds * 1.16 + 0.01)
-    _label_ends(axes, ends, report.rounds * 1.01, limit)
-    axes.set_xticks([tick for tick in axes.get_xticks() if 1 <= tick <= report.rounds])
-    smooth = f"\n(moving average of {window} rounds)" if window > 1 else ""
-    axes.set_title(f"Share of right answers{smooth}", loc="left", fontsize=10.5)
+    span = max(1, report.rounds - 1)
+    axes.set_xlim(1 - 0.01 * span, report.rounds + 0.14 * span)  # room for the labels
+    _label_ends(axes, ends, report.rounds + 0.015 * span, limit)
+    ticks = MaxNLocator(integer=True).tick_values(1, report.rounds)
+    axes.set_xticks([tick for tick in ticks if 1 <= tick <= report.rounds])
+    what = "Share of right answers" if report.scoring == "exact" else "Mean reward of an answer"
+    smooth = f"moving average of {window} rounds" if window > 1 else "every round"
+    axes.set_title(f"{what}\n({smooth})", loc="left", fontsize=10.5)
     axes.set_xlabel("round")
-    axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=None))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None if limit < 0.05 else 0))
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -111,7 +127,7 @@ def draw_bars(axes: Axes, report: Report) -> None:
         axes.text(index, arm.mean + (arm.ci95 or 0.0) + 0.02 * top, words, ha="center", va="bottom", fontsize=9)
     axes.set_ylim(0.0, top * 1.2)
     axes.set_xticks(range(len(arms)), [name for name, _ in arms])
-    axes.set_title("Reward earned in all\n(right answers per question, summed)", loc="left", fontsize=10.5)
+    axes.set_title("Cumulative reward\n(summed over rounds)", loc="left", fontsize=10.5)
     axes.set_xlabel("own / others' groups")
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
@@ -129,7 +145,7 @@ def _band(seeds: Sequence[Sequence[float]]) -> tuple[list[float], list[float]]:
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], x: float, limit: float) -> None:
     """Labels at the right end of the curves, from the bottom up, pushed apart where curves meet, kept inside."""
-    ordered = sorted(ends)
+    ordered = sorted((max(height, 0.025 * limit), text, colour) for height, text, colour in ends)
     heights: list[float] = []
     for height, _, _ in ordered:
         heights.append(max(height, heights[-1] + LABEL_GAP * limit) if heights else height)

@@ -61,6 +61,7 @@ class Report:
     rounds: int
     seeds: tuple[int, ...]
     questions: int  # per node and round: the most a node can earn in a round
+    scoring: str  # exact or graded: whether a reward is a share of right answers
     arms: Mapping[str, ArmSummary]  # by name, as given; the first is what gains are compared with
     cost: Mapping[str, ArmCost]
 
@@ -77,6 +78,7 @@ def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
         rounds=config.rounds,
         seeds=seeds,
         questions=config.round.questions,
+        scoring=config.environment.scoring,
         arms={str(arm): _summary(config, arm, rows[arm], base) for arm in arms},
         cost={str(arm): _cost(rows[arm]) for arm in arms},
     )

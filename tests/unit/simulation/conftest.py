@@ -1,5 +1,6 @@
 import importlib.util
 import io
+import shutil
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from swarm_node.config import RoundConfig, SimulationConfig
+from swarm_node.errors import UserError
 from swarm_node.simulation.main import simulate
 
 SCRIPT = Path(__file__).with_name("fake_worker.py")
@@ -22,36 +24,59 @@ def fakes():
     return module
 
 
+def make_config(out, **changes):
+    fields = {
+        "nodes": 3,
+        "rounds": 5,
+        "arms": ("8/0", "4/4"),
+        "seeds": 2,
+        "out": out,
+        "workers": 2,
+        "round": RoundConfig(questions=9),
+    }
+    return SimulationConfig(**{**fields, **changes})
+
+
+def run_fakes(config):
+    """Simulates with fake nodes; returns the report's path, or what was raised, and what the terminal showed."""
+    console = Console(file=io.StringIO(), width=120)
+    try:
+        outcome = simulate(config, console, worker=(sys.executable, str(SCRIPT)), clock=lambda: 0.0)
+    except (UserError, KeyboardInterrupt) as error:
+        outcome = error
+    return outcome, console.file.getvalue()
+
+
 @pytest.fixture
 def configure(tmp_path):
-    def make(**changes):
-        fields = {
-            "nodes": 3,
-            "rounds": 5,
-            "arms": ("8/0", "4/4"),
-            "seeds": 2,
-            "out": tmp_path / "out",
-            "workers": 2,
-            "round": RoundConfig(questions=9),
-        }
-        return SimulationConfig(**{**fields, **changes})
-
-    return make
+    return lambda **changes: make_config(**{"out": tmp_path / "out", **changes})
 
 
 @pytest.fixture
 def run():
-    """Simulates with fake nodes; returns the report's path and what the terminal showed."""
+    """As `run_fakes`, but raises; what was shown is in `run.shown`."""
 
     def go(config):
-        console = Console(file=io.StringIO(), width=120)
-        try:
-            path = simulate(config, console, worker=(sys.executable, str(SCRIPT)), clock=lambda: 0.0)
-        finally:
-            go.shown = console.file.getvalue()
-        return path
+        outcome, go.shown = run_fakes(config)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
 
     return go
+
+
+@pytest.fixture(scope="session")
+def finished_once(tmp_path_factory):
+    config = make_config(tmp_path_factory.mktemp("finished") / "out")
+    path, shown = run_fakes(config)
+    return path.parent, shown
+
+
+@pytest.fixture
+def finished(finished_once, tmp_path):
+    """The report folder of a finished run of the plain configuration, at the place `configure` names."""
+    shutil.copytree(finished_once[0], tmp_path / "out")
+    return tmp_path / "out"
 
 
 @pytest.fixture

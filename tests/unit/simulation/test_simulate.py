@@ -19,9 +19,8 @@ def learnt(path: Path) -> dict:
     return {key: value for key, value in json.loads(path.read_text()).items() if key != "cost"}
 
 
-def test_a_simulation_writes_its_four_files_and_shows_the_result(configure, run):
-    path = run(configure())
-    folder = path.parent
+def test_a_simulation_writes_its_four_files_and_shows_the_result(finished_once):
+    folder, shown = finished_once
     assert {file.name for file in folder.iterdir()} == {
         "report.json",
         "rewards.png",
@@ -29,43 +28,48 @@ def test_a_simulation_writes_its_four_files_and_shows_the_result(configure, run)
         "events.jsonl",
         "cells",
     }
-    arms = json.loads(path.read_text())["arms"]
+    arms = json.loads((folder / "report.json").read_text())["arms"]
     for arm in arms.values():
         assert len(arm["cumulative_reward"]) == 2 and [len(seed) for seed in arm["rewards"]] == [5, 5]
         assert sum(arm["rewards"][0]) == pytest.approx(arm["cumulative_reward"][0])
     assert arms["8/0"]["gain"] == 1 and arms["4/4"]["gain"] > 1
-    assert "4/4" in run.shown and "±" in run.shown and str(path) in run.shown.replace("\n", "")
+    assert "4/4" in shown and "±" in shown and str(folder / "report.json") in shown
     with Image.open(folder / "rewards.png") as picture:
         assert picture.width >= 800 and picture.height >= 400
     assert 10_000 < (folder / "rewards.png").stat().st_size < 1_000_000
 
 
-def test_events_hold_every_round_of_every_cell(configure, run):
-    folder = run(configure()).parent
-    events = list(read_jsonlines(folder / "events.jsonl"))
+def test_events_hold_every_round_of_every_cell(finished):
+    events = list(read_jsonlines(finished / "events.jsonl"))
     assert sum(event["event"] == "CellRound" for event in events) == 4 * 5
     assert events[0]["event"] == "RunStarted" and events[-1]["event"] == "RunFinished"
 
 
-def test_the_manifest_names_configuration_and_seeds(configure, run):
-    manifest = json.loads((run(configure(seed=3)).parent / "manifest.json").read_text())
-    assert manifest["kind"] == "simulation" and manifest["seeds"] == [3, 4]
+def test_the_manifest_names_configuration_and_seeds(finished):
+    manifest = json.loads((finished / "manifest.json").read_text())
+    assert manifest["kind"] == "simulation" and manifest["seeds"] == [0, 1]
     assert manifest["config"]["nodes"] == 3 and manifest["versions"]["python"]
 
 
-def test_the_same_seed_gives_the_same_report_in_any_number_of_processes(configure, run, tmp_path):
-    first = learnt(run(configure(out=tmp_path / "a")))
-    assert learnt(run(configure(out=tmp_path / "b", workers=1))) == first
-    assert learnt(run(configure(out=tmp_path / "c", seed=5))) != first
+def test_the_same_seed_gives_the_same_report_in_any_number_of_processes(configure, run, finished, tmp_path):
+    first = learnt(finished / "report.json")
+    assert learnt(run(configure(out=tmp_path / "again", workers=1))) == first
 
 
-def test_both_arms_start_from_the_same_nodes_and_questions(configure, run):
-    arms = json.loads(run(configure()).read_text())["arms"]
+def test_another_seed_gives_another_report(configure, run):
+    arms = json.loads(run(configure(arms=("8/0",))).read_text())["arms"]
+    assert arms["8/0"]["rewards"][0] != arms["8/0"]["rewards"][1]
+
+
+def test_both_arms_start_from_the_same_nodes_and_questions(finished):
+    arms = json.loads((finished / "report.json").read_text())["arms"]
     assert [seed[0] for seed in arms["8/0"]["rewards"]] == [seed[0] for seed in arms["4/4"]["rewards"]]
 
 
-def test_a_crashed_cell_is_told_in_one_line_the_others_are_kept_and_resume_completes_them(configure, run, tmp_path):
-    whole = learnt(run(configure(out=tmp_path / "whole")))
+def test_a_crashed_cell_is_told_in_one_line_the_others_are_kept_and_resume_completes_them(
+    configure, run, finished_once, tmp_path
+):
+    whole = learnt(finished_once[0] / "report.json")
     trouble = tmp_path / "trouble"
     trouble.touch()
     # The same model name in both runs: a resume must be of the same configuration.
@@ -108,9 +112,9 @@ def test_what_a_library_prints_does_not_disturb(configure, run):
     assert "noise" not in run.shown
 
 
-def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run, monkeypatch):
-    whole = learnt(run(configure()))
-    config = configure(overwrite=True, workers=1)
+def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run, finished_once, monkeypatch):
+    whole = learnt(finished_once[0] / "report.json")
+    config = configure(workers=1)
     hear, rounds = engine._hear, 0
 
     def interrupted(worker, line, emit):
@@ -130,18 +134,17 @@ def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run,
     assert learnt(run(configure(resume=True))) == whole
 
 
-def test_a_half_written_or_foreign_cell_file_runs_again(configure, run):
-    config = configure()
-    whole = learnt(run(config))
-    cells = config.out / "cells"
+def test_a_half_written_or_foreign_cell_file_runs_again(configure, run, finished):
+    whole = learnt(finished / "report.json")
+    cells = finished / "cells"
     (cells / "8_0-0.json").write_text((cells / "8_0-0.json").read_text()[:100])
     (cells / "4_4-0.json").write_text((cells / "4_4-1.json").read_text())
     assert learnt(run(configure(resume=True))) == whole
     assert "going on: 2 of 4" in run.shown
 
 
-def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configure, run):
-    whole = learnt(run(configure()))
+def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configure, finished):
+    whole = learnt(finished / "report.json")
     path = simulate(configure(resume=True), worker=("a-command-that-is-not-there",))
     assert learnt(path) == whole
 
@@ -153,36 +156,30 @@ def test_more_seeds_and_arms_can_be_added_by_resume(configure, run):
     assert list(json.loads(path.read_text())["arms"]) == ["8/0", "4/4"]
 
 
-def test_resume_refuses_another_configuration_and_names_what_differs(configure, run):
-    run(configure())
+def test_resume_refuses_another_configuration_and_names_what_differs(configure, run, finished):
     with pytest.raises(UserError, match=r"rounds was 5, is 6") as error:
         run(configure(resume=True, rounds=6))
     assert "\n" not in str(error.value)
 
 
-def test_resume_says_when_the_code_is_not_the_same(configure, run):
-    config = configure()
-    run(config)
-    manifest = json.loads((config.out / "manifest.json").read_text())
-    (config.out / "manifest.json").write_text(json.dumps({**manifest, "commit": "another"}))
+def test_resume_says_when_the_code_is_not_the_same(configure, run, finished):
+    manifest = json.loads((finished / "manifest.json").read_text())
+    (finished / "manifest.json").write_text(json.dumps({**manifest, "commit": "another"}))
     run(configure(resume=True))
     assert "warning: finished cells were made with other commit" in run.shown
 
 
 def test_resume_of_nothing_starts_from_the_beginning(configure, run):
-    assert run(configure(resume=True)).exists()
+    assert run(configure(resume=True, arms=("8/0",), seeds=1)).exists()
 
 
-def test_a_report_folder_is_not_replaced_unasked(configure, run):
-    config = configure()
-    run(config)
+def test_a_report_folder_is_not_replaced_unasked(configure, run, finished):
     with pytest.raises(UserError, match="--resume, or replace it by --overwrite"):
-        run(config)
+        run(configure())
 
 
-def test_overwrite_removes_the_report_and_nothing_else(configure, run):
+def test_overwrite_removes_the_report_and_nothing_else(configure, run, finished):
     config = configure()
-    run(config)
     (config.out / "notes.txt").write_text("mine")
     (config.out / "cells" / "mine.txt").write_text("mine")
     run(configure(overwrite=True, arms=("8/0",), seeds=1))
