@@ -1,0 +1,98 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from swarm_node.telemetry.events import CheckpointSaved, Notice, RoundDone, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.series import moving_average, sparkline
+from swarm_node.telemetry.terminal import LiveNode, PlainNode, node_terminal
+
+
+def plain(*events):
+    console = Console(file=io.StringIO(), width=60)
+    sink = node_terminal(console)
+    assert isinstance(sink, PlainNode)
+    for event in events:
+        sink.take(event)
+    sink.close()
+    return console.file.getvalue().splitlines()
+
+
+def live(*events):
+    """What the view shows after these events, and what scrolled by above it."""
+    console = Console(file=io.StringIO(), width=110, force_terminal=True)
+    sink = node_terminal(console)
+    assert isinstance(sink, LiveNode)
+    for event in events:
+        sink.take(event)
+    sink.close()
+    shot = Console(file=io.StringIO(), width=110)
+    shot.print(sink.render())
+    return shot.file.getvalue(), console.file.getvalue()
+
+
+def test_without_a_terminal_a_round_is_one_line_however_long(round_report):
+    report = round_report(7, skipped={"prompt too long": 2, "judge timeout": 3}, rejected={"bad signature": 1})
+    assert plain(RoundDone(report)) == [
+        "round 7  reward 0.250  informative 50%  external 3  36.0 rollouts/s  "
+        "skipped 3 judge timeout, 2 prompt too long  rejected 1 bad signature"
+    ]
+
+
+def test_what_happens_between_rounds_is_a_line_too():
+    assert plain(
+        RunStarted("node X", "home", {"model": "rare"}),
+        CheckpointSaved(20, "home/20"),
+        Notice("[bold] is no markup here"),
+        Warned("disk full"),
+        RunFinished("stopped"),
+    ) == [
+        "node X in home, model rare",
+        "checkpoint after 20 rounds: home/20",
+        "[bold] is no markup here",
+        "warning: disk full",
+        "stopped",
+    ]
+
+
+def test_the_live_view_shows_reward_speed_tasks_checkpoint_and_counts(round_report):
+    view, _ = live(
+        RunStarted("node X", "home", {"model": "rare"}),
+        RoundDone(round_report(6, reward=0.75, skipped={"judge timeout": 1})),
+        RoundDone(round_report(7, skipped={"judge timeout": 2}, rejected={"bad signature": 4}), peers=5),
+        CheckpointSaved(8, "home/8"),
+    )
+    for words in (
+        "node X", "home   model rare", "7   2.0 s", "0.250   mean of 2 rounds 0.500", "36.0 rollouts/s   200 tokens/s",
+        "2 own + 3 external", "63 groups heard   5 peers", "3 judge timeout", "4 bad signature",
+        "after 8 rounds, home/8", "gcd/easy", "█████",
+    ):  # fmt: skip
+        assert words in view
+
+
+def test_the_live_view_stands_before_the_first_round():
+    assert "first round" in live(RunStarted("node X", "home"))[0]
+
+
+def test_warnings_scroll_by_above_the_live_view(round_report):
+    assert "disk full" in live(RoundDone(round_report()), Warned("disk full"))[1]
+
+
+def test_a_round_without_any_time_divides_by_nothing(round_report):
+    assert len(plain(RoundDone(round_report(seconds={})))) == 1
+
+
+def test_a_moving_average_has_fewer_to_go_on_at_the_start():
+    assert moving_average([1.0, 3.0, 5.0, 7.0], 2) == [1.0, 2.0, 4.0, 6.0]
+    assert moving_average([], 2) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "line"), [([], ""), ([0.0, 0.0], "▁▁"), ([0.0, 0.5, 1.0], "▁▅█"), ([0.0, 0.0, 1.0, 1.0], "▁▁██")]
+)
+def test_a_sparkline_goes_from_nothing_to_its_largest(values, line):
+    assert sparkline(values, 10) == line
+
+
+def test_a_long_sparkline_shows_means():
+    assert sparkline([0.0] * 50 + [1.0] * 50, 4) == "▁▁██"
