@@ -141,3 +141,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "id": show_id,
     "check": check,
 }
+
+
+if __name__ == "__main__":
+    main()

@@ -73,7 +73,9 @@ class TrainingConfig(Section):
     warmup_steps: Count = 0
     """Optimiser steps over which the rate rises linearly from 0."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    """Decoupled decay of AdamW; 0 makes it Adam, as in the paper."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of AdamW's first and second moments."""
     max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
     """Gradients are scaled down to this norm."""
     epsilon: Annotated[float, Field(ge=0.0)] = 0.2
@@ -171,9 +173,11 @@ class SimulationConfig(LearningConfig):
     """Many nodes in one experiment."""
 
     nodes: Positive = 8
+    """Nodes of the swarm, each with a policy of its own."""
     arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
     """Local/external groups per round; the first arm is what gains are compared with."""
     rounds: Positive = 150
+    """Rounds of every arm and seed."""
     seeds: Positive = 1
     """Repetitions of every arm, with seeds seed, seed+1, ..."""
     out: Path = Path("runs/simulation")

@@ -1,0 +1,115 @@
+"""One node as a real process: killed, resumed, starved of disk."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from swarm_node.compute.checkpoint import all_checkpoints
+from swarm_node.telemetry.jsonlines import read_jsonlines
+
+
+def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "swarm_node.cli", "run", "--home", str(home), "--model.name", "dense"]
+    options = ["--threads", "1", "--checkpoint.every", "4", "--round.questions", "4", "--training.num-iterations", "2"]
+    return subprocess.Popen(
+        [*command, *options, *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        preexec_fn=before,
+    )
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if text in line:
+            return
+    raise AssertionError(f"{text!r} never came: {''.join(seen)}")
+
+
+def curve(home: Path) -> dict[int, tuple[float, ...]]:
+    """What each round came to; where a round was run again after a kill, the last time counts."""
+    rounds = {}
+    for event in read_jsonlines(home / "events.jsonl"):
+        if event["event"] == "RoundDone":
+            report = event["report"]
+            step = report["step"]
+            rounds[report["round"]] = (report["reward"], step["loss"], step["grad_norm"], report["generated_tokens"])
+    return rounds
+
+
+def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(tmp_path):
+    whole = start(tmp_path / "whole", "--max-rounds", "10")
+    output, _ = whole.communicate(timeout=120)
+    assert whole.returncode == 0, output
+    home = tmp_path / "killed"
+    os.makedirs(home)
+    (home / "identity.key").write_bytes((tmp_path / "whole" / "identity.key").read_bytes())
+    (home / "identity.key").chmod(0o600)
+    killed = start(home, "--max-rounds", "10")
+    read_until(killed, "round 6 ")
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate(timeout=60)
+    assert [path.name for path in all_checkpoints(home / "checkpoints")] == ["00000004"]
+    resumed = start(home, "--max-rounds", "10")
+    output, _ = resumed.communicate(timeout=120)
+    assert "resumed after 4 rounds" in output
+    assert curve(home) == curve(tmp_path / "whole")
+    last = [all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors" for folder in (home, tmp_path / "whole")]
+    assert last[0].read_bytes() == last[1].read_bytes()
+
+
+def test_sigterm_ends_the_round_and_saves(tmp_path):
+    node = start(tmp_path)
+    read_until(node, "round 1 ")
+    node.send_signal(signal.SIGTERM)
+    output, _ = node.communicate(timeout=60)
+    assert node.returncode == 0
+    done = int(all_checkpoints(tmp_path / "checkpoints")[-1].name)
+    assert f"stopped after {done} rounds" in output
+    state = json.loads((all_checkpoints(tmp_path / "checkpoints")[-1] / "state.json").read_text())
+    assert state["rounds"] == done == max(curve(tmp_path)) + 1
+
+
+def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
+    first = start(tmp_path, "--max-rounds", "4")
+    assert "checkpoint after 4 rounds" in first.communicate(timeout=120)[0]
+
+    def no_file_over_a_megabyte() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    starved = start(tmp_path, "--max-rounds", "9", before=no_file_over_a_megabyte)
+    output, _ = starved.communicate(timeout=120)
+    assert starved.returncode == 0, output
+    assert "warning: no checkpoint after 8 rounds" in output
+    assert "Traceback" not in output
+    assert max(curve(tmp_path)) == 8
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004"]
+
+
+def test_a_home_belongs_to_one_node_at_a_time(tmp_path):
+    first = start(tmp_path)
+    read_until(first, "round 0 ")
+    second = start(tmp_path, "--max-rounds", "1")
+    output, _ = second.communicate(timeout=60)
+    assert second.returncode == 2
+    assert "another node runs in" in output
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=60)
+
+
+def test_another_model_in_the_same_home_is_refused(tmp_path):
+    start(tmp_path, "--max-rounds", "1").communicate(timeout=120)
+    other = start(tmp_path, "--max-rounds", "2", "--model.name", "rare")
+    output, _ = other.communicate(timeout=60)
+    assert other.returncode == 2
+    assert "choose another --home" in output
