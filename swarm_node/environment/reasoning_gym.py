@@ -75,14 +75,13 @@ class ReasoningGym:
         )
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        missing = [q for q in dict.fromkeys(questions) if self.knows(q) and self._prompts.get(q) is None]
+        known = {q: self._prompts.get(q) if self.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
+        missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
         for question, reply in zip(missing, self._judge.ask([_item(q, None) for q in missing]), strict=True):
             found[question] = reply + self._instruction if isinstance(reply, str) else _skipped(reply)
-        answers = [found.get(q) or self._prompts.get(q) or Skipped(UNKNOWN_QUESTION) for q in questions]
-        for question, prompt in found.items():
-            self._prompts.put(question, prompt)
-        return answers
+            self._prompts.put(question, found[question])
+        return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
 
     def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
         results: list[Rewards | None] = []
@@ -129,8 +128,10 @@ def held_out(environment: ReasoningGym, count: int) -> list[Question]:
     Their addresses are nobody's; a question itself may still have been asked, where a task has few (chain_sum/tiny has
     not many sums), and so may the one of a neighbouring seed, since the library derives an item from seed + index.
     """
-    full, rest = divmod(count, MAX_QUESTIONS_PER_ROUND)
-    sizes = [MAX_QUESTIONS_PER_ROUND] * full + [rest] * (rest > 0)
+    tasks = len(environment.tasks)
+    page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: as many of each task
+    full, rest = divmod(count, page)
+    sizes = [page] * full + [rest] * (rest > 0)
     return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]
 
 

@@ -36,6 +36,11 @@ def chatter() -> float:
     return 1.0
 
 
+def wait(seconds: float) -> float:
+    time.sleep(seconds)
+    return 1.0
+
+
 def write_file() -> float:
     with open("/tmp/written-by-a-scorer", "w") as file:
         file.write("x")
@@ -68,8 +73,8 @@ BEHAVIOUR: dict[str, Callable[[], float]] = {
     "raise": lambda: 1 / 0,
     "read": read_input,
     "recurse": lambda: BEHAVIOUR["recurse"](),
-    "sleep": lambda: time.sleep(3600) or 1.0,
-    "tenth": lambda: time.sleep(0.1) or 1.0,
+    "sleep": lambda: wait(3600.0),
+    "tenth": lambda: wait(0.1),
     "two": lambda: 2.0,
     "write": write_file,
 }
