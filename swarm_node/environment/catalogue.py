@@ -75,14 +75,15 @@ CATALOGUE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     for name in sorted({*STARTER, *PAPER, *LEVELS})
 }
 
-EXCLUDED: Mapping[str, str] = {  # datasets without any level -> why
-    **REFUSED,
-    **{
-        name: reason
-        for name, reason in ((task.partition("/")[0], reason) for task, reason in LEFT_OUT.items())
-        if name not in CATALOGUE
-    },
-}
+
+def _without_any_level() -> dict[str, str]:
+    reasons: dict[str, set[str]] = {}
+    for task, reason in LEFT_OUT.items():
+        reasons.setdefault(task.partition("/")[0], set()).add(reason)
+    return {name: ", ".join(sorted(why)) for name, why in reasons.items() if name not in CATALOGUE}
+
+
+EXCLUDED: Mapping[str, str] = {**REFUSED, **_without_any_level()}  # datasets without any level -> why
 
 STARTER_TASKS: tuple[str, ...] = tuple(f"{name}/tiny" for name in STARTER)
 PAPER_TASKS: tuple[str, ...] = tuple(f"{name}/paper" for name in PAPER)
