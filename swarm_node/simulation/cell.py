@@ -45,7 +45,6 @@ def run_cell(
     members: dict[int, Member] = {}
     rejected: dict[int, Mapping[str, int]] = {}
     for number in range(config.rounds):
-        started = clock()
         present = schedule.present(number)
         for node in [node for node in members if node not in present]:
             population.leave(node)
@@ -54,6 +53,7 @@ def run_cell(
             if node not in members:
                 members[node] = population.join(node)
         active = schedule.active(number)
+        started = clock()  # after joining: loading models is no part of a round
         own = {node: members[node].ask(Round(number)) for node in active}
         reports = {node: members[node].learn(members[node].hear(own[node])) for node in active}
         rejected.update({node: report.rejected for node, report in reports.items()})

@@ -22,7 +22,7 @@ def t_975(degrees: int) -> float:
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return sum(term / degrees**power for power, term in enumerate(terms))
+    return sum(term / math.pow(degrees, power) for power, term in enumerate(terms))
 
 
 def ci95(values: Sequence[float]) -> float | None:

@@ -7,7 +7,7 @@ from rich.text import Text
 from swarm_node.simulation.cell import mean
 from swarm_node.simulation.report import LAST, ArmSummary, Report
 
-COLUMNS = ("local/external", "cumulative reward", "gain", f"reward, last {LAST} rounds", "groups with signal")
+COLUMNS = ("local/external", "cumulative reward", "gain", "final reward", "signal")
 
 
 def arms_table(report: Report) -> Table:
@@ -70,4 +70,7 @@ def gain_text(gain: float | None, earned: float, *, is_first: bool) -> str:
 def _caption(report: Report) -> str:
     interval = f"{len(report.seeds)} seeds, ± is a 95 % interval" if len(report.seeds) > 1 else "1 seed"
     most = report.questions * report.rounds
-    return f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}; the most a node can earn is {most}"
+    return (
+        f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}. The most a node can earn is {most}.\n"
+        f"Final reward: of an answer in the last {LAST} rounds. Signal: share of own groups that teach something."
+    )
