@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution
 from swarm_node.compute.decoding import ModelDecoder, RecomputeDecoder, agrees
@@ -79,8 +80,10 @@ class BatchGenerator:
                 written[i] = self._written(group)
         return written
 
-    def _written(self, group: list[Drawn]) -> Written:
+    def _written(self, group: list[Drawn]) -> Written | Skipped:
         texts = self._policy.decode([drawn.ids for drawn in group])
+        if max(map(len, texts)) > MAX_COMPLETION_CHARS:
+            return Skipped("completion longer than the protocol allows")
         ended = [drawn.ids[-1] in self._policy.eos_ids for drawn in group]
         return Written(
             tuple(Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True)),

@@ -80,6 +80,8 @@ class Policy:
     @torch.no_grad()
     def takes_packed_rows(self) -> bool:
         """Whether a packed row gives the logits that padded rows give, found by trying, not by the model's name."""
+        if self._has_window():
+            return False
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         prompt = [(7 * i + 3) % vocabulary for i in range(11)]
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
@@ -92,14 +94,29 @@ class Policy:
         scale = 1.0 if reference.dtype == torch.float32 else 20.0
         return bool((ours - reference).abs().max() < AGREEMENT * scale * max(1.0, float(reference.abs().max())))
 
+    def _has_window(self) -> bool:
+        """Whether attention has a limited reach: a mask of ours would replace it, and the probe is too short to see."""
+        config = self.model.config
+        reaches = (getattr(config, name, None) for name in ("sliding_window", "window_size", "attention_chunk_size"))
+        return any(isinstance(reach, int) and reach < self.context_length for reach in reaches)
+
 
 def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
     """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from."""
     device = choose_device(config.device)
     source = _locate(config.name) if config.lora.r or resume is None else resume
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=_weights_dtype(config, device), use_safetensors=True)
+        # trust_remote_code: when not told, transformers asks whoever sits at the terminal
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype=_weights_dtype(config, device),
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+        if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
+            raise UserError(f"cannot load model {str(source)!r}: {len(missing)} weights are missing, e.g. {missing[0]}")
         if config.lora.r:
             model = _with_lora(model, config.lora, resume)
     except UserError:
