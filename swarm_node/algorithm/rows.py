@@ -47,13 +47,13 @@ class RowBatch:
 def micro_batches(rows: Sequence[Row], token_budget: int) -> Iterator[list[int]]:
     """Indices of rows, longest first, in batches whose padded size stays within the budget (one row always fits)."""
     batch: list[int] = []
-    width = 0
+    prompt = fed = 0  # widest of the batch: prompts are padded on the left, completions on the right
     for index in sorted(range(len(rows)), key=lambda i: -rows[i].length):
-        if batch and width * (len(batch) + 1) > token_budget:
+        wider = max(prompt, len(rows[index].prompt)), max(fed, rows[index].fed)
+        if batch and sum(wider) * (len(batch) + 1) > token_budget:
             yield batch
-            batch = []
-        if not batch:
-            width = rows[index].length
+            batch, wider = [], (len(rows[index].prompt), rows[index].fed)
+        prompt, fed = wider
         batch.append(index)
     if batch:
         yield batch
