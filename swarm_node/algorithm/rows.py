@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+MAX_PACKED = 4096  # columns of a packed row: its mask grows with their square, and peers choose how long a text is
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -42,6 +44,20 @@ class RowBatch:
     logits_to_keep: int  # only the last so many columns predict completion tokens
     source: Tensor  # [tokens] index into the flattened [R * logits_to_keep] predictions
     target: Tensor  # [tokens] ids to predict: row by row, completion by completion, in order
+
+
+def split(row: Row, columns: int) -> list[list[int]]:
+    """Indices of completions, in order, in pieces whose rows stay within `columns` (one completion always fits)."""
+    pieces: list[list[int]] = []
+    length = 0
+    for index, completion in enumerate(row.completions):
+        fed = len(completion) - 1
+        if not pieces or length + fed > columns:
+            pieces.append([])
+            length = len(row.prompt)
+        pieces[-1].append(index)
+        length += fed
+    return pieces
 
 
 def micro_batches(rows: Sequence[Row], token_budget: int) -> Iterator[list[int]]:

@@ -33,12 +33,16 @@ class Example:
     advantages: list[float]  # one per completion
     old_log_probs: list[list[float]] | None  # None until this policy has computed them
 
-    def one_by_one(self) -> list["Example"]:
-        """The same with one completion each: the padded layout."""
+    def pieces(self, columns: int) -> list["Example"]:
+        """The same in rows of at most so many columns; 0 gives each completion its own row, the padded layout."""
         old = self.old_log_probs
         return [
-            Example(rows.Row(self.row.prompt, [ids]), [advantage], None if old is None else [old[i]])
-            for i, (ids, advantage) in enumerate(zip(self.row.completions, self.advantages, strict=True))
+            Example(
+                rows.Row(self.row.prompt, [self.row.completions[i] for i in piece]),
+                [self.advantages[i] for i in piece],
+                None if old is None else [old[i] for i in piece],
+            )
+            for piece in rows.split(self.row, columns)
         ]
 
 
@@ -134,7 +138,11 @@ class GrpoTrainer:
         return [list(t.ids) for t in group.tokens], [list(t.log_probs) for t in group.tokens]
 
     def _rows(self, examples: list[Example]) -> list[Example]:
-        return examples if self.packed else [one for example in examples for one in example.one_by_one()]
+        return [piece for example in examples for piece in example.pieces(self._columns(example))]
+
+    def _columns(self, example: Example) -> int:
+        widest = max(rows.MAX_PACKED, 2 * len(example.row.prompt))
+        return min(widest, self._config.token_budget) if self.packed else 0
 
     def _step(self, examples: list[Example], totals: Totals) -> None:
         """One optimiser step over `examples`; gradients of micro-batches add up."""
