@@ -7,15 +7,12 @@ seccomp, Landlock) belongs on top of this.
 """
 
 import contextlib
-import ctypes
+import fcntl
 import os
 import resource
+import select
 import signal
-import sys
 import time
-
-_PR_SET_PDEATHSIG = 1
-_PR_SET_NO_NEW_PRIVS = 38
 
 
 def confine(memory_limit: int) -> None:
@@ -26,14 +23,16 @@ def confine(memory_limit: int) -> None:
     _limit(resource.RLIMIT_NPROC, 0)  # not enforced for root
 
 
-def die_with_parent(parent: int) -> None:
-    """Linux: be killed when the thread that started us ends. Elsewhere the end of the stream has to do."""
-    if sys.platform != "linux":
-        return
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above
+def die_with(lifeline: int) -> None:
+    """Be ended by SIGIO when the other end of this pipe closes, as it does when the node dies however it dies.
+
+    Not PR_SET_PDEATHSIG: that one fires when the *thread* that started us ends, in the middle of somebody's batch.
+    """
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([lifeline], [], [], 0)[0]:  # closed before the lines above: nothing is ever written to it
         os._exit(0)
 
 

@@ -1,7 +1,7 @@
 """The judge process: rebuilds questions and scores answers, away from the node's memory, keys and torch.
 
-Started by `judge_client.py` as `python -s -P -B -m swarm_node.environment.judge SOURCE PARENT MEMORY TIME` with a clean
-environment, PYTHONHASHSEED=0 and a socket as standard input. It answers one frame per item, in order, so that the
+Started by `judge_client.py` as `python -s -P -B -m swarm_node.environment.judge SOURCE LIFELINE MEMORY TIME` with a
+clean environment, PYTHONHASHSEED=0 and a socket as standard input. It answers one frame per item, in order, so that the
 node knows which item it was at when it hung or died. It is not a sandbox: see confinement.py for what is missing.
 
 Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from swarm_node.environment import judging
-from swarm_node.environment.confinement import allow_cpu, confine, die_with_parent, silence
+from swarm_node.environment.confinement import allow_cpu, confine, die_with, silence
 from swarm_node.environment.frames import Reader, encode
 from swarm_node.environment.judging import Item, Source
 from swarm_node.environment.lru import Lru
@@ -32,8 +32,8 @@ Reply = str | list[float] | dict[str, str]
 
 
 def main() -> None:
-    source_name, parent, memory, time_limit = sys.argv[1:]
-    die_with_parent(int(parent))
+    source_name, lifeline, memory, time_limit = sys.argv[1:]
+    die_with(int(lifeline))
     connection = socket.socket(fileno=os.dup(0))
     confine(int(memory))
     allow_cpu(60)  # for imports

@@ -38,11 +38,13 @@ class JudgeClient:
     def __init__(self, source: str, version: str, time_limit: float, memory_limit: int) -> None:
         """`source`: module of questions, or a .py file; `time_limit`: seconds per item; `memory_limit`: megabytes."""
         self.restarts = 0  # processes killed or found dead, and replaced
-        self._source, self._version = source, version
+        self._source = os.path.abspath(source) if source.endswith(".py") else source  # the judge runs elsewhere
+        self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._reader: Reader | None = None
+        self._lifeline: int | None = None  # write end of a pipe that only has to stay open
         self._lock = threading.Lock()
 
     @property
@@ -57,7 +59,11 @@ class JudgeClient:
         with self._lock:
             while len(replies) < len(items):
                 batch = _batch(items, len(replies))
-                answered, reason = self._run(batch)
+                try:
+                    answered, reason = self._run(batch)
+                except BaseException:  # Ctrl-C: replies on their way must not be taken for those to the next question
+                    self._stop()
+                    raise
                 replies += answered
                 if reason is None:
                     continue
@@ -103,19 +109,27 @@ class JudgeClient:
         return replies, None
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        limits = [str(os.getpid()), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
-        with theirs:
+        self._socket, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        options = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
+        try:
             self._process = subprocess.Popen(
-                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.environment.judge", self._source, *limits],
+                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.environment.judge", self._source, *options],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=_environment(),
                 cwd="/",
+                pass_fds=(lifeline,),
+                start_new_session=True,  # Ctrl-C is for the node: it may want to judge its last round
             )
-        self._socket, self._reader = ours, Reader(ours)
-        ours.settimeout(START_LIMIT)
+        except OSError as error:
+            raise JudgeUnavailable(f"the judge process does not start: {error}") from error
+        finally:
+            theirs.close()
+            os.close(lifeline)
+        self._reader = Reader(self._socket)
+        self._socket.settimeout(START_LIMIT)
         try:
             hello = self._reader.read()
         except (TimeoutError, BrokenFrame):
@@ -152,7 +166,9 @@ class JudgeClient:
             self._process.wait()
             if self._process.stderr is not None:
                 self._process.stderr.close()
-        self._process = self._socket = self._reader = None
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+        self._process = self._socket = self._reader = self._lifeline = None
 
 
 _UNDELIVERED = "undelivered"  # a sign between the methods above, never a reason that is counted

@@ -1,6 +1,6 @@
 """How catalogue.json was made: every reasoning-gym dataset at every level, built in two processes and compared.
 
-    python -m swarm_node.environment.survey > swarm_node/environment/catalogue.json
+    python -m swarm_node.environment.survey swarm_node/environment/catalogue.json
 
 Run by hand when the pinned version changes (about five minutes on one core); not part of a node. One process goes
 through everything forwards, the other backwards, so that whatever depends on the order shows. easy, medium and hard are
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from reasoning_gym.factory import DATASETS, create_curriculum, has_curriculum
@@ -24,6 +25,7 @@ from swarm_node.environment.catalogue import REFUSED
 from swarm_node.environment.judge import is_score
 from swarm_node.environment.library import LibraryItem, NoAnswer
 
+ORDERS = ("forwards", "backwards")
 LEVELS = {"easy": 0, "medium": 1, "hard": 2}
 SEEDS = (0, 7, 123_456_789, 2**31 - 1)
 INDICES = (0, 1, 2, 3, 5, 8, 40, 99, 200, 255)
@@ -142,16 +144,14 @@ def render(catalogue: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:]:
+    (argument,) = sys.argv[1:]
+    if argument in ORDERS:
         answers, sys.stdout = sys.stdout, sys.stderr  # generators print
-        json.dump(survey(backwards=sys.argv[1] == "backwards"), answers)
+        json.dump(survey(backwards=argument == "backwards"), answers)
         return
     command = [sys.executable, "-s", "-P", "-m", "swarm_node.environment.survey"]
-    results = [
-        json.loads(subprocess.check_output([*command, order], env={"PYTHONHASHSEED": "0"}))
-        for order in ("forwards", "backwards")
-    ]
-    sys.stdout.write(render(merge(*results)))
+    one, two = (json.loads(subprocess.check_output([*command, order], env={"PYTHONHASHSEED": "0"})) for order in ORDERS)
+    Path(argument).write_text(render(merge(one, two)), encoding="utf-8")
 
 
 if __name__ == "__main__":
