@@ -54,7 +54,7 @@ class ReasoningGym:
         self._instruction = f"\n\n{instruction}" if instruction else ""
         self._judge = JudgeClient(SOURCE, VERSION, time_limit, memory_limit)
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
-        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)
+        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too: a group that hangs the judge does so once
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few, and authors
@@ -144,11 +144,10 @@ def parse_task(name: str) -> tuple[str, str]:
         raise UnknownTaskError(f"task {name!r}: {dataset} is left out: {EXCLUDED[dataset]}")
     if dataset in CATALOGUE:
         raise UnknownTaskError(f"unknown task {name!r}: {dataset} has {', '.join(CATALOGUE[dataset])}")
-    close = difflib.get_close_matches(dataset, CATALOGUE, n=1)
-    known = [f"{close[0]}/{config_id}" if config_id in CATALOGUE[close[0]] else ""] if close else []
-    meant = (known[0] or f"{close[0]}/{next(iter(CATALOGUE[close[0]]))}") if close else ""
-    hint = f"did you mean {meant!r}?" if meant else "names are dataset/config_id, e.g. chain_sum/easy"
-    raise UnknownTaskError(f"unknown task {name!r}: {hint}")
+    for close in difflib.get_close_matches(dataset, CATALOGUE, n=1):
+        meant = config_id if config_id in CATALOGUE[close] else next(iter(CATALOGUE[close]))
+        raise UnknownTaskError(f"unknown task {name!r}: did you mean '{close}/{meant}'?")
+    raise UnknownTaskError(f"unknown task {name!r}: names are dataset/config_id, e.g. chain_sum/easy")
 
 
 def _item(question: Question, texts: tuple[str, ...] | None) -> Item:
