@@ -1,0 +1,174 @@
+"""Tiny models, tokenizers, groups and one small environment, made here: nothing is downloaded and nothing is a mock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from protocol.addressing import question_seed
+from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from swarm_node.compute.policy import Policy
+from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
+
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+PAD, BOS, EOS, UNK = range(4)
+ALPHABET = [chr(code) for code in range(32, 127)] + ["\n"]
+VOCABULARY = len(SPECIALS) + len(ALPHABET)
+CONTEXT = 128
+
+BASE: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": CONTEXT,
+    "initializer_range": 0.25,  # far from uniform, so that a wrong position or mask shows
+    "pad_token_id": PAD,
+    "bos_token_id": BOS,
+    "eos_token_id": EOS,
+}
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Llama": ("LlamaConfig", {}),
+    "Qwen2": ("Qwen2Config", {"tie_word_embeddings": True}),
+    "Qwen3": ("Qwen3Config", {"head_dim": 16}),
+    "Mistral": ("MistralConfig", {}),
+    "Gemma2": ("Gemma2Config", {"head_dim": 8, "query_pre_attn_scalar": 8}),
+    "Gemma3": ("Gemma3TextConfig", {"head_dim": 8, "query_pre_attn_scalar": 8}),
+    "Phi3": ("Phi3Config", {}),
+    "GPT2": ("GPT2Config", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT}),
+    "GPTNeoX": ("GPTNeoXConfig", {}),
+    "OPT": ("OPTConfig", {"ffn_dim": 48, "word_embed_proj_dim": 32, "init_std": 0.25}),
+    "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 4}),
+    "Mamba": ("MambaConfig", {"state_size": 4}),
+}
+
+
+def characters(chat: bool = False) -> PreTrainedTokenizerFast:
+    """One token per printable ASCII character, <unk> for others."""
+    vocabulary = {token: number for number, token in enumerate([*SPECIALS, *ALPHABET])}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    core.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>", unk_token="<unk>"
+    )
+    if chat:
+        tokenizer.chat_template = "{{ bos_token }}{% for m in messages %}{{ m['content'] + '\n' }}{% endfor %}"
+    return tokenizer
+
+
+def tiny_model(family: str = "Llama", seed: int = 0, **overrides: Any) -> Any:
+    """A randomly initialised model in evaluation mode, float32."""
+    torch.manual_seed(seed)
+    config_class, extra = FAMILIES[family]
+    config = getattr(transformers, config_class)(**{**BASE, **extra, **overrides})
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+def tiny_policy(
+    family: str = "Llama",
+    seed: int = 0,
+    *,
+    eos: Sequence[int] = (EOS,),
+    chat: bool = False,
+    autocast: torch.dtype | None = None,
+    **overrides: Any,
+) -> Policy:
+    """A policy of a tiny model. With a random model every id of `eos` ends a completion about equally often."""
+    model = tiny_model(family, seed, **overrides)
+    model.generation_config.eos_token_id = list(eos)
+    return Policy(model, characters(chat), torch.device("cpu"), autocast, family)
+
+
+MANY_EOS = (EOS, *range(10, 22))  # about one token in eight ends a completion
+
+
+def question(author: str = "ann", round: int = 0, index: int = 0, **fields: Any) -> Question:
+    address = {"environment": "digits", "version": "1", "dataset": "sums", "config_id": "easy"}
+    return Question(**{**address, "seed": question_seed(PeerId(author), Round(round)), "index": index, **fields})
+
+
+def text_group(
+    rewards: Sequence[float],
+    texts: Sequence[str],
+    prompt: str = "1+1=",
+    ended: Sequence[bool] | None = None,
+    author: str = "ann",
+    round: int = 0,
+    index: int = 0,
+) -> ScoredGroup:
+    """A group as heard from a peer: text only."""
+    flags = ended or [True] * len(texts)
+    completions = tuple(Completion(text=text, ended=end) for text, end in zip(texts, flags, strict=True))
+    group = RolloutGroup(
+        author=PeerId(author), round=round, question=question(author, round, index), completions=completions
+    )
+    return ScoredGroup(group, prompt, tuple(rewards))
+
+
+def token_group(
+    rewards: Sequence[float],
+    ids: Sequence[Sequence[int]],
+    log_probs: Sequence[Sequence[float]],
+    prompt: str = "1+1=",
+    ended: Sequence[bool] | None = None,
+) -> ScoredGroup:
+    """A group as this node wrote it: with its tokens and their log-probs. Its text is of no matter."""
+    heard = text_group(rewards, ["x"] * len(ids), prompt, ended)
+    tokens = tuple(Tokens(tuple(i), tuple(p)) for i, p in zip(ids, log_probs, strict=True))
+    return ScoredGroup(heard.group, prompt, heard.rewards, tokens)
+
+
+def plain_log_probs(model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0) -> Any:
+    """[tokens], by one forward of one unpadded sequence and nothing of ours: what everything else is measured by."""
+    logits = model(input_ids=torch.tensor([[*prompt, *completion]])).logits[0, len(prompt) - 1 : -1].float()
+    chosen = torch.tensor(list(completion))[:, None]
+    return torch.log_softmax(logits / temperature, -1).gather(1, chosen)[:, 0]
+
+
+def weights_of(model: Any) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in model.parameters()]
+
+
+@dataclass
+class Digits:
+    """An environment in plain Python: the answer is right if it has a digit in it."""
+
+    refuse_prompt: frozenset[int] = frozenset()  # indices of questions that cannot be built
+    refuse_score: frozenset[int] = frozenset()  # indices of questions whose scorer fails
+    asked: list[Question] = field(default_factory=list)
+    judged: list[RolloutGroup | tuple[Question, tuple[str, ...]]] = field(default_factory=list)
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        questions = [question(author, now, index) for index in range(count)]
+        self.asked += questions
+        return questions
+
+    def knows(self, question: Question) -> bool:
+        return question.environment == "digits" and question.dataset == "sums" and question.config_id == "easy"
+
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        return [
+            Skipped("prompt cannot be built")
+            if asked.index in self.refuse_prompt
+            else f"{'+' * (asked.index % 3)}{asked.seed % 10**6}:"
+            for asked in questions
+        ]
+
+    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        self.judged += [(asked, tuple(texts)) for asked, texts in answers]
+        return [
+            Skipped("judge failed")
+            if asked.index in self.refuse_score
+            else tuple(float(any(c.isdigit() for c in text)) for text in texts)
+            for asked, texts in answers
+        ]
+
+    def close(self) -> None:
+        pass

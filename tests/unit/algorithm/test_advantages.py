@@ -1,0 +1,59 @@
+"""Advantages against numbers worked out by hand."""
+
+from math import sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm_node.algorithm.advantages import group_advantages
+from tests.models import text_group
+
+REWARDS = st.lists(st.floats(0, 1), min_size=2, max_size=64)
+
+
+def test_one_right_answer_of_four_gets_what_a_hand_computes() -> None:
+    # mean 1/4, squares (9 + 1 + 1 + 1)/16 = 12/16, sample variance 12/16/3 = 1/4, deviation 1/2
+    assert group_advantages([1, 0, 0, 0]) == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-7)
+
+
+def test_two_answers_get_one_over_root_two() -> None:
+    assert group_advantages([0.0, 1.0]) == pytest.approx([-1 / sqrt(2), 1 / sqrt(2)], abs=1e-7)
+
+
+def test_partial_rewards_get_what_a_hand_computes() -> None:
+    # mean 0.5, deviations -.5 -.1 .1 .5, sample variance .52/3
+    deviation = sqrt(0.52 / 3)
+    expected = [-0.5 / deviation, -0.1 / deviation, 0.1 / deviation, 0.5 / deviation]
+    assert group_advantages([0.0, 0.4, 0.6, 1.0]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_without_scaling_an_advantage_is_the_distance_from_the_mean() -> None:
+    assert group_advantages([1, 0, 0, 0], scale="none") == [0.75, -0.25, -0.25, -0.25]
+
+
+@pytest.mark.parametrize("reward", [0.0, 0.1, 0.3, 1 / 3, 0.7, 1.0])
+@pytest.mark.parametrize("size", [2, 3, 7, 8, 64])
+@pytest.mark.parametrize("scale", ["group", "none"])
+def test_equal_rewards_give_exactly_zero(reward, size, scale) -> None:
+    assert group_advantages([reward] * size, scale) == [0.0] * size
+
+
+@given(REWARDS)
+def test_advantages_sum_to_nothing_and_keep_the_order_of_rewards(rewards) -> None:
+    advantages = group_advantages(rewards)
+    assert abs(sum(advantages)) < 1e-4
+    ranked = [a for _, a in sorted(zip(rewards, advantages, strict=True))]
+    assert ranked == sorted(ranked)
+
+
+@given(REWARDS)
+def test_a_group_has_signal_exactly_when_an_advantage_is_not_zero(rewards) -> None:
+    group = text_group(rewards, ["x"] * len(rewards))
+    assert group.has_signal == any(group_advantages(rewards))
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=32).filter(lambda r: len(set(r)) > 1))
+def test_scaled_advantages_have_a_sample_deviation_of_one(rewards) -> None:
+    advantages = group_advantages(rewards)
+    assert sum(a * a for a in advantages) / (len(rewards) - 1) == pytest.approx(1.0, abs=1e-5)

@@ -1,0 +1,139 @@
+"""Rows: what is fed, what is predicted, and that no layout changes a number."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm_node.algorithm import rows
+from swarm_node.algorithm.rows import Row
+from tests.models import plain_log_probs, tiny_policy
+
+CPU = torch.device("cpu")
+PAD = 0
+TOKEN = st.integers(1, 98)
+SEQUENCE = st.lists(TOKEN, min_size=1, max_size=9)
+ROW = st.builds(Row, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4))
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return tiny_policy()
+
+
+def one_by_one(packed: list[Row]) -> list[Row]:
+    return [Row(row.prompt, [completion]) for row in packed for completion in row.completions]
+
+
+def log_probs(policy, batch: rows.RowBatch) -> torch.Tensor:
+    return torch.log_softmax(policy.logits(batch), -1).gather(1, batch.target[:, None])[:, 0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(packed=st.lists(ROW, min_size=1, max_size=4))
+def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed) -> None:
+    with torch.no_grad():
+        truth = torch.cat([plain_log_probs(policy.model, r.prompt, c) for r in packed for c in r.completions])
+        for layout in (packed, one_by_one(packed)):
+            torch.testing.assert_close(log_probs(policy, rows.build(layout, PAD, CPU)), truth, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        [Row([5, 6, 7], [[8, 9], [10], [11, 12, 13]]), Row([20], [[21], [22]]), Row([30, 31], [[32, 33, 34, 35]])],
+        [Row([5], [[6], [7], [8]])],
+        [Row([5, 6, 7, 8, 9, 10], [[11]])],
+    ],
+    ids=["groups of different size", "single tokens", "one row"],
+)
+def test_both_layouts_give_the_same_gradients(policy, packed) -> None:
+    def gradients(layout: list[Row]) -> list[torch.Tensor]:
+        policy.model.zero_grad()
+        values = log_probs(policy, rows.build(layout, PAD, CPU))
+        (values * torch.linspace(-1, 1, len(values)).sin()).sum().backward()
+        return [p.grad.clone() for p in policy.model.parameters()]
+
+    for ours, theirs in zip(gradients(packed), gradients(one_by_one(packed)), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+@given(packed=st.lists(ROW, min_size=1, max_size=5))
+def test_every_token_of_every_completion_is_predicted_once_and_in_order(packed) -> None:
+    for layout in (packed, one_by_one(packed)):
+        batch = rows.build(layout, PAD, CPU)
+        assert batch.target.tolist() == [token for row in layout for c in row.completions for token in c]
+        assert batch.source.numel() == batch.target.numel()
+        kept = batch.input_ids[:, -batch.logits_to_keep :].flatten()
+        expected = [fed for row in layout for c in row.completions for fed in (row.prompt[-1], *c[:-1])]
+        assert kept[batch.source].tolist() == expected  # each prediction sits on the token before its target
+
+
+@given(packed=st.lists(ROW, min_size=1, max_size=5))
+def test_no_pad_sits_between_a_prompt_and_its_completions(packed) -> None:
+    batch = rows.build(packed, PAD, CPU)
+    for row, ids in zip(packed, batch.input_ids.tolist(), strict=True):
+        real = [*row.prompt, *(token for c in row.completions for token in c[:-1])]
+        start = next(i for i in range(len(ids)) if ids[i : i + len(real)] == real)
+        assert set(ids[:start] + ids[start + len(real) :]) <= {PAD}
+
+
+@given(packed=st.lists(ROW, min_size=1, max_size=5))
+def test_positions_count_from_the_start_of_the_prompt_for_every_completion(packed) -> None:
+    batch = rows.build(packed, PAD, CPU)
+    positions = batch.position_ids[:, -batch.logits_to_keep :].flatten()[batch.source]
+    assert positions.tolist() == [
+        len(row.prompt) - 1 + j for row in packed for c in row.completions for j in range(len(c))
+    ]
+
+
+@given(packed=st.lists(ROW, min_size=1, max_size=3).filter(lambda p: any(len(r.completions) > 1 for r in p)))
+def test_a_completion_sees_its_prompt_and_itself_and_no_sibling(packed) -> None:
+    batch = rows.build(packed, PAD, CPU)
+    width = batch.input_ids.shape[1]
+    source = batch.source.tolist()
+    target = 0
+    for number, row in enumerate(packed):
+        for completion in row.completions:
+            own: list[int] = []
+            for token in range(len(completion)):
+                column = source[target] % batch.logits_to_keep + width - batch.logits_to_keep
+                own += [column] if token else []
+                seen = batch.attention_mask[number, 0, column].nonzero()[:, 0].tolist()
+                start = seen[0]
+                assert seen == [*range(start, start + len(row.prompt)), *own]
+                target += 1
+
+
+@given(
+    st.lists(ROW, min_size=1, max_size=20),
+    st.integers(1, 400),
+)
+def test_micro_batches_hold_every_row_once_and_keep_to_the_budget(packed, budget) -> None:
+    batches = list(rows.micro_batches(packed, budget))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(packed)))
+    for batch in batches:
+        size = rows.build([packed[i] for i in batch], PAD, CPU).input_ids.numel()
+        assert size <= budget or len(batch) == 1
+
+
+def test_a_long_prompt_and_a_long_completion_do_not_share_a_batch_that_neither_fills() -> None:
+    long_prompt, long_completion = Row([5] * 100, [[6] * 10]), Row([5] * 10, [[6] * 90])
+    assert len(list(rows.micro_batches([long_prompt, long_completion], 220))) == 2
+
+
+@given(ROW, st.integers(0, 40))
+def test_a_split_row_keeps_its_completions_in_order_and_within_the_width(row, columns) -> None:
+    pieces = rows.split(row, columns)
+    assert [index for piece in pieces for index in piece] == list(range(len(row.completions)))
+    for piece in pieces:
+        assert len(piece) == 1 or Row(row.prompt, [row.completions[i] for i in piece]).length <= columns
+
+
+def test_a_split_row_of_no_width_is_one_completion_a_row() -> None:
+    assert rows.split(Row([1], [[2], [3], [4]]), 0) == [[0], [1], [2]]
+
+
+def test_a_few_micro_batches_do_not_waste_the_budget() -> None:
+    packed = [Row([5] * 10, [[6] * 11])] * 16  # 20 columns each
+    assert [len(batch) for batch in rows.micro_batches(packed, 160)] == [8, 8]
