@@ -1,0 +1,368 @@
+"""One update: equal to a plain one written here, nothing without signal, and every fault of the reference avoided."""
+
+import copy
+from statistics import fmean, stdev
+
+import pytest
+import torch
+
+from protocol.messages import Completion
+from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
+from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.config import GenerationConfig, TrainingConfig
+from swarm_node.rollouts.groups import ScoredGroup, Written
+from tests.models import (
+    EOS,
+    MANY_EOS,
+    characters,
+    plain_log_probs,
+    text_group,
+    tiny_policy,
+    token_group,
+    weights_of,
+)
+
+GENERATION = GenerationConfig(max_completion_length=12)
+UNKNOWN = float("nan")
+
+
+def trainer_of(policy, generation=GENERATION, **training) -> GrpoTrainer:
+    return GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 1e-2, **training}), generation)
+
+
+def own_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **training) -> list[ScoredGroup]:
+    """Groups that the policy wrote, with rewards that give a signal."""
+    prompts = [f"{'ab' * k}{k}:" for k in range(1, count + 1)]
+    written = BatchGenerator(policy, generation).generate(prompts, size, stream)
+    groups = []
+    for prompt, answer in zip(prompts, written, strict=True):
+        assert isinstance(answer, Written)
+        heard = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+    return groups
+
+
+def adam_state(trainer: GrpoTrainer) -> list[torch.Tensor]:
+    return [
+        value.clone()
+        for state in trainer.optimizer.state_dict()["state"].values()
+        for value in state.values()
+        if isinstance(value, torch.Tensor)
+    ]
+
+
+def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm: float, steps: int = 1) -> float:
+    """GRPO without anything clever: a forward per completion, torch's AdamW and clip. The last step's loss."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.0)
+    tokenizer = characters()
+    every = [tokens for group in groups for tokens in group.tokens]
+    for _ in range(steps):
+        optimizer.zero_grad()
+        total = 0.0
+        for group in groups:
+            mean, deviation = fmean(group.rewards), stdev(group.rewards)
+            for tokens, reward in zip(group.tokens, group.rewards, strict=True):
+                log_probs = plain_log_probs(model, tokenizer(group.prompt).input_ids, tokens.ids)
+                ratio, advantage = (log_probs - torch.tensor(tokens.log_probs)).exp(), (reward - mean) / deviation
+                gain = torch.min(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage).sum()
+                weight = {
+                    "grpo": 1 / (len(tokens.ids) * len(every)),
+                    "dapo": 1 / sum(len(t.ids) for t in every),
+                    "dr_grpo": 1 / (len(every) * GENERATION.max_completion_length),
+                }[loss_type]
+                total = total - weight * gain
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+    return total.item()
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_an_update_equals_a_plain_reference(layout, loss_type, steps) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    groups = own_groups(policy)
+    reference = copy.deepcopy(policy.model)
+    first = weights_of(policy.model)
+    report = trainer_of(
+        policy, loss_type=loss_type, layout=layout, token_budget=70, num_iterations=steps, max_grad_norm=0.5
+    ).update(groups)
+    plain_step(reference, groups, loss_type=loss_type, learning_rate=1e-2, max_norm=0.5, steps=steps)
+    assert report.optimizer_steps == steps
+    for before, ours, theirs in zip(first, policy.model.parameters(), reference.parameters(), strict=True):
+        # Adam turns the rounding of a gradient near nought into up to the whole rate: compare what was moved for good
+        assert (ours - theirs).norm() <= 2e-3 * (theirs - before).norm()
+
+
+def test_gradient_clipping_is_on_the_whole_step_and_reported_before_it() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    groups, norms = own_groups(policy), []
+    trainer = trainer_of(policy, max_grad_norm=0.01, token_budget=40)
+    trainer.optimizer.register_step_pre_hook(
+        lambda *_: norms.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]).norm().item())
+    )
+    report = trainer.update(groups)
+    assert norms == [pytest.approx(0.01, rel=1e-3)]
+    assert report.grad_norm > 0.1
+
+
+def test_warm_up_rises_linearly_to_the_rate() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    trainer = trainer_of(policy, warmup_steps=4, learning_rate=1e-4)
+    rates = [trainer.update(own_groups(policy, stream=str(k))).learning_rate for k in range(6)]
+    assert rates == pytest.approx([0.25e-4, 0.5e-4, 0.75e-4, 1e-4, 1e-4, 1e-4])
+
+
+# --- no signal, no step -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        [],
+        [text_group([0.1] * 8, ["12"] * 8)],
+        [text_group([1.0] * 4, ["1", "22", "333", ""]), text_group([0.0] * 2, ["a", "b"])],
+        [text_group([0.0, 1.0], ["", ""], ended=[False, False])],
+    ],
+    ids=["no group", "equal partial rewards", "all right and all wrong", "no token"],
+)
+def test_a_batch_without_signal_changes_no_bit_of_weights_or_optimiser(idle) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    trainer = trainer_of(policy, weight_decay=0.1)
+    trainer.update(own_groups(policy))  # so that there is momentum that could move the weights
+    weights, state = weights_of(policy.model), adam_state(trainer)
+    assert len(state) > 10
+    report = trainer.update(idle)
+    assert (report.optimizer_steps, report.trained_tokens, report.loss, report.grad_norm) == (0, 0, 0.0, 0.0)
+    assert all(map(torch.equal, weights, weights_of(policy.model)))
+    assert all(map(torch.equal, state, adam_state(trainer)))
+    assert trainer.steps == 1
+
+
+def test_groups_without_signal_change_nothing_beside_groups_with_signal() -> None:
+    def train(extra: list[ScoredGroup]) -> list[torch.Tensor]:
+        policy = tiny_policy(eos=MANY_EOS)
+        trainer_of(policy).update(own_groups(policy) + extra)
+        return weights_of(policy.model)
+
+    idle = [text_group([0.5] * 4, ["one", "two", "three", "four"])]
+    assert all(map(torch.equal, train([]), train(idle)))
+
+
+def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
+    policy = tiny_policy()
+    trainer = trainer_of(policy)
+    weights = weights_of(policy.model)
+    report = trainer.update([token_group([0.0, 1.0], [[5], [6]], [[-200.0], [-1.0]])])  # ratio exp(200) of a bad token
+    assert report.skipped == {"gradient not finite": 1}
+    assert report.optimizer_steps == 0
+    assert all(map(torch.equal, weights, weights_of(policy.model)))
+
+
+# --- what is trained on -------------------------------------------------------------------------------------------
+
+
+def targets_of(policy, groups, **training) -> list[list[int]]:
+    """Completion ids that an update trains on, read from what the trainer builds for the model."""
+    trainer = trainer_of(policy, **training)
+    return [list(trainer._example(group, _totals()).row.completions[k]) for group in groups for k in _range(group)]
+
+
+def _totals():
+    from swarm_node.compute.trainer import Totals
+
+    return Totals()
+
+
+def _range(group):
+    return range(len(group.group.completions))
+
+
+def test_own_rollouts_are_trained_on_the_very_tokens_generated() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    groups = own_groups(policy, count=3)
+    assert targets_of(policy, groups) == [list(tokens.ids) for group in groups for tokens in group.tokens]
+
+
+def test_eos_is_trained_where_a_foreign_completion_says_that_it_ended() -> None:
+    heard = text_group([0.0, 1.0], ["12", "12"], ended=[True, False])
+    plain = characters()("12").input_ids
+    assert targets_of(tiny_policy(), [heard]) == [[*plain, EOS], plain]
+
+
+def test_training_on_an_ended_text_makes_ending_there_more_likely() -> None:
+    policy = tiny_policy()
+    prompt, text = characters()("1+1=").input_ids, characters()("2").input_ids
+
+    def ending() -> float:
+        with torch.no_grad():
+            return plain_log_probs(policy.model, prompt, [*text, EOS])[-1].item()
+
+    before = ending()
+    trainer_of(policy, learning_rate=1e-3).update([text_group([1.0, 0.0], ["2", "xyz"], ended=[True, True])])
+    assert ending() > before + 0.01
+
+
+def test_a_text_that_spells_a_control_token_stays_text() -> None:
+    policy = tiny_policy()
+    for name in ("<eos>", "<pad>", "<bos>"):
+        ids = policy.encode_completion(Completion(text=f"1{name}2", ended=False))
+        assert policy.decode([ids]) == [f"1{name}2"]
+        assert min(ids) > 3
+    assert policy.tokenizer("<eos>").input_ids == [EOS]  # which is what an unguarded tokenizer makes of it
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_a_text_of_others_of_any_characters_can_be_trained_on(chat) -> None:
+    policy = tiny_policy(chat=chat)
+    texts = ["\x00\x1b[2J", "\u202e\ufeff\U0001f600", "\n" * 50, " " * 90, "<|im_end|>", "</s>", "é" * 30, "0"]
+    report = trainer_of(policy).update([text_group([0.0] * 7 + [1.0], texts)])
+    assert report.optimizer_steps == 1
+    assert all(torch.isfinite(w).all() for w in policy.model.parameters())
+
+
+def test_an_empty_completion_that_ended_is_trained_as_its_eos_and_one_cut_off_is_left_out() -> None:
+    policy = tiny_policy()
+    assert policy.encode_completion(Completion(text="", ended=True)) == [EOS]
+    report = trainer_of(policy).update([text_group([0.0, 1.0, 1.0], ["", "", "7"], ended=[True, False, False])])
+    assert (report.optimizer_steps, report.trained_tokens) == (1, 2)
+
+
+def test_truncated_completions_can_be_left_out_and_still_count_for_the_advantage() -> None:
+    policy = tiny_policy()
+    heard = text_group([0.0, 1.0, 1.0], ["abc", "12", "3456"], ended=[True, True, False])
+    report = trainer_of(policy, mask_truncated_completions=True).update([heard])
+    assert report.trained_tokens == 4 + 3
+
+
+def test_a_foreign_group_longer_than_the_context_is_skipped_and_counted() -> None:
+    policy = tiny_policy()
+    report = trainer_of(policy).update([text_group([0.0, 1.0], ["1" * 200, "2"]), *own_groups(policy)])
+    assert report.skipped == {"longer than the context": 1}
+    assert (report.optimizer_steps, report.trained_groups) == (1, 2)
+
+
+# --- ratio, clip, normalisation -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {},
+        {"temperature": 0.6},
+        {"temperature": 1.7},
+        {"top_p": 0.8},
+        {"top_k": 7},
+        {"temperature": 0.8, "top_p": 0.9, "top_k": 20},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("family", ["Llama", "GPT2"])
+def test_generation_records_the_log_probs_that_training_finds(family, rule, layout) -> None:
+    policy = tiny_policy(family, eos=MANY_EOS)
+    generation = GenerationConfig(max_completion_length=12, **rule)
+    groups = own_groups(policy, count=3, generation=generation)
+    report = trainer_of(policy, generation, layout=layout).update(groups)
+    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
+    assert report.clip_fraction == 0.0
+    # one by one, against a forward without any padding
+    rule_ = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
+    fresh = tiny_policy(family, eos=MANY_EOS)
+    for group in groups:
+        prompt = fresh.encode_prompt(group.prompt)
+        for tokens in group.tokens:
+            with torch.no_grad():
+                logits = fresh.model(input_ids=torch.tensor([[*prompt, *tokens.ids]])).logits[0, len(prompt) - 1 : -1]
+            found = log_probs_of(logits, torch.tensor(tokens.ids), rule_)
+            torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=1e-4, rtol=0)
+
+
+def test_a_restricted_distribution_is_not_the_plain_one() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    groups = own_groups(policy, generation=GenerationConfig(max_completion_length=12, top_p=0.6))
+    report = trainer_of(policy, layout="packed").update(groups)  # a trainer that does not know of top_p
+    assert report.ratio_mean < 0.9
+
+
+def test_a_foreign_token_outside_the_nucleus_has_a_finite_loss() -> None:
+    policy = tiny_policy()
+    generation = GenerationConfig(max_completion_length=12, top_p=0.05, top_k=2)
+    report = trainer_of(policy, generation, num_iterations=2).update([text_group([0.0, 1.0], ["q7#Z", "~ 1"])])
+    assert report.optimizer_steps == 2
+    assert report.skipped == {}
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_the_ratio_leaves_one_with_several_passes(foreign) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    groups = own_groups(policy)
+    if foreign:
+        groups = [ScoredGroup(group.group, group.prompt, group.rewards) for group in groups]
+    once = trainer_of(copy.deepcopy(policy), num_iterations=1).update(groups)
+    twice = trainer_of(policy, num_iterations=2).update(groups)
+    assert once.ratio_mean == pytest.approx(1.0, abs=1e-5)
+    assert abs(twice.ratio_mean - 1.0) > 1e-3
+    assert twice.clip_fraction > 0.01
+    assert twice.optimizer_steps == 2
+    assert twice.trained_tokens == 2 * once.trained_tokens
+
+
+def test_minibatches_take_a_step_each_and_their_old_log_probs_are_of_the_first_policy() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    groups = [ScoredGroup(g.group, g.prompt, g.rewards) for g in own_groups(policy, count=4)]
+    report = trainer_of(policy, minibatches=2).update(groups)
+    assert report.optimizer_steps == 2
+    assert abs(report.ratio_mean - 1.0) > 1e-3  # the second half meets a policy that the first has moved
+    assert trainer_of(policy, minibatches=9).update(groups[:2]).optimizer_steps == 2
+
+
+@pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) -> None:
+    def gradient(budget: int) -> tuple[float, torch.Tensor, int]:
+        policy = tiny_policy(eos=MANY_EOS)
+        groups, calls, found = own_groups(policy, count=4), [], []
+        trainer = trainer_of(policy, loss_type=loss_type, layout=layout, token_budget=budget)
+        policy.model.register_forward_pre_hook(lambda *_: calls.append(1))
+        trainer.optimizer.register_step_pre_hook(
+            lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
+        )
+        return trainer.update(groups).loss, found[0], len(calls)
+
+    whole, parts = gradient(10**6), gradient(30)
+    assert whole[2] == 1 < parts[2]
+    assert parts[0] == pytest.approx(whole[0], abs=1e-6)
+    torch.testing.assert_close(parts[1], whole[1], atol=1e-6, rtol=1e-4)
+
+
+# --- memory: what a peer sends does not decide how much is held at once -----------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
+    policy = tiny_policy(max_position_embeddings=512)
+    trainer = trainer_of(policy, layout=layout, token_budget=600, num_iterations=2, beta=0.1)
+    sizes: list[int] = []
+    policy.model.register_forward_pre_hook(
+        lambda _, __, inputs: sizes.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
+    heard = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
+    report = trainer.update([heard, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
+    assert report.optimizer_steps == 2
+    assert max(sizes) <= 600
+    assert sum(sizes) > 32 * 100
+
+
+def test_the_mask_of_a_packed_row_stays_small_whatever_a_peer_sends() -> None:
+    policy = tiny_policy(max_position_embeddings=1024, num_hidden_layers=1)
+    widths: list[int] = []
+    policy.model.register_forward_pre_hook(
+        lambda _, __, inputs: widths.append(inputs["input_ids"].shape[1]), with_kwargs=True
+    )
+    trainer = trainer_of(policy, layout="packed")
+    widths.clear()
+    trainer.update([text_group([0.0] * 4 + [1.0], ["1" * 1000] * 5)])
+    assert 1000 < max(widths) <= 4096
