@@ -28,7 +28,11 @@ def build_environment(config: LearningConfig) -> Environment:
     settings = config.environment
     environments: Mapping[str, Environment] = {
         reasoning_gym.NAME: ReasoningGym(
-            settings.tasks or STARTER_TASKS, settings.scoring, settings.time_limit, settings.memory_limit
+            settings.tasks or STARTER_TASKS,
+            settings.scoring,
+            settings.time_limit,
+            settings.memory_limit,
+            settings.instruction,
         ),
     }
     return Mixture(environments)

@@ -107,6 +107,8 @@ class EnvironmentConfig(Section):
     """Tasks as dataset/config, e.g. chain_sum/easy. Empty: the nine tasks the starters know."""
     scoring: Literal["exact", "graded"] = "exact"
     """exact: 1 for a right answer, else 0; graded: the data set's own partial credit."""
+    instruction: str = ""
+    """A paragraph put after every question, e.g. to ask a chat model for the answer in <answer> tags."""
     time_limit: Annotated[float, Field(gt=0.0)] = 5.0
     """Seconds the judge may take for one group before it is killed and the group skipped."""
     memory_limit: Positive = 1024

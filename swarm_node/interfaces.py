@@ -25,7 +25,8 @@ class Environment(Protocol):
         ...
 
     def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        """Rewards in [0, 1], one per completion text; `Skipped` where the scorer raised, hung or returned nonsense."""
+        """Rewards in [0, 1], one per completion text; an unreadable answer is a wrong one. `Skipped` where the scorer
+        hung, crashed or returned nonsense."""
         ...
 
     def close(self) -> None: ...
