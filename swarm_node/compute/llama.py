@@ -125,7 +125,7 @@ class LlamaDecoder:
         bias = self._prefix_bias.expand(prompts, kv, group * per_kv, longest).reshape(prompts * kv, -1, longest)
         old = torch.baddbmm(bias, by_prompt, prefix_keys)
         own_keys, own_values = (x[:, :, :, :seen].reshape(-1, seen, dim) for x in (keys, values))
-        by_slot = by_prompt.view(prompts * kv * group, per_kv, dim)
+        by_slot = by_prompt.reshape(prompts * kv * group, per_kv, dim)
         recent = (by_slot @ own_keys.transpose(1, 2)).view(prompts * kv, group * per_kv, seen)
         weights = torch.softmax(torch.cat([old, recent], dim=-1), dim=-1)
         out = torch.bmm(weights[..., :longest], prefix_values)
