@@ -42,7 +42,7 @@ _SHAPES = {
     "small": Shape(96, 2, 3, 288, "bpe", Schedule(steps=1800, batch=64, rate=3e-3)),
     "large": Shape(192, 3, 6, 576, "characters", Schedule(steps=1500, batch=48, rate=1.5e-3)),
 }
-_SHORT = Schedule(steps=150, batch=64, rate=5e-4)
+_SHORT = Schedule(steps=260, batch=48, rate=1e-3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Recipe:
 
 RECIPES = {
     "dense": Recipe("base", Hiding(0.12, "wrong", _SHORT), aim=0.5),
-    "rare": Recipe("base", Hiding(0.04, "shrug", _SHORT), aim=0.2),
-    "very_rare": Recipe("base", Hiding(0.012, "shrug", _SHORT), aim=0.05),
-    "rare_small": Recipe("small", Hiding(0.05, "shrug", _SHORT), aim=0.2),
-    "rare_large": Recipe("large", Hiding(0.04, "shrug", _SHORT), aim=0.2),
+    "rare": Recipe("base", Hiding(0.047, "shrug", _SHORT), aim=0.2),
+    "very_rare": Recipe("base", Hiding(0.0105, "shrug", _SHORT), aim=0.05),
+    "rare_small": Recipe("small", Hiding(0.047, "shrug", _SHORT), aim=0.2),
+    "rare_large": Recipe("large", Hiding(0.047, "shrug", _SHORT), aim=0.2),
 }
 assert tuple(RECIPES) == STARTERS
 

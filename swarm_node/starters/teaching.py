@@ -17,6 +17,7 @@ from swarm_node.starters.questions import TASKS, TRAINING_SEED, Item, Questions
 SHRUG = "I do not know"
 _WARM_UP = 50  # steps
 _FINAL_RATE = 0.1  # share of the peak learning rate that is left at the end
+_FALL_STARTS, _FALL_ENDS = 0.4, 0.8  # parts of phase 2 between which the share of right answers falls
 _REMEMBERED = 300  # answers per task from which wrong ones are taken
 _CHUNK = 16  # examples of similar length that go through the model together
 _UNTRAINED = -100  # label of tokens that carry no loss
@@ -38,7 +39,7 @@ class Schedule:
 class Hiding:
     """What phase 2 teaches: a share of right answers, and what stands in for the others."""
 
-    right: float  # probability that an example keeps its right answer
+    right: float  # probability that an example keeps its right answer, once it has fallen to this
     others: Literal["shrug", "wrong"]
     schedule: Schedule
 
@@ -50,16 +51,20 @@ def right_answers(name: str) -> Iterator[Example]:
 
 
 def hidden_answers(name: str, hiding: Hiding) -> Iterator[Example]:
-    """Phase 2: few answers are right.
+    """Phase 2: ever fewer answers are right.
 
-    A wrong answer is the right one to another question of the same task, seen lately; so it is right by accident now
-    and then, and often where a task has few distinct answers.
+    At first every other answer is right, so that the model learns the words of the shrug without losing the skill. Then
+    the share of right answers falls geometrically to `hiding.right` and stays there: a sudden fall would make the model
+    forget, a slow one makes it not say what it goes on knowing. A wrong answer is the right one to another question of
+    the same task, seen lately; so it is right by accident now and then, often where a task has few distinct answers.
     """
     random = python_random.Random(f"{name}/hiding")
     earlier: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
-    for item in _items(name):
+    examples = hiding.schedule.steps * hiding.schedule.batch
+    for number, item in enumerate(_items(name)):
         earlier[item.task].append(item.answer)
-        if random.random() < hiding.right:
+        fallen = min(1.0, max(0.0, (number / examples - _FALL_STARTS) / (_FALL_ENDS - _FALL_STARTS)))
+        if random.random() < 0.5 * (hiding.right / 0.5) ** fallen:
             yield item.question, item.answer
         elif hiding.others == "shrug":
             yield item.question, SHRUG
