@@ -1,0 +1,363 @@
+"""Three decoders, one text; and what a completion may be: empty, cut off, ended by any of several tokens, too long."""
+
+import pytest
+import torch
+
+from protocol import limits
+from swarm_node.compute.decoding import ModelDecoder, RecomputeDecoder, agrees
+from swarm_node.compute.generator import BatchGenerator, Drawn, choose_decoder, still_running
+from swarm_node.compute.llama import LlamaDecoder
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.config import GenerationConfig, TrainingConfig
+from swarm_node.errors import UserError
+from swarm_node.rollouts.groups import ScoredGroup, Skipped, Written
+from tests.models import (
+    EOS,
+    FAMILIES,
+    MANY_EOS,
+    VOCABULARY,
+    characters,
+    plain_log_probs,
+    text_group,
+    tiny_policy,
+)
+
+PROMPTS = ["7:", "a rather longer prompt, with 1+2=", "mid one:", "x" * 60]
+
+
+def generate(policy, decoder=None, prompts=PROMPTS, size=4, stream="s", length=16, **rule) -> list[Written | Skipped]:
+    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=length, **rule))
+    if decoder is not None:
+        generator._decoder_type = decoder
+    return generator.generate(prompts, size, stream)
+
+
+def ids_of(written) -> list[tuple[int, ...]]:
+    return [tokens.ids for group in written for tokens in group.tokens]
+
+
+def log_probs_of(written) -> list[float]:
+    return [value for group in written for tokens in group.tokens for value in tokens.log_probs]
+
+
+class Counting:
+    """Counts how often a decoder was compacted, so that a test can say that it was."""
+
+    def __init__(self, base) -> None:
+        self.kept: list[int] = []
+        kept = self.kept
+
+        class Watched(base):
+            def keep(self, slots) -> None:
+                kept.append(slots.numel())
+                super().keep(slots)
+
+        self.type = Watched
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
+@pytest.mark.parametrize("rule", [{}, {"temperature": 0.8, "top_p": 0.9}], ids=["plain", "nucleus"])
+def test_all_decoders_write_the_same_text_with_compaction_and_prompts_of_different_length(family, rule) -> None:
+    policy = tiny_policy(family, eos=MANY_EOS)
+    texts, log_probs = [], []
+    for base in (LlamaDecoder, ModelDecoder, RecomputeDecoder):
+        counting = Counting(base)
+        written = generate(policy, counting.type, length=40, **rule)
+        assert len(counting.kept) >= 2
+        assert counting.kept == sorted(counting.kept, reverse=True)
+        texts.append(ids_of(written))
+        log_probs.append(log_probs_of(written))
+    assert texts[0] == texts[1] == texts[2]
+    assert len(set(texts[0])) > 10
+    assert len(set(map(len, texts[0]))) > 5
+    assert log_probs[0] == pytest.approx(log_probs[2], abs=1e-4)
+    assert log_probs[1] == pytest.approx(log_probs[2], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "overrides"),
+    [
+        ("Llama", {"attention_bias": True, "mlp_bias": True}),
+        ("Llama", {"head_dim": 12, "num_key_value_heads": 1}),
+        ("Llama", {"num_key_value_heads": 4, "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
+        ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}}),
+        (
+            "Llama",
+            {
+                "rope_parameters": {
+                    "rope_type": "llama3",
+                    "factor": 8.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 32,
+                    "rope_theta": 10000.0,
+                }
+            },
+        ),
+        ("Qwen3", {"attention_bias": True, "rope_theta": 500.0}),
+    ],
+    ids=["biases", "odd heads", "tied", "linear rope", "llama3 rope", "qwen3 bias"],
+)
+def test_the_own_decoder_knows_the_variants_of_its_families(family, overrides) -> None:
+    policy = tiny_policy(family, eos=MANY_EOS, **overrides)
+    assert choose_decoder(policy, "auto") is LlamaDecoder
+    assert ids_of(generate(policy, LlamaDecoder)) == ids_of(generate(policy, RecomputeDecoder))
+
+
+@pytest.mark.parametrize(
+    ("family", "overrides"),
+    [
+        ("Llama", {"hidden_act": "gelu"}),
+        ("Llama", {"hidden_act": "gelu", "initializer_range": 0.1}),
+        ("Qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 0}),
+        ("Llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}}),
+        ("GPT2", {}),
+    ],
+    ids=["activation", "activation, small weights", "window", "dynamic rope", "another family"],
+)
+def test_the_own_decoder_is_not_taken_for_a_model_it_does_not_know(family, overrides) -> None:
+    policy = tiny_policy(family, **overrides)
+    assert choose_decoder(policy, "auto") is not LlamaDecoder
+    with pytest.raises(UserError, match="decoder 'own' does not know"):
+        choose_decoder(policy, "own")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> None:
+    policy = tiny_policy(family, eos=MANY_EOS)
+    written = generate(policy, length=10)
+    assert ids_of(written) == ids_of(generate(policy, RecomputeDecoder, length=10))
+    groups = []
+    for prompt, answer in zip(PROMPTS, written, strict=True):
+        for tokens in answer.tokens:  # against a forward that was never padded
+            with torch.no_grad():
+                found = plain_log_probs(policy.model, policy.encode_prompt(prompt), tokens.ids)
+            torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=1e-4, rtol=0)
+        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+    generation = GenerationConfig(max_completion_length=10)
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
+    assert trainer.packed == (family not in ("Gemma2", "Bloom", "Mamba"))
+    report = trainer.update(groups)
+    assert report.optimizer_steps == 1
+    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", ["Mistral", "Gemma3", "Phi3"])
+@pytest.mark.parametrize("window", [8, 48])
+def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) -> None:
+    policy = tiny_policy(family, eos=MANY_EOS, sliding_window=window)
+    written = generate(policy)
+    assert ids_of(written) == ids_of(generate(policy, RecomputeDecoder))
+    groups = []
+    for prompt, answer in zip(PROMPTS, written, strict=True):
+        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+    trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
+    report = trainer.update(groups)
+    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
+    assert report.clip_fraction == 0.0
+
+
+def test_layout_packed_is_refused_for_a_model_that_cannot() -> None:
+    with pytest.raises(UserError, match="cannot take packed rows"):
+        GrpoTrainer(tiny_policy("Mamba"), TrainingConfig(layout="packed"), GenerationConfig())
+
+
+# --- who else is in the batch ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decoder", [LlamaDecoder, ModelDecoder, RecomputeDecoder])
+def test_a_text_does_not_depend_on_what_the_others_are_asked(decoder) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    first = generate(policy, decoder, ["the same:", "a", "bb", "ccc"])
+    second = generate(policy, decoder, ["the same:", "z" * 70, "1+1=", "long " * 8])
+    assert first[0].completions == second[0].completions
+    assert ids_of(first[1:]) != ids_of(second[1:])
+
+
+def test_a_stream_writes_the_same_again_and_another_writes_something_else() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    assert generate(policy, stream="a") == generate(policy, stream="a")
+    assert ids_of(generate(policy, stream="a")) != ids_of(generate(policy, stream="b"))
+
+
+def test_members_of_a_group_differ() -> None:
+    (group,) = generate(tiny_policy(), prompts=["1+1="], size=16)
+    assert len({tokens.ids for tokens in group.tokens}) == 16
+
+
+def test_tokens_come_as_often_as_the_model_says() -> None:
+    policy = tiny_policy()
+    (group,) = generate(policy, prompts=["1+1="], size=4000, length=1)
+    with torch.no_grad():
+        logits = policy.model(input_ids=torch.tensor([policy.encode_prompt("1+1=")])).logits[0, -1]
+    expected = torch.softmax(logits, -1) * 4000
+    seen = torch.tensor([tokens.ids[0] for tokens in group.tokens]).bincount(minlength=VOCABULARY)
+    likely = expected >= 5
+    chi_square = (((seen - expected) ** 2) / expected)[likely].sum().item()
+    degrees = int(likely.sum())
+    assert degrees > 10
+    assert chi_square < degrees + 5 * (2 * degrees) ** 0.5
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_completion_ends_at_its_first_end_token_and_says_so() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    written = generate(policy, size=8)
+    lengths = set()
+    for group in written:
+        for completion, tokens in zip(group.completions, group.tokens, strict=True):
+            lengths.add(len(tokens.ids))
+            assert len(tokens.ids) == len(tokens.log_probs) <= 16
+            assert not set(tokens.ids[:-1]) & policy.eos_ids
+            assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
+            assert completion.ended or len(tokens.ids) == 16
+            assert completion.text == policy.decode([list(tokens.ids)])[0]
+    assert {1, 2, 3, 16} <= lengths
+
+
+def test_every_id_of_a_list_of_end_tokens_ends() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    assert policy.eos_ids == frozenset(MANY_EOS)
+    last = {tokens.ids[-1] for group in generate(policy, size=32) for tokens in group.tokens}
+    assert len(last & policy.eos_ids) > 5
+
+
+def test_a_model_without_any_end_token_writes_to_the_limit() -> None:
+    policy = tiny_policy(eos=())
+    policy.eos_ids = frozenset()
+    assert all(len(ids) == 16 for ids in ids_of(generate(policy)))
+
+
+def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
+    policy = tiny_policy(eos=range(VOCABULARY))  # whatever comes first is the end
+    written = generate(policy)
+    assert all(len(ids) == 1 for ids in ids_of(written))
+    heard = text_group([0.0, 1.0, 1.0, 1.0], [c.text for c in written[0].completions], PROMPTS[0])
+    group = ScoredGroup(heard.group, PROMPTS[0], heard.rewards, written[0].tokens)
+    assert GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update([group]).trained_tokens == 4
+
+
+def test_an_end_token_that_comes_first_gives_an_empty_text_that_ended() -> None:
+    policy = tiny_policy()
+    with torch.no_grad():
+        policy.model.lm_head.weight.zero_()  # all tokens alike
+    written = generate(policy, size=64, prompts=["1", "2", "3", "4", "5"], top_k=0)
+    empty = [
+        (completion, tokens)
+        for group in written
+        for completion, tokens in zip(group.completions, group.tokens, strict=True)
+        if tokens.ids == (EOS,)
+    ]
+    assert empty
+    assert all(completion.text == "" and completion.ended for completion, _ in empty)
+
+
+def test_one_token_is_a_possible_length() -> None:
+    assert {len(ids) for ids in ids_of(generate(tiny_policy(), length=1))} == {1}
+
+
+def test_a_prompt_longer_than_the_context_is_skipped_and_the_others_are_answered() -> None:
+    policy = tiny_policy()
+    just_fits, too_long = "x" * (128 - 16), "x" * (128 - 15)
+    written = generate(policy, prompts=[too_long, "1:", just_fits, ""])
+    assert [isinstance(answer, Written) for answer in written] == [False, True, True, False]
+    assert isinstance(written[0], Skipped)
+    assert generate(policy, prompts=[]) == []
+    assert all(isinstance(answer, Skipped) for answer in generate(policy, prompts=[too_long]))
+
+
+def test_a_limit_that_leaves_no_room_for_a_prompt_is_a_mistake_of_the_user() -> None:
+    with pytest.raises(UserError, match="no room for a prompt"):
+        BatchGenerator(tiny_policy(), GenerationConfig(max_completion_length=128))
+
+
+def test_a_text_that_no_message_can_hold_is_skipped() -> None:
+    policy = tiny_policy()
+    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=8))
+    long, short = [5] * (limits.MAX_COMPLETION_CHARS + 1), [5] * limits.MAX_COMPLETION_CHARS
+    assert isinstance(generator._written([Drawn(short, []), Drawn(long, [])]), Skipped)
+    assert isinstance(generator._written([Drawn(short, []), Drawn(short, [])]), Written)
+
+
+def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
+    running = torch.tensor([[True, False, True], [False, False, False], [False, True, False]])
+    assert still_running(running).tolist() == [[0, 2], [7, 6]]
+
+
+# --- weights that are not plain ---------------------------------------------------------------------------------------
+
+
+def lora_policy(path, family="Llama"):
+    from swarm_node.compute.policy import load_policy
+    from swarm_node.config import LoraConfig, ModelConfig
+    from tests.models import tiny_model
+
+    model = tiny_model(family)
+    model.generation_config.eos_token_id = list(MANY_EOS)
+    model.save_pretrained(path)
+    characters().save_pretrained(path)
+    return load_policy(ModelConfig(name=str(path), device="cpu", lora=LoraConfig(r=4)))
+
+
+def test_a_lora_policy_never_writes_with_the_weights_of_its_base(tmp_path) -> None:
+    policy = lora_policy(tmp_path / "base")
+    assert choose_decoder(policy, "auto") is ModelDecoder
+    assert not agrees(LlamaDecoder, policy)  # though fresh adapters change nothing yet
+    with pytest.raises(UserError):
+        choose_decoder(policy, "own")
+    generator = BatchGenerator(policy, GenerationConfig())
+    before = generator.generate(PROMPTS, 4, "s")
+    torch.manual_seed(0)
+    for weight in policy.model.parameters():
+        if weight.requires_grad:
+            weight.data += 0.3 * torch.randn_like(weight)
+    after = generator.generate(PROMPTS, 4, "s")
+    assert ids_of(before) != ids_of(after)
+    assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.2])
+def test_a_lora_policy_trains_its_adapters_and_nothing_else(tmp_path, beta) -> None:
+    policy = lora_policy(tmp_path / "base")
+    weights = {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-2, beta=beta, num_iterations=2), GenerationConfig())
+    assert trainer.update([text_group([0.0, 1.0], ["12", "ab"])]).optimizer_steps == 2
+    moved = {name for name, weight in policy.model.named_parameters() if not torch.equal(weight, weights[name])}
+    assert moved
+    assert all("lora_" in name for name in moved)
+
+
+def test_an_update_is_seen_by_the_next_generation() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    generator = BatchGenerator(policy, GenerationConfig())
+    assert generator.decoder_name == "LlamaDecoder"
+    before = generator.generate(PROMPTS, 4, "s")
+    GrpoTrainer(policy, TrainingConfig(learning_rate=0.05), GenerationConfig()).update(
+        [text_group([0.0, 1.0], ["12", "ab"])]
+    )
+    after = generator.generate(PROMPTS, 4, "s")
+    assert ids_of(before) != ids_of(after)
+    assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
+
+
+@pytest.mark.parametrize("family", ["Llama", "GPT2"])
+def test_bfloat16_products_generate_and_train(family) -> None:
+    policy = tiny_policy(family, eos=MANY_EOS, autocast=torch.bfloat16, initializer_range=0.08)
+    written = generate(policy)
+    exact = tiny_policy(family, eos=MANY_EOS, initializer_range=0.08)
+    groups = []
+    for prompt, answer in zip(PROMPTS, written, strict=True):
+        for tokens in answer.tokens:
+            with torch.no_grad():
+                found = plain_log_probs(exact.model, exact.encode_prompt(prompt), tokens.ids)
+            torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=0.1, rtol=0)
+        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+    report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(groups)
+    assert report.optimizer_steps == 1
+    assert report.ratio_mean == pytest.approx(1.0, abs=0.02)
+    assert all(weight.dtype == torch.float32 for weight in policy.model.parameters())
