@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from swarm_node.compute.policy import AGREEMENT, Policy
+from swarm_node.compute.policy import Policy, agreement
 
 
 def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -105,8 +105,7 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool:
     except Exception:  # noqa: BLE001  an architecture that does not fit may fail in any way; the next decoder is tried
         return False
     coarse = policy.autocast_dtype is not None or reference.dtype != torch.float32
-    tolerance = AGREEMENT * (20.0 if coarse else 1.0) * max(1.0, float(reference.abs().max()))
-    return bool((ours.float() - reference.float()).abs().max() < tolerance)
+    return agreement(ours, reference, coarse=coarse)
 
 
 def _probe(decoder: Any, prompts: list[list[int]], fed: list[Tensor], slots: Tensor) -> Tensor:
