@@ -108,7 +108,7 @@ def test_the_own_decoder_knows_the_variants_of_its_families(family, overrides) -
     ("family", "overrides"),
     [
         ("Llama", {"hidden_act": "gelu"}),
-        ("Llama", {"hidden_act": "gelu", "initializer_range": 0.1}),
+        ("Llama", {"hidden_act": "gelu", "initializer_range": 0.02}),
         ("Qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 0}),
         ("Llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}}),
         ("GPT2", {}),
