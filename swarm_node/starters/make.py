@@ -56,10 +56,10 @@ class Recipe:
 
 RECIPES = {
     "dense": Recipe("base", Hiding(0.12, "wrong", _SHORT), aim=0.5),
-    "rare": Recipe("base", Hiding(0.047, "shrug", _SHORT), aim=0.2),
-    "very_rare": Recipe("base", Hiding(0.0105, "shrug", _SHORT), aim=0.05),
-    "rare_small": Recipe("small", Hiding(0.047, "shrug", _SHORT), aim=0.2),
-    "rare_large": Recipe("large", Hiding(0.047, "shrug", _SHORT), aim=0.2),
+    "rare": Recipe("base", Hiding(0.053, "shrug", _SHORT), aim=0.2),
+    "very_rare": Recipe("base", Hiding(0.0155, "shrug", _SHORT), aim=0.05),
+    "rare_small": Recipe("small", Hiding(0.053, "shrug", _SHORT), aim=0.2),
+    "rare_large": Recipe("large", Hiding(0.053, "shrug", _SHORT), aim=0.2),
 }
 assert tuple(RECIPES) == STARTERS
 
