@@ -95,6 +95,7 @@ def settle() -> None:
     """One thread, no chatter."""
     torch.set_num_threads(1)
     logging.set_verbosity_error()
+    logging.disable_progress_bar()
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -142,9 +143,9 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """Print aligned columns, the first to the left."""
     widths = [max(len(line[column]) for line in [header, *lines]) for column in range(len(header))]
     print()
-    for line in [header, *lines]:
-        first, *rest = (cell.ljust(w) if not i else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True)))
-        print("  ".join([first, *rest]), flush=True)
+    for first, *rest in [header, *lines]:
+        aligned = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        print("  ".join([first.ljust(widths[0]), *aligned]), flush=True)
 
 
 def compared(spreads: Mapping[str, Spread], reference: str, tokens: int) -> dict[str, dict[str, Any]]:
@@ -207,6 +208,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def finish(result: Mapping[str, Any], as_json: bool) -> None:
-    print(f"\nratio {result['ratio']:.2f}", flush=True)
+    shown = "none" if result["ratio"] is None else f"{result['ratio']:.2f}"
+    print(f"\nratio {shown}", flush=True)
     if as_json:
         print(json.dumps(result), flush=True)

@@ -14,6 +14,7 @@ from benchmarks import common
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.config import GenerationConfig
+from swarm_node.rollouts.groups import Written
 
 Work = Callable[[], object]
 DEMANDS = {"HF's forward": 2.0, "own float32": 3.0, "own bfloat16": 5.0}
@@ -42,14 +43,13 @@ def hugging_face(model: Any, tokenizer: Any, texts: list[str], load: common.Work
 
 
 def own(policy: Policy, texts: list[str], load: common.Workload, decoder: Literal["own", "model"]) -> Work:
-    config = GenerationConfig(
-        num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens, decoder=decoder
-    )
+    config = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens, decoder=decoder)
     generator = BatchGenerator(policy, config)
     streams = count()
 
     def work() -> None:
-        written = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
+        groups = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
+        written = [group for group in groups if isinstance(group, Written)]
         assert sum(len(tokens.ids) for group in written for tokens in group.tokens) == load.tokens
 
     return work

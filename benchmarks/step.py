@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks import common
@@ -126,17 +126,20 @@ def trl_trainer(size: str, load: common.Workload, bfloat16: bool, folder: str, t
     )
 
 
-def measure_with_trl(size: str, load: common.Workload, name: str, others: Mapping[str, Work]) -> dict[str, common.Spread]:
+def measure_with_trl(
+    size: str, load: common.Workload, name: str, others: Mapping[str, Work]
+) -> dict[str, common.Spread]:
     """TRL's step in the precision of `name`, in turn with `others`."""
     turns = Turns(others, name, size, load.repetitions)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()):
             trainer = trl_trainer(size, load, name.endswith("bfloat16"), folder, turns)
+        trainer.remove_callback(PrinterCallback)
         turns.started = time.process_time()
         trainer.train()
-    lengths = trainer._metrics["train"]["completions/mean_length"]
-    assert set(lengths) == {load.new_tokens}, lengths
+    lengths = {entry[f"completions/{m}_length"] for entry in trainer.state.log_history[-1:] for m in ("min", "max")}
+    assert lengths == {load.new_tokens}, lengths
     return turns.spreads()
 
 

@@ -1,0 +1,74 @@
+"""The benchmarks run from end to end on tiny sizes and say what the documentation promises; speed is not tested."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from swarm_node import starters
+
+NAMES = ("generation", "step", "swarm")
+needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
+needs_genrl = pytest.mark.skipif(
+    not os.environ.get("GENRL_PYTHON") and importlib.util.find_spec("genrl") is None,
+    reason="genrl is not installed; `python -m benchmarks.swarm` says how to get it",
+)
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """All three at once: most of their time is spent importing."""
+    started = {name: start(name) for name in NAMES}
+    yield started
+    for process in started.values():
+        process.kill()
+        process.communicate()
+
+
+def start(name: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--json"]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.fixture(scope="module")
+def results(runs: dict[str, subprocess.Popen[str]]) -> dict[str, dict[str, Any]]:
+    """The last line of each, parsed; missing where a benchmark failed."""
+    parsed = {}
+    for name, process in runs.items():
+        output, errors = process.communicate(timeout=120)
+        if process.returncode == 0:
+            parsed[name] = json.loads(output.splitlines()[-1])
+        else:
+            sys.stderr.write(errors)
+    return parsed
+
+
+@pytest.mark.parametrize("name", ["generation", "step"])
+def test_last_line_holds_the_ratio_and_both_sides(results: dict[str, dict[str, Any]], name: str) -> None:
+    result = results[name]
+    assert result["benchmark"] == name
+    assert result["ratio"] > 0
+    assert result["ours"]["tokens_per_cpu_second"] > 0
+    assert result["theirs"]["tokens_per_cpu_second"] > 0
+    assert result["ratio"] == pytest.approx(
+        result["theirs"]["cpu_seconds"]["median"] / result["ours"]["cpu_seconds"]["median"]
+    )
+
+
+@needs_starter
+def test_swarm_says_where_a_round_spends_its_time(results: dict[str, dict[str, Any]]) -> None:
+    ours = results["swarm"]["ours"]
+    assert set(ours["phases"]) == {"generate", "judge", "share", "train"}
+    assert 0 < sum(ours["phases"].values()) <= 1.5 * ours["seconds_per_round"]["max"]
+
+
+@needs_starter
+@needs_genrl
+def test_swarm_runs_genrl_beside_ours(results: dict[str, dict[str, Any]]) -> None:
+    assert results["swarm"]["ratio"] > 0
+    assert all(side["generated_tokens_per_round"] > 0 for side in results["swarm"]["theirs"].values())
