@@ -1,11 +1,16 @@
 """Several environments as one: a question goes to the environment whose name it carries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environment.judging import UNKNOWN_QUESTION
+from swarm_node.errors import UserError
 from swarm_node.interfaces import Environment
 from swarm_node.rollouts.groups import Skipped
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class Mixture:
@@ -34,7 +39,8 @@ class Mixture:
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         results: list[str | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(questions)
         for name, places in self._routes([question.environment for question in questions]).items():
-            replies = self._environments[name].prompts([questions[place] for place in places])
+            asked = [questions[place] for place in places]
+            replies = _guarded(self._environments[name].prompts, asked)
             for place, reply in zip(places, replies, strict=True):
                 results[place] = reply
         return results
@@ -42,7 +48,7 @@ class Mixture:
     def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
         results: list[tuple[float, ...] | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(answers)
         for name, places in self._routes([question.environment for question, _ in answers]).items():
-            replies = self._environments[name].score([answers[place] for place in places])
+            replies = _guarded(self._environments[name].score, [answers[place] for place in places])
             for place, reply in zip(places, replies, strict=True):
                 results[place] = reply
         return results
@@ -58,3 +64,17 @@ class Mixture:
             if name in self._environments:
                 routes.setdefault(name, []).append(place)
         return routes
+
+
+def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
+    """An environment that raises costs its groups of this round, counted by the kind of error, and not the node.
+
+    Only a user's mistake, such as a judge that cannot start, ends the run: it would be the same in every round.
+    """
+    try:
+        replies = ask(asked)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a foreign environment may raise
+        return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
+    return list(replies)

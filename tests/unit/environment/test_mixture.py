@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environment.mixture import Mixture
+from swarm_node.errors import UserError
 from swarm_node.rollouts.groups import Skipped
 
 AUTHOR = PeerId("12D3KooWAlice")
@@ -68,3 +71,26 @@ def test_close_reaches_all() -> None:
     environments = {name: Named(name) for name in "ab"}
     Mixture(environments).close()
     assert all(environment.closed for environment in environments.values())
+
+
+class Raising(Named):
+    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        raise ZeroDivisionError("a bug of the environment")
+
+
+class Unable(Named):
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        raise UserError("its judge is not installed")
+
+
+def test_an_environment_that_raises_costs_its_own_groups_and_no_others() -> None:
+    mixture = Mixture({"good": Named("good"), "bad": Raising("bad")})
+    questions = mixture.sample(AUTHOR, Round(0), 4)
+    scores = mixture.score([(question, ["good", "bad"]) for question in questions])
+    assert scores == [(1.0, 0.0)] * 2 + [Skipped("environment raised ZeroDivisionError")] * 2
+
+
+def test_a_mistake_of_the_user_is_not_taken_for_a_bug_of_the_environment() -> None:
+    mixture = Mixture({"a": Unable("a")})
+    with pytest.raises(UserError, match="not installed"):
+        mixture.prompts(mixture.sample(AUTHOR, Round(0), 1))

@@ -1,0 +1,174 @@
+"""What does sharing bring, and when? The study behind docs/results/sharing.md.
+
+    python -m benchmarks.sharing                    # hours on 2 cores; interrupted, it goes on where it stopped
+    python -m benchmarks.sharing --starters rare    # a part
+
+For each starter: a sweep of learning rates, the same for all arms, on a seed of its own; then every arm at the rate
+that suited it best, on other seeds. Two ablations ask where the gain comes from.
+"""
+
+import argparse
+import io
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console
+
+from swarm_node.config import RoundConfig, SimulationConfig
+from swarm_node.simulation.main import simulate
+from swarm_node.simulation.statistics import ci95
+from swarm_node.telemetry.manifest import usable_cores
+
+RATES = (1e-4, 3e-4, 6e-4)
+ARMS = ("8/0", "6/2", "4/4", "2/6")
+SWEEP_SEED = 1000  # far from the seeds 0, 1, ... that are reported
+ALONE = "8/0"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An arm, and what else is different about it."""
+
+    name: str
+    arm: str
+    round: tuple[tuple[str, Any], ...] = ()  # options of the round
+
+
+MAIN = tuple(Variant(arm, arm) for arm in ARMS)
+ABLATIONS = (
+    # Training alone, but writing three times as many groups and training on those with signal only.
+    Variant("8/0 wrote 3x, kept informative", "8/0", (("questions", 27), ("local_sampler", "informative"))),
+    # Sharing, with no more informative groups than eight own ones would have held.
+    Variant("4/4 with as many informative as 8/0", "4/4", (("external_sampler", "matched"),)),
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    rounds: int
+    sweep_rounds: int
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """One variant at its best rate. Rewards are per nine questions, whatever the variant asked."""
+
+    variant: str
+    learning_rate: float
+    sweep: Mapping[str, float]  # rate -> cumulative reward on the sweep's seed
+    cumulative_reward: tuple[float, ...]  # per seed
+    mean: float
+    ci95: float | None
+    gain: float | None  # over 8/0
+    rewards: tuple[tuple[float, ...], ...]  # per seed, per round
+    generated_tokens: int
+    trained_tokens: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--starters", nargs="*", default=["dense", "rare", "very_rare"])
+    parser.add_argument("--rounds", type=int, default=150)
+    parser.add_argument("--sweep-rounds", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ablations", action="store_true", help="also the two ablations")
+    parser.add_argument("--runs", type=Path, default=Path("runs/sharing"), help="where the simulations are kept")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/sharing"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for starter in options.starters:
+        variants = MAIN + (ABLATIONS if options.ablations else ())
+        size = Size(options.rounds, options.sweep_rounds, options.seeds)
+        results = study(starter, variants, size, options.runs / starter)
+        content = {"starter": starter, "rounds": options.rounds, "results": [asdict(result) for result in results]}
+        (options.out / f"{starter}.json").write_text(json.dumps(content) + "\n")
+        print(table(starter, results))
+
+
+def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -> list[Result]:
+    """Simulations run side by side, one a core, each with one worker."""
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        jobs = [(variant, rate) for rate in RATES for variant in variants]
+        sweeps = pool.map(lambda job: run(starter, *job, size.sweep_rounds, SWEEP_SEED, 1, folder), jobs)
+        swept = dict(zip(jobs, sweeps, strict=True))
+        best = {v: max(RATES, key=lambda rate: fmean(totals(swept[v, rate]))) for v in variants}
+        finals = list(pool.map(lambda v: run(starter, v, best[v], size.rounds, 0, size.seeds, folder), variants))
+    base = next((fmean(totals(final)) for v, final in zip(variants, finals, strict=True) if v.name == ALONE), 0.0)
+    return [
+        Result(
+            variant=variant.name,
+            learning_rate=best[variant],
+            sweep={f"{rate:g}": fmean(totals(swept[variant, rate])) for rate in RATES},
+            cumulative_reward=totals(final),
+            mean=fmean(totals(final)),
+            ci95=ci95(totals(final)),
+            gain=fmean(totals(final)) / base if base else None,
+            rewards=tuple(tuple(scale(final) * reward for reward in curve) for curve in final["arm"]["rewards"]),
+            generated_tokens=final["arm"]["generated_tokens"],
+            trained_tokens=final["arm"]["trained_tokens"],
+        )
+        for variant, final in zip(variants, finals, strict=True)
+    ]
+
+
+def run(
+    starter: str, variant: Variant, rate: float, rounds: int, seed: int, seeds: int, folder: Path
+) -> dict[str, Any]:
+    """The report of one simulation, made now or read if it was made before."""
+    name = f"{variant.name.split(',')[0].replace('/', '-').replace(' ', '_')}-{rate:g}-{seed}"
+    out = folder / name
+    if not (out / "report.json").exists():
+        config = SimulationConfig(
+            arms=(variant.arm,),
+            rounds=rounds,
+            seed=seed,
+            seeds=seeds,
+            out=out,
+            workers=1,
+            resume=(out / "manifest.json").exists(),
+        )
+        config = config.model_copy(
+            update={
+                "model": config.model.model_copy(update={"name": starter}),
+                "training": config.training.model_copy(update={"learning_rate": rate}),
+                "round": RoundConfig(**dict(variant.round)),
+            }
+        )
+        simulate(config, Console(file=io.StringIO()))
+        print(f"{starter} {name} done", flush=True)
+    report = json.loads((out / "report.json").read_text())
+    return {"questions": report["questions"], "arm": report["arms"][variant.arm]}
+
+
+def scale(report: Mapping[str, Any]) -> float:
+    """Variants that ask more questions are counted per nine, as the others."""
+    return 9 / float(report["questions"])
+
+
+def totals(report: Mapping[str, Any]) -> tuple[float, ...]:
+    return tuple(scale(report) * value for value in report["arm"]["cumulative_reward"])
+
+
+def table(starter: str, results: Sequence[Result]) -> str:
+    lines = [
+        f"### {starter}",
+        "",
+        "| own / others' groups | best rate | cumulative reward, 95 % | per seed | gain over alone |",
+        "|---|---|---|---|---|",
+    ]
+    for result in results:
+        half = "" if result.ci95 is None else f" ± {result.ci95:.0f}"
+        seeds = ", ".join(f"{value:.0f}" for value in result.cumulative_reward)
+        gain = "-" if result.gain is None else f"{result.gain:.2f}x"
+        lines.append(f"| {result.variant} | {result.learning_rate:g} | {result.mean:.0f}{half} | {seeds} | {gain} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
