@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import torch
@@ -10,9 +11,20 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from protocol.addressing import question_seed
+from protocol.admission import AdmissionRules
+from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.config import GenerationConfig, PoolConfig, RoundConfig, TrainingConfig
+from swarm_node.interfaces import Environment, Network
+from swarm_node.network.alone import Alone
+from swarm_node.network.memory import MemorySwarm
+from swarm_node.node import Node
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.samplers import UniformSampler
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -86,7 +98,7 @@ def tiny_policy(
     return Policy(model, characters(chat), torch.device("cpu"), autocast, family)
 
 
-MANY_EOS = (EOS, *range(10, 22))  # about one token in eight ends a completion
+MANY_EOS = (EOS, *range(5, 17))  # signs before the digits: about one token in eight ends a completion
 
 
 def question(author: str = "ann", round: int = 0, index: int = 0, **fields: Any) -> Question:
@@ -143,7 +155,7 @@ class Digits:
     refuse_prompt: frozenset[int] = frozenset()  # indices of questions that cannot be built
     refuse_score: frozenset[int] = frozenset()  # indices of questions whose scorer fails
     asked: list[Question] = field(default_factory=list)
-    judged: list[RolloutGroup | tuple[Question, tuple[str, ...]]] = field(default_factory=list)
+    judged: list[tuple[Question, tuple[str, ...]]] = field(default_factory=list)
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         questions = [question(author, now, index) for index in range(count)]
@@ -172,3 +184,66 @@ class Digits:
 
     def close(self) -> None:
         pass
+
+
+IDENTITIES = [Identity.from_seed_bytes(bytes([65 + k]) * 32) for k in range(9)]
+GENERATION = GenerationConfig(num_generations=4, max_completion_length=6)
+
+
+def make_node(
+    number: int = 0,
+    network: Network | None = None,
+    environment: Environment | None = None,
+    *,
+    seed: int = 0,
+    local: int = 2,
+    external: int = 2,
+    questions: int = 3,
+    policy: Policy | None = None,
+    pool: PoolConfig | None = None,
+    **training: Any,
+) -> Node:
+    """A whole node on a tiny model; only the clock is not a real one."""
+    peer_id = IDENTITIES[number].peer_id
+    policy = policy or tiny_policy("Qwen2", seed, eos=MANY_EOS)
+    ticks = count()
+    return Node(
+        peer_id=peer_id,
+        seed=seed,
+        environment=environment or Digits(),
+        generator=BatchGenerator(policy, GENERATION),
+        trainer=GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 3e-3, **training}), GENERATION),
+        network=network or Alone(),
+        pool=RolloutPool(peer_id, pool or PoolConfig()),
+        sampler=UniformSampler(),
+        config=RoundConfig(questions=questions, local_groups=local, external_groups=external),
+        group_size=GENERATION.num_generations,
+        clock=lambda: float(next(ticks)),
+    )
+
+
+def join(swarm: MemorySwarm, number: int, environment: Environment | None = None) -> Network:
+    identity = IDENTITIES[number]
+    return swarm.join(identity, AdmissionRules("test", identity.peer_id, (environment or Digits()).knows))
+
+
+def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:
+    return [make_node(number, join(swarm, number), **options) for number in range(size)]
+
+
+def run_together(nodes: Sequence[Node], rounds: int, start: int = 0) -> list[list[Any]]:
+    """Rounds of all nodes: all ask, then all hear and learn. Reports by round and node."""
+    reports = []
+    for now in range(start, start + rounds):
+        asked = [node.ask(Round(now)) for node in nodes]
+        reports.append([node.learn(node.hear(own)) for node, own in zip(nodes, asked, strict=True)])
+    return reports
+
+
+def trainer_of(node: Node) -> GrpoTrainer:
+    assert isinstance(node.trainer, GrpoTrainer)
+    return node.trainer
+
+
+def model_of(node: Node) -> Any:
+    return trainer_of(node)._policy.model

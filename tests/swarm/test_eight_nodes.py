@@ -1,0 +1,50 @@
+"""Eight nodes: the swarm of the paper, small. Same seed, same curve, bit for bit."""
+
+from random import Random
+
+import torch
+
+from swarm_node.network.memory import MemorySwarm
+from tests.models import make_swarm, model_of, run_together, weights_of
+
+ROUNDS = 4
+
+
+def run(seed: int, loss: float = 0.0):
+    nodes = make_swarm(MemorySwarm(Random(seed), loss=loss), 8, seed=seed, external=4)
+    return nodes, run_together(nodes, ROUNDS)
+
+
+def test_all_eight_train_on_their_own_groups_and_on_those_of_many_others() -> None:
+    nodes, reports = run(0)
+    assert all(report.step.optimizer_steps == 1 for row in reports for report in row)
+    assert all(report.external_informative == 4 for row in reports for report in row)
+    assert all(report.local_groups == 2 for row in reports for report in row)
+    assert all(report.rejected == {} for row in reports for report in row)
+    assert all(report.pool_size <= 7 * 3 * 3 for report in reports[-1])
+    assert len(nodes) == 8
+
+
+def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
+    (first, curve), (again, same), (_, other) = run(1, 0.3), run(1, 0.3), run(2, 0.3)
+    assert curve == same
+    assert curve != other
+    for a, b in zip(first, again, strict=True):
+        assert all(map(torch.equal, weights_of(model_of(a)), weights_of(model_of(b))))
+
+
+def test_nodes_that_start_alike_become_different() -> None:
+    nodes, _ = run(3)
+    first = weights_of(model_of(nodes[0]))
+    for node in nodes[1:]:
+        assert not all(map(torch.equal, first, weights_of(model_of(node))))
+
+
+def test_a_draw_takes_from_many_authors() -> None:
+    nodes = make_swarm(MemorySwarm(Random(0)), 8, external=4)
+    authors: set[str] = set()
+    run_together(nodes[1:], 1)
+    for now in range(4):
+        own = [node.ask(now) for node in nodes]
+        authors |= {group.author for group in nodes[0].hear(own[0]).external}
+    assert len(authors) >= 5

@@ -1,0 +1,89 @@
+"""Losses, delays, deaths and late arrivals cost what was lost and nothing else: nobody waits for anybody."""
+
+from random import Random
+
+from protocol.messages import Round
+from swarm_node.config import PoolConfig
+from swarm_node.network.memory import MemorySwarm
+from tests.models import Digits, join, make_node, make_swarm, run_together
+
+
+def external(reports, node: int) -> list[int]:
+    return [row[node].external_informative for row in reports]
+
+
+def trained(reports) -> bool:
+    return all(report.step.optimizer_steps == 1 for row in reports for report in row)
+
+
+def test_with_half_of_all_messages_lost_everybody_still_trains_and_hears() -> None:
+    nodes = make_swarm(MemorySwarm(Random(0), loss=0.5), 3, external=6)
+    lossless = make_swarm(MemorySwarm(Random(0)), 3, external=6)
+    lossy, whole = run_together(nodes, 5), run_together(lossless, 5)
+    assert trained(lossy)
+    for node in range(3):
+        assert 5 < sum(external(lossy, node)) < sum(external(whole, node))
+
+
+def test_a_silent_swarm_is_training_alone() -> None:
+    reports = run_together(make_swarm(MemorySwarm(Random(0), loss=1.0), 2), 3)
+    assert trained(reports)
+    assert all(external(reports, node) == [0, 0, 0] for node in (0, 1))
+
+
+def test_delayed_messages_are_used_when_they_come() -> None:
+    nodes = make_swarm(MemorySwarm(Random(0), delay=2), 2, external=9)
+    reports = run_together(nodes, 5)
+    for node in (0, 1):
+        assert external(reports, node)[:2] == [0, 0]
+        assert all(count > 0 for count in external(reports, node)[2:])
+
+
+def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
+    swarm = MemorySwarm(Random(0))
+    nodes = make_swarm(swarm, 3, external=2, pool=PoolConfig(max_age=2))
+    run_together(nodes, 2)
+    swarm.leave(nodes[2].peer_id)
+    alive = nodes[:2]
+    reports = run_together(alive, 5, start=2)
+    assert trained(reports)
+    for node in alive:
+        assert nodes[2].peer_id not in {group.author for group in node.pool.candidates()}
+
+
+def test_one_that_left_works_on_alone_and_one_that_joins_late_is_heard_at_once() -> None:
+    swarm = MemorySwarm(Random(0))
+    nodes = make_swarm(swarm, 2, external=4)
+    run_together(nodes, 2)
+    swarm.leave(nodes[1].peer_id)
+    gone = [nodes[1].run_round(Round(now)) for now in (2, 3, 4, 5, 6)]
+    assert gone[-1].step.optimizer_steps == 1
+    assert gone[-1].external_informative == 0
+    late = make_node(2, join(swarm, 2), external=4)
+    reports = run_together([nodes[0], late], 3, start=7)
+    assert trained(reports)
+    assert all(sum(external(reports, node)) > 0 for node in (0, 1))
+
+
+def test_a_slow_node_trains_on_what_gathered_meanwhile_within_its_bounds() -> None:
+    swarm = MemorySwarm(Random(0))
+    fast, slow = make_swarm(swarm, 2, external=2, pool=PoolConfig(max_groups=5))
+    for now in range(6):
+        fast.run_round(Round(now))
+    report = slow.run_round(Round(6))
+    assert report.external_informative == 2
+    assert len(slow.pool) <= 5
+
+
+def test_one_whose_environment_fails_every_other_round_goes_on() -> None:
+    class Flaky(Digits):
+        def score(self, answers):
+            self.refuse_score = frozenset(range(3)) if answers and answers[0][0].seed % 2 else frozenset()
+            return super().score(answers)
+
+    swarm = MemorySwarm(Random(0))
+    nodes = [make_node(0, join(swarm, 0), Flaky()), make_node(1, join(swarm, 1))]
+    reports = run_together(nodes, 8)
+    counted = [row[0].skipped.get("judge failed", 0) for row in reports]
+    assert 0 < sum(count > 0 for count in counted) < 8
+    assert all(row[1].step.optimizer_steps == 1 and row[1].skipped == {} for row in reports)

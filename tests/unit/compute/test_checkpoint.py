@@ -1,0 +1,41 @@
+"""A policy that was saved and loaded again trains on as if nothing had happened, adapters and optimiser included."""
+
+import pytest
+import torch
+
+from swarm_node.compute import checkpoint
+from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.policy import load_policy
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.config import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from tests.models import characters, text_group, tiny_model, weights_of
+
+LESSONS = [[text_group([0.0, 1.0], [f"{k}", f"{k}x"], index=k)] for k in range(6)]
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank) -> None:
+    tiny_model().save_pretrained(tmp_path / "base")
+    characters().save_pretrained(tmp_path / "base")
+    config = ModelConfig(name=str(tmp_path / "base"), device="cpu", lora=LoraConfig(r=rank))
+    training = TrainingConfig(learning_rate=1e-2, warmup_steps=5)
+
+    def start(folder=None):
+        torch.manual_seed(0)  # adapters start at random
+        policy = load_policy(config, folder)
+        return policy, GrpoTrainer(policy, training, GenerationConfig())
+
+    policy, trainer = start()
+    for lesson in LESSONS[:3]:
+        trainer.update(lesson)
+    saved = checkpoint.save(tmp_path / "checkpoints", 3, policy, trainer, {}, keep=2)
+    again, resumed = start(saved)
+    checkpoint.restore_trainer(saved, resumed)
+    assert all(map(torch.equal, weights_of(policy.model), weights_of(again.model)))
+    assert resumed.steps == 3
+    assert [p.requires_grad for p in policy.model.parameters()] == [p.requires_grad for p in again.model.parameters()]
+    for lesson in LESSONS[3:]:
+        assert trainer.update(lesson) == resumed.update(lesson)
+    assert all(map(torch.equal, weights_of(policy.model), weights_of(again.model)))
+    texts = [BatchGenerator(p, GenerationConfig()).generate(["1+1="], 4, "s") for p in (policy, again)]
+    assert texts[0] == texts[1]

@@ -1,0 +1,124 @@
+"""The pool: bounded in age, number and per peer; a group is used once; a snapshot brings everything back."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.messages import PeerId, Round
+from swarm_node.config import PoolConfig
+from swarm_node.rollouts.pool import RolloutPool
+from tests.models import text_group
+
+ME = PeerId("me")
+
+
+def heard(author: str = "ann", round: int = 0, index: int = 0, text: str = "a"):
+    return text_group([0.0, 1.0], [text, "b"], author=author, round=round, index=index).group
+
+
+def pool_of(**limits) -> RolloutPool:
+    return RolloutPool(ME, PoolConfig(**limits))
+
+
+def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer() -> None:
+    pool = pool_of(max_age=2)
+    pool.add([heard(round=1_000_000)], Round(5))  # the sender's own count is of no matter
+    sizes = []
+    for now in (6, 7, 8):
+        pool.add([], Round(now))
+        sizes.append(len(pool))
+    assert sizes == [1, 1, 0]
+
+
+def test_an_age_of_nought_keeps_a_group_for_the_round_it_came_in() -> None:
+    pool = pool_of(max_age=0)
+    pool.add([heard()], Round(3))
+    assert len(pool) == 1
+    pool.add([], Round(4))
+    assert len(pool) == 0
+
+
+def test_own_groups_do_not_enter() -> None:
+    pool = pool_of()
+    pool.add([heard(author="me")], Round(0))
+    assert len(pool) == 0
+
+
+def test_a_second_group_for_the_same_question_of_the_same_author_is_ignored() -> None:
+    pool = pool_of()
+    pool.add([heard(text="first"), heard(text="second")], Round(0))
+    pool.add([heard(text="third")], Round(1))
+    assert pool.candidates() == [heard(text="first")]
+
+
+def test_a_used_group_does_not_come_back() -> None:
+    pool = pool_of(max_age=3)
+    pool.add([heard()], Round(0))
+    pool.remove([heard()])
+    for now in range(3):
+        pool.add([heard(), heard(text="reworded")], Round(now))
+        assert len(pool) == 0
+
+
+def test_one_loud_peer_keeps_its_newest_and_leaves_room_for_others() -> None:
+    pool = pool_of(max_per_peer=3)
+    pool.add([heard(index=0), heard("bob")], Round(0))
+    pool.add([heard(index=index) for index in range(1, 50)], Round(1))
+    assert pool.candidates() == [heard("bob"), heard(index=47), heard(index=48), heard(index=49)]
+
+
+def test_a_full_pool_lets_the_oldest_go() -> None:
+    pool = pool_of(max_groups=3)
+    pool.add([heard(f"peer{k}") for k in range(5)], Round(0))
+    assert pool.candidates() == [heard(f"peer{k}") for k in (2, 3, 4)]
+
+
+def key_of(group) -> tuple[str, int]:
+    return group.author, group.question.index
+
+
+ARRIVALS = st.lists(
+    st.tuples(st.sampled_from(["ann", "bob", "cat", "me"]), st.integers(0, 5), st.integers(0, 3), st.booleans()),
+    max_size=40,
+)
+
+
+@given(ARRIVALS, st.integers(0, 3), st.integers(1, 6), st.integers(1, 3))
+def test_no_order_of_arrivals_breaks_a_bound_or_brings_a_used_group_back(arrivals, max_age, most, per_peer) -> None:
+    pool = pool_of(max_age=max_age, max_groups=most, max_per_peer=per_peer)
+    arrived: dict[tuple[str, int], int] = {}
+    used: dict[tuple[str, int], int] = {}  # with the round of arrival
+    for now, (author, index, _, draw) in enumerate(arrivals):
+        before = pool.candidates()
+        pool.add([heard(author, index=index)], Round(now))
+        held = pool.candidates()
+        arrived |= {key_of(group): now for group in held if group not in before}
+        assert len(held) == len(pool) <= most
+        assert len(set(map(key_of, held))) == len(held)
+        assert all(sum(group.author == who for group in held) <= per_peer for who in ("ann", "bob", "cat"))
+        assert not any(group.author == ME for group in held)
+        assert all(now - arrived[key_of(group)] <= max_age for group in held)
+        assert not any(now - used[key_of(group)] <= max_age for group in held if key_of(group) in used)
+        if draw and held:
+            pool.remove(held[:1])
+            used[key_of(held[0])] = arrived[key_of(held[0])]
+
+
+def test_a_snapshot_survives_json_and_brings_back_what_waits_and_what_is_spent() -> None:
+    pool, again = pool_of(), pool_of()
+    pool.add([heard(), heard("bob")], Round(0))
+    pool.add([heard("cat", index=2)], Round(1))
+    pool.remove([heard("bob")])
+    again.restore(json.loads(json.dumps(pool.snapshot())))
+    assert again.candidates() == pool.candidates()
+    assert again.snapshot() == pool.snapshot()
+    for both in (pool, again):
+        both.add([heard("bob"), heard("dan")], Round(3))  # ann is too old now, bob was used
+    assert again.candidates() == pool.candidates() == [heard("cat", index=2), heard("dan")]
+
+
+def test_a_removed_group_must_have_been_there() -> None:
+    with pytest.raises(KeyError):
+        pool_of().remove([heard()])

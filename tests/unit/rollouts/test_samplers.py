@@ -1,0 +1,117 @@
+"""Samplers: uniform over groups with signal, whoever wrote them and however well they scored."""
+
+from collections import Counter
+from math import sqrt
+from random import Random
+
+import pytest
+
+from protocol.messages import RolloutGroup
+from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.samplers import UniformSampler, choose_local
+from tests.models import text_group
+
+NO_SIGNAL, MIXED = (1.0, 1.0), (0.0, 1.0)
+
+
+def own(signals: list[bool]) -> list[ScoredGroup]:
+    return [
+        text_group(MIXED if signal else NO_SIGNAL, ["a", "b"], author="me", index=k) for k, signal in enumerate(signals)
+    ]
+
+
+class Bench:
+    """Candidates with their rewards, and a judge that counts."""
+
+    def __init__(self, rewards: list[tuple[float, ...] | None]) -> None:
+        self.asked: list[int] = []
+        self.rewards = rewards
+        self.candidates = [
+            text_group([0.0] * len(r or (0, 0)), ["x"] * len(r or (0, 0)), index=k).group for k, r in enumerate(rewards)
+        ]
+
+    def judge(self, groups) -> list[ScoredGroup]:
+        self.asked += [group.question.index for group in groups]
+        judged = [(group, self.rewards[group.question.index]) for group in groups]
+        return [ScoredGroup(group, "?", rewards) for group, rewards in judged if rewards is not None]
+
+    def draw(self, count: int, seed: int = 0):
+        return UniformSampler().draw(count, self.candidates, self.judge, Random(seed))
+
+
+def index_of(group: ScoredGroup | RolloutGroup) -> int:
+    return group.question.index
+
+
+def test_a_group_without_signal_is_never_drawn_and_never_asked_for_again() -> None:
+    bench = Bench([NO_SIGNAL, (0.0, 0.0), MIXED, None, (0.1,) * 8])
+    for seed in range(20):
+        draw = bench.draw(4, seed)
+        assert [index_of(group) for group in draw.groups] == [2]
+        assert sorted(map(index_of, draw.spent)) == [0, 1, 2, 3, 4]
+
+
+def test_no_more_are_judged_than_needed() -> None:
+    bench = Bench([MIXED] * 30)
+    draw = bench.draw(4)
+    assert len(draw.groups) == len(bench.asked) == len(draw.spent) == 4
+    bench = Bench([MIXED, NO_SIGNAL] * 15)
+    draw = bench.draw(4)
+    assert len(draw.groups) == 4
+    assert len(bench.asked) < 20
+    assert sorted(map(index_of, draw.spent)) == sorted(bench.asked)
+
+
+def test_nothing_wanted_or_nothing_there_judges_nothing() -> None:
+    assert (Bench([MIXED]).draw(0).groups, Bench([]).draw(3).groups) == ([], [])
+    bench = Bench([MIXED])
+    bench.draw(0)
+    assert bench.asked == []
+
+
+def test_every_group_with_signal_is_drawn_equally_often_however_high_its_scores_and_large_its_size() -> None:
+    bench = Bench([MIXED, (0.0, 0.01), (1.0,) * 63 + (0.0,), NO_SIGNAL, (0.0,) * 63 + (1.0,), (1.0,) * 64, MIXED])
+    draws, wanted = 6000, 2
+    counts = Counter(index_of(group) for seed in range(draws) for group in bench.draw(wanted, seed).groups)
+    assert set(counts) == {0, 1, 2, 4, 6}
+    share = wanted / 5
+    for count in counts.values():
+        assert abs(count / draws - share) < 4 * sqrt(share * (1 - share) / draws)
+
+
+def test_local_groups_are_drawn_uniformly_signal_or_not() -> None:
+    groups = own([True, False, False, True])
+    counts = Counter(
+        index_of(group)
+        for seed in range(4000)
+        for group in choose_local(groups, 2, 0, informative_only=False, match=False, rng=Random(seed)).groups
+    )
+    assert all(abs(counts[k] / 4000 - 0.5) < 0.035 for k in range(4))
+
+
+def test_the_informative_rule_takes_groups_with_signal_only() -> None:
+    choice = choose_local(own([True, False, True, False]), 4, 4, informative_only=True, match=False, rng=Random(0))
+    assert sorted(map(index_of, choice.groups)) == [0, 2]
+    assert choice.external == 4
+
+
+def test_no_group_is_chosen_twice() -> None:
+    for seed in range(50):
+        chosen = choose_local(own([True] * 9), 4, 4, informative_only=False, match=False, rng=Random(seed)).groups
+        assert len(set(map(index_of, chosen))) == 4
+
+
+@pytest.mark.parametrize("informative_only", [False, True])
+def test_the_matched_rule_wants_as_many_as_the_same_draw_of_own_groups_would_have_held(informative_only) -> None:
+    signals = [True, False, True, False, False, True, False, False, True]
+    for seed in range(200):
+        matched = choose_local(own(signals), 4, 4, informative_only=informative_only, match=True, rng=Random(seed))
+        alone = choose_local(own(signals), 8, 0, informative_only=informative_only, match=True, rng=Random(seed))
+        informative = sum(group.has_signal for group in matched.groups) + matched.external
+        assert informative == sum(group.has_signal for group in alone.groups)
+        assert alone.external == 0
+
+
+def test_the_matched_rule_wants_nothing_when_no_own_group_is_left() -> None:
+    choice = choose_local(own([True] * 4), 4, 4, informative_only=False, match=True, rng=Random(0))
+    assert choice.external == 0

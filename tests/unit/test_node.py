@@ -1,0 +1,183 @@
+"""A node's round with real parts: what it asks, what it trains on, what it counts."""
+
+from random import Random
+
+import pytest
+import torch
+
+from protocol.messages import Round
+from swarm_node.network.memory import MemorySwarm
+from swarm_node.rollouts.groups import Skipped
+from tests.models import (
+    GENERATION,
+    IDENTITIES,
+    Digits,
+    join,
+    make_node,
+    make_swarm,
+    model_of,
+    run_together,
+    trainer_of,
+    weights_of,
+)
+
+
+def test_a_round_alone_asks_writes_judges_and_learns() -> None:
+    node = make_node(external=0)
+    before = weights_of(model_of(node))
+    report = node.run_round(Round(0))
+    assert report.peer_id == IDENTITIES[0].peer_id
+    assert report.rollouts == 3 * GENERATION.num_generations
+    assert report.generated_tokens == pytest.approx(report.mean_length * report.rollouts)
+    assert 0 < report.reward < 1
+    assert report.reward_by_task == {"sums/easy": pytest.approx(report.reward)}
+    assert (report.local_groups, report.external_informative) == (2, 0)
+    assert report.step.optimizer_steps == 1
+    assert report.skipped == report.rejected == {}
+    assert set(report.seconds) == {"generate", "judge", "share", "train"}
+    assert all(seconds > 0 for seconds in report.seconds.values())
+    assert not all(map(torch.equal, before, weights_of(model_of(node))))
+
+
+def test_a_node_that_trains_alone_learns_its_task() -> None:
+    node = make_node(external=0, local=4, questions=4)
+    rewards = [node.run_round(Round(now)).reward for now in range(40)]
+    assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
+
+
+def test_questions_differ_between_nodes_and_between_rounds() -> None:
+    asked = [
+        question
+        for number in range(3)
+        for now in range(4)
+        for question in make_node(number).environment.sample(IDENTITIES[number].peer_id, Round(now), 3)
+    ]
+    assert len({(question.seed, question.index) for question in asked}) == len(asked) == 36
+    assert len({question.seed for question in asked}) == 12
+
+
+def test_members_of_a_swarm_write_different_texts() -> None:
+    nodes = [make_node(number) for number in range(3)]  # the same weights and the same seed
+    texts = [[c.text for group in node.ask(Round(0)).groups for c in group.group.completions] for node in nodes]
+    assert texts[0] != texts[1] != texts[2]
+
+
+def test_a_question_that_cannot_be_built_is_counted_and_the_others_are_asked() -> None:
+    report = make_node(environment=Digits(refuse_prompt=frozenset({1}))).run_round(Round(0))
+    assert report.skipped == {"prompt cannot be built": 1}
+    assert report.rollouts == 2 * GENERATION.num_generations
+    assert report.step.optimizer_steps == 1
+
+
+def test_a_prompt_longer_than_the_context_is_counted() -> None:
+    class Wordy(Digits):
+        def prompts(self, questions):
+            return [
+                prompt if asked.index or isinstance(prompt, Skipped) else "x" * 500
+                for asked, prompt in zip(questions, super().prompts(questions), strict=True)
+            ]
+
+    report = make_node(environment=Wordy()).run_round(Round(0))
+    assert report.skipped == {"prompt longer than the context": 1}
+    assert report.rollouts == 2 * GENERATION.num_generations
+
+
+def test_a_group_that_cannot_be_judged_is_counted_and_not_shared() -> None:
+    swarm = MemorySwarm(Random(0))
+    listener = join(swarm, 1)
+    node = make_node(0, join(swarm, 0), Digits(refuse_score=frozenset({0, 2})))
+    report = node.run_round(Round(0))
+    assert report.skipped == {"judge failed": 2}
+    assert [group.question.index for group in listener.collect(Round(0))] == [1]
+
+
+def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
+    node = make_node(environment=Digits(refuse_prompt=frozenset({0}), refuse_score=frozenset({1, 2})))
+    before = weights_of(model_of(node))
+    report = node.run_round(Round(0))
+    assert (report.reward, report.rollouts, report.local_groups) == (0.0, 0, 0)
+    assert report.step.optimizer_steps == 0
+    assert report.skipped == {"prompt cannot be built": 1, "judge failed": 2}
+    assert all(map(torch.equal, before, weights_of(model_of(node))))
+
+
+def test_heard_groups_are_judged_here_and_used_once() -> None:
+    swarm = MemorySwarm(Random(0))
+    writer, reader = make_swarm(swarm, 2, external=8)
+    writer.ask(Round(0))
+    own = reader.ask(Round(0))
+    assert isinstance(reader.environment, Digits)
+    reader.environment.judged.clear()
+    batch = reader.hear(own)
+    judged = [asked.seed for asked, _ in reader.environment.judged]
+    assert len(judged) == 3
+    assert all(group.author == writer.peer_id and group.has_signal and group.tokens is None for group in batch.external)
+    assert batch.external
+    assert len(reader.pool) == 0  # three were there, eight were wanted: all are spent
+    report = reader.learn(batch)
+    assert report.external_informative == len(batch.external)
+    reader.environment.judged.clear()
+    reader.hear(reader.ask(Round(1)))
+    assert writer.peer_id not in {asked for asked, _ in reader.environment.judged}
+    assert all(asked.seed not in judged for asked, _ in reader.environment.judged)
+
+
+def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
+    class Generous(Digits):
+        def score(self, answers):
+            return [tuple(1.0 for _ in texts) for _, texts in answers]
+
+    swarm = MemorySwarm(Random(0))
+    writer = make_node(0, join(swarm, 0), Generous())
+    reader = make_node(1, join(swarm, 1), external=3)
+    assert writer.run_round(Round(0)).reward == 1.0
+    for group in reader.hear(reader.ask(Round(0))).external:
+        texts = [completion.text for completion in group.group.completions]
+        assert list(group.rewards) == [float(any(c.isdigit() for c in text)) for text in texts]
+
+
+def test_a_foreign_group_that_cannot_be_judged_here_is_dropped_and_counted() -> None:
+    swarm = MemorySwarm(Random(0))
+    writer = make_node(0, join(swarm, 0))
+    reader = make_node(1, join(swarm, 1), Digits(refuse_score=frozenset({0})), external=5)
+    writer.ask(Round(0))
+    batch = reader.hear(reader.ask(Round(0)))
+    assert batch.own.ledger.skipped == {"judge failed": 2}  # one of its own, one of the other's
+    assert len(reader.pool) == 0
+    assert all(group.question.index for group in batch.external)
+
+
+def test_external_groups_off_leaves_what_is_heard_alone() -> None:
+    nodes = make_swarm(MemorySwarm(Random(0)), 2, external=0)
+    for reports in run_together(nodes, 2):
+        assert [report.external_informative for report in reports] == [0, 0]
+
+
+def test_the_informative_sampler_trains_on_groups_with_signal_only() -> None:
+    import dataclasses
+
+    node = make_node(external=0, questions=6)
+    config = node.config.model_copy(update={"local_sampler": "informative", "local_groups": 4})
+    batch = (node := dataclasses.replace(node, config=config)).hear(node.ask(Round(0)))
+    assert batch.local
+    assert all(group.has_signal for group in batch.local)
+
+
+def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
+    def train(seed: int):
+        node = make_node(seed=seed, external=0, num_iterations=2)
+        rewards = [node.run_round(Round(now)).reward for now in range(3)]
+        return rewards, weights_of(model_of(node))
+
+    first, again, other = train(1), train(1), train(2)
+    assert first[0] == again[0]
+    assert all(map(torch.equal, first[1], again[1]))
+    assert not all(map(torch.equal, first[1], other[1]))
+
+
+def test_the_step_count_is_that_of_rounds_with_signal() -> None:
+    node = make_node(external=0, local=1, questions=1)
+    reports = [node.run_round(Round(now)) for now in range(8)]
+    with_signal = sum(report.local_informative for report in reports)
+    assert trainer_of(node).steps == sum(report.step.optimizer_steps for report in reports) == with_signal
+    assert with_signal > 0
