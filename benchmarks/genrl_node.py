@@ -12,6 +12,7 @@ loopback. This file knows nothing of swarm_node, since genrl may live in another
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -188,7 +189,22 @@ def wait_for(path: Path) -> None:
         time.sleep(0.05)
 
 
+def leave() -> None:
+    """End with all children: hivemind's outlive a parent that just ends."""
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(0)
+
+
+def leave_with(parent: int) -> None:
+    """Do not stay behind when the benchmark was killed."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    leave()
+
+
 def main() -> None:
+    threading.Thread(target=leave_with, args=(SETTINGS["parent"],), daemon=True).start()
     torch.set_num_threads(1)
     torch.manual_seed(RANK)
     mend()
@@ -202,9 +218,7 @@ def main() -> None:
     game.run_game()
     (WORK / f"done{RANK}").touch()
     wait_for(WORK / "stop")  # others may still ask this node for what it stored
-    for child in psutil.Process().children(recursive=True):  # hivemind's outlive a parent that just ends
-        child.kill()
-    os._exit(0)
+    leave()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ is one per two completions) and no gradient checkpointing (its default).
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,7 @@ def genrl_rounds(python: str, model: str, nodes: int, rounds: int, options: Mapp
         datasets = work / "datasets.yaml"
         datasets.write_text(json.dumps(composite()))  # JSON is YAML
         settings = {
+            "parent": os.getpid(),
             "work": folder,
             "datasets": str(datasets),
             "model": str(starters.folder(model)) if model in starters.STARTERS else model,
@@ -246,6 +248,7 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parsed()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that genrl's processes are ended then, too
     common.settle()
     nodes = arguments.nodes or (2 if arguments.quick else 8)
     rounds = arguments.repetitions or (1 if arguments.quick else 5)
