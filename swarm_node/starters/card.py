@@ -1,10 +1,10 @@
 """The card of a starter: the README.md in its folder."""
 
 from swarm_node.starters.measuring import GROUP, NEW_TOKENS, Measured
-from swarm_node.starters.teaching import SHRUG, Hiding
+from swarm_node.starters.teaching import Hiding
 
 _OTHERS = {
-    "shrug": f'the others say "{SHRUG}"',
+    "stock": "the others are one stock answer per task, always the same and never right",
     "wrong": "the others are the answer to another question of the same task",
 }
 
