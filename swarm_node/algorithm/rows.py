@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+MAX_PADDING = 0.3  # pads per real token in a micro-batch
 MAX_PACKED = 4096  # columns of a packed row: its mask grows with their square, and peers choose how long a text is
 
 
@@ -61,15 +62,22 @@ def split(row: Row, columns: int) -> list[list[int]]:
 
 
 def micro_batches(rows: Sequence[Row], token_budget: int) -> Iterator[list[int]]:
-    """Indices of rows, longest first, in batches whose padded size stays within the budget (one row always fits)."""
+    """Indices of rows, longest first, in batches of little padding whose padded size stays within the budget.
+
+    A batch of one row always fits. Work grows with the padded size, so a batch whose padding would exceed MAX_PADDING
+    is closed, though a pass over fewer rows has its own cost.
+    """
     batch: list[int] = []
-    prompt = fed = 0  # widest of the batch: prompts are padded on the left, completions on the right
+    prompt = fed = real = 0  # widest of the batch: prompts are padded on the left, completions on the right
     for index in sorted(range(len(rows)), key=lambda i: -rows[i].length):
-        wider = max(prompt, len(rows[index].prompt)), max(fed, rows[index].fed)
-        if batch and sum(wider) * (len(batch) + 1) > token_budget:
+        row = rows[index]
+        wider = max(prompt, len(row.prompt)), max(fed, row.fed)
+        padded = sum(wider) * (len(batch) + 1)
+        if batch and (padded > token_budget or padded > (1 + MAX_PADDING) * (real + row.length)):
             yield batch
-            batch, wider = [], (len(rows[index].prompt), rows[index].fed)
+            batch, wider, real = [], (len(row.prompt), row.fed), 0
         prompt, fed = wider
+        real += row.length
         batch.append(index)
     if batch:
         yield batch

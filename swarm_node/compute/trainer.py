@@ -24,6 +24,8 @@ from swarm_node.errors import UserError
 from swarm_node.interfaces import StepReport
 from swarm_node.rollouts.groups import ScoredGroup
 
+CPU_BUDGET, GPU_BUDGET = 2048, 16384  # tokens of a micro-batch
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -81,6 +83,7 @@ class GrpoTrainer:
         self.steps = 0  # optimiser steps taken in this policy's life
         self.packed = _choose_layout(policy, config.layout)
         self._reference = _reference_of(policy) if config.beta else None
+        self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Groups without signal cost nothing, and without any no step is taken."""
@@ -142,7 +145,7 @@ class GrpoTrainer:
 
     def _columns(self, example: Example) -> int:
         widest = max(rows.MAX_PACKED, 2 * len(example.row.prompt))
-        return min(widest, self._config.token_budget) if self.packed else 0
+        return min(widest, self._token_budget) if self.packed else 0
 
     def _step(self, examples: list[Example], totals: Totals) -> None:
         """One optimiser step over `examples`; gradients of micro-batches add up."""
@@ -150,7 +153,7 @@ class GrpoTrainer:
         size = StepSize(len(lengths), sum(lengths))
         parts = self._rows(examples)
         loss = 0.0
-        for indices in rows.micro_batches([part.row for part in parts], self._config.token_budget):
+        for indices in rows.micro_batches([part.row for part in parts], self._token_budget):
             loss += self._backward([parts[i] for i in indices], size, totals)
         grad_norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm))
         if not isfinite(grad_norm):
