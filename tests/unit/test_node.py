@@ -56,10 +56,18 @@ def test_questions_differ_between_nodes_and_between_rounds() -> None:
     assert len({question.seed for question in asked}) == 12
 
 
-def test_members_of_a_swarm_write_different_texts() -> None:
-    nodes = [make_node(number) for number in range(3)]  # the same weights and the same seed
-    texts = [[c.text for group in node.ask(Round(0)).groups for c in group.group.completions] for node in nodes]
-    assert texts[0] != texts[1] != texts[2]
+def test_nodes_with_the_same_weights_seed_and_question_write_different_texts_and_every_round_others() -> None:
+    class Same(Digits):
+        def prompts(self, questions):
+            return ["1:" for _ in questions]
+
+    def texts(number: int, now: int) -> list[str]:
+        own = make_node(number, environment=Same()).ask(Round(now))
+        return [completion.text for group in own.groups for completion in group.group.completions]
+
+    assert texts(0, 0) == texts(0, 0)
+    assert texts(0, 0) != texts(1, 0)
+    assert texts(0, 0) != texts(0, 1)
 
 
 def test_a_question_that_cannot_be_built_is_counted_and_the_others_are_asked() -> None:

@@ -320,6 +320,37 @@ def test_a_lora_policy_never_writes_with_the_weights_of_its_base(tmp_path) -> No
     assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
 
 
+def test_adapters_inside_a_model_of_a_known_name_are_seen_too() -> None:
+    from peft import LoraConfig, inject_adapter_in_model
+
+    policy = tiny_policy(eos=MANY_EOS)
+    assert agrees(LlamaDecoder, policy)
+    config = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+    policy.model = inject_adapter_in_model(config, policy.model)
+    assert type(policy.model).__name__ == "LlamaForCausalLM"
+    assert not agrees(LlamaDecoder, policy)  # though they change nothing yet
+    assert choose_decoder(policy, "auto") is ModelDecoder
+
+
+def test_the_reference_of_a_lora_policy_is_its_base(tmp_path) -> None:
+    policy, base = lora_policy(tmp_path / "base"), tiny_policy()
+    torch.manual_seed(0)
+    for weight in policy.model.parameters():
+        if weight.requires_grad:
+            weight.data += 0.1 * torch.randn_like(weight)
+    prompt, texts = "1+1=", ["12", "ab"]
+    penalty = 0.0
+    with torch.no_grad():
+        for text in texts:
+            ids = [*policy.tokenizer(text).input_ids, EOS]
+            now, before = (plain_log_probs(p.model, policy.encode_prompt(prompt), ids) for p in (policy, base))
+            penalty += ((before - now).exp() - (before - now) - 1).mean().item() / len(texts)
+    trainer = GrpoTrainer(policy, TrainingConfig(beta=0.5), GenerationConfig())
+    report = trainer.update([text_group([0.0, 1.0], texts, prompt)])  # ratio 1: the clipped part sums to nought
+    assert penalty > 0.01
+    assert report.loss == pytest.approx(0.5 * penalty, rel=1e-4)
+
+
 @pytest.mark.parametrize("beta", [0.0, 0.2])
 def test_a_lora_policy_trains_its_adapters_and_nothing_else(tmp_path, beta) -> None:
     policy = lora_policy(tmp_path / "base")
