@@ -6,6 +6,7 @@ from time import perf_counter
 
 import torch
 
+from protocol import limits
 from protocol.admission import AdmissionRules
 from protocol.messages import PeerId
 from swarm_node import starters
@@ -21,6 +22,8 @@ from swarm_node.interfaces import Environment, Network
 from swarm_node.node import Node
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
+
+CHARS_PER_TOKEN = 16  # generous, also for other tokenizers; bounds what a peer's group may cost to train on
 
 
 def build_environment(config: LearningConfig) -> Environment:
@@ -40,7 +43,14 @@ def build_environment(config: LearningConfig) -> Environment:
 
 def build_rules(config: LearningConfig, environment: Environment, own_id: PeerId) -> AdmissionRules:
     """What this node lets in from the network."""
-    return AdmissionRules(config.swarm, own_id, environment.knows)
+    generation = config.generation
+    return AdmissionRules(
+        swarm=config.swarm,
+        own_id=own_id,
+        knows=environment.knows,
+        max_completions=min(limits.MAX_COMPLETIONS, 2 * generation.num_generations),
+        max_completion_chars=min(limits.MAX_COMPLETION_CHARS, CHARS_PER_TOKEN * generation.max_completion_length),
+    )
 
 
 def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
@@ -66,7 +76,7 @@ def build_node(
         seed=config.seed,
         environment=environment,
         generator=BatchGenerator(policy, config.generation),
-        trainer=GrpoTrainer(policy, config.training, config.generation),
+        trainer=GrpoTrainer(policy, config.training, config.generation, _reference(config)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
         sampler=UniformSampler(),
@@ -74,6 +84,11 @@ def build_node(
         group_size=config.generation.num_generations,
         clock=perf_counter,
     )
+
+
+def _reference(config: LearningConfig) -> Policy | None:
+    """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is the initial policy."""
+    return build_policy(config.model) if config.training.beta and not config.model.lora.r else None
 
 
 def examine(config: LearningConfig) -> list[str]:

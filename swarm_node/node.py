@@ -19,6 +19,8 @@ from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import choose_local
 
+REWARD_DIGITS = 6  # 0.1 + 0.2 and 0.3 are one reward: what differs by rounding alone must not look like signal
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -154,16 +156,17 @@ class Node:
         """Score groups here, whoever wrote them: rewards never travel."""
         questions = [group.question for group in groups]
         texts = [[completion.text for completion in group.completions] for group in groups]
-        rewards = self.environment.score(list(zip(questions, texts, strict=True)))
+        judged = self.environment.score(list(zip(questions, texts, strict=True)))
         prompts = self.environment.prompts(questions)
         scored = []
-        for index, (group, prompt, reward) in enumerate(zip(groups, prompts, rewards, strict=True)):
+        for index, (group, prompt, reward) in enumerate(zip(groups, prompts, judged, strict=True)):
             if isinstance(reward, Skipped):
                 ledger.skipped[reward.reason] += 1
             elif isinstance(prompt, Skipped):
                 ledger.skipped[prompt.reason] += 1
             else:
-                scored.append(ScoredGroup(group, prompt, reward, tokens[index] if tokens is not None else None))
+                rewards = tuple(round(value, REWARD_DIGITS) for value in reward)
+                scored.append(ScoredGroup(group, prompt, rewards, tokens[index] if tokens is not None else None))
         return scored
 
     @contextmanager

@@ -81,7 +81,9 @@ class BatchGenerator:
         return written
 
     def _written(self, group: list[Drawn]) -> Written | Skipped:
-        texts = self._policy.decode([drawn.ids for drawn in group])
+        # What ends a completion is a flag, not text, also where the tokenizer does not count it as special.
+        said = [drawn.ids[:-1] if drawn.ids[-1] in self._policy.eos_ids else drawn.ids for drawn in group]
+        texts = self._policy.decode(said)
         if max(map(len, texts)) > MAX_COMPLETION_CHARS:
             return Skipped("completion longer than the protocol allows")
         ended = [drawn.ids[-1] in self._policy.eos_ids for drawn in group]
@@ -137,9 +139,9 @@ def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
 
 
 def uniforms(stream: str, steps: int, rows: int) -> Tensor:
-    """[steps, rows] float64 in [0, 1), a pure function of its arguments and the same on every device."""
+    """[steps, rows] float64 in [0, 1), a row's numbers do not depend on how many rows follow it."""
     seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big") >> 1
-    return torch.rand(steps, rows, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.rand(rows, steps, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).T.contiguous()
 
 
 def inverse_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:

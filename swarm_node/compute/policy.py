@@ -31,13 +31,15 @@ class Policy:
     autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
     name: str = ""
     eos_ids: frozenset[int] = field(init=False)
+    eos_id: int | None = field(init=False)  # the one that is appended to text of others that ended
     pad_id: int = field(init=False)
     context_length: int = field(init=False)  # tokens, prompt and completion together
 
     def __post_init__(self) -> None:
         self.model.eval()  # dropout would make recorded and recomputed log-probs disagree; gradients flow all the same
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
-        pad = self.tokenizer.pad_token_id
+        eos, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
+        self.eos_id = eos if eos is not None else min(self.eos_ids, default=None)
         self.pad_id = pad if pad is not None else min(self.eos_ids, default=0)
         self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
 
@@ -51,8 +53,7 @@ class Policy:
     def encode_completion(self, completion: Completion) -> list[int]:
         """Ids of a peer's completion. Text that spells a special token stays text; EOS is what the flag says."""
         ids = self.tokenizer(completion.text, add_special_tokens=False, split_special_tokens=True).input_ids
-        end = self.tokenizer.eos_token_id
-        return [*ids, end] if completion.ended and end is not None else list(ids)
+        return [*ids, self.eos_id] if completion.ended and self.eos_id is not None else list(ids)
 
     def decode(self, completions: list[list[int]]) -> list[str]:
         texts = self.tokenizer.batch_decode(completions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -116,6 +117,8 @@ def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
         )
         if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
             raise UserError(f"cannot load model {str(source)!r}: {len(missing)} weights are missing, e.g. {missing[0]}")
+        if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
+            raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
         if config.lora.r:
             model = _with_lora(model, config.lora, resume)
     except UserError:

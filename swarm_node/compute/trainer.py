@@ -68,7 +68,10 @@ class Totals:
 class GrpoTrainer:
     """Implements interfaces.Trainer. Owns the optimiser; the weights are the policy's."""
 
-    def __init__(self, policy: Policy, config: TrainingConfig, generation: GenerationConfig) -> None:
+    def __init__(
+        self, policy: Policy, config: TrainingConfig, generation: GenerationConfig, reference: Policy | None = None
+    ) -> None:
+        """`reference` is the initial policy, for the KL penalty; None takes `policy` as it is now."""
         self._policy, self._config = policy, config
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
         self._max_completion_length = generation.max_completion_length
@@ -82,7 +85,7 @@ class GrpoTrainer:
         )
         self.steps = 0  # optimiser steps taken in this policy's life
         self.packed = _choose_layout(policy, config.layout)
-        self._reference = _reference_of(policy) if config.beta else None
+        self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
@@ -105,7 +108,7 @@ class GrpoTrainer:
         steps, tokens = max(1, totals.steps), max(1, totals.tokens)
         return StepReport(
             optimizer_steps=totals.steps,
-            trained_tokens=totals.tokens,
+            trained_tokens=totals.tokens if totals.steps else 0,
             trained_groups=trained_groups,
             loss=totals.loss / steps,
             grad_norm=totals.grad_norm / steps,
@@ -247,8 +250,8 @@ def _choose_layout(policy: Policy, wanted: str) -> bool:
     return packs
 
 
-def _reference_of(policy: Policy) -> Policy:
-    """The initial policy, frozen. Under LoRA that is the same model with its adapters off."""
+def _frozen(policy: Policy) -> Policy:
+    """A copy that stays as it is. Under LoRA the initial policy is the same model with its adapters off."""
     if hasattr(policy.model, "disable_adapter"):
         return policy
     model = copy.deepcopy(policy.model).requires_grad_(False)

@@ -39,7 +39,7 @@ class RolloutPool:
         return [heard.group for heard in self._heard.values()]
 
     def remove(self, groups: Iterable[RolloutGroup]) -> None:
-        """Forget groups for good: each is used at most once, even if it arrives again."""
+        """Forget groups: each is used at most once, even if it arrives again while it would still be young enough."""
         for group in groups:
             heard = self._heard.pop((group.author, group.question))
             self._spent[group.author, group.question] = heard.arrived
