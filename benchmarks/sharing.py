@@ -17,17 +17,22 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 from rich.console import Console
 
 from swarm_node.config import RoundConfig, SimulationConfig
 from swarm_node.simulation.main import simulate
+from swarm_node.simulation.plot import COLOURS
 from swarm_node.simulation.statistics import ci95
 from swarm_node.telemetry.manifest import usable_cores
+from swarm_node.telemetry.series import moving_average
 
 RATES = (1e-4, 3e-4, 6e-4)
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 SWEEP_SEED = 1000  # far from the seeds 0, 1, ... that are reported
 ALONE = "8/0"
+ORDER = ("dense", "rare", "very_rare", "hidden")  # from dense to rare signal
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ def main() -> None:
         content = {"starter": starter, "rounds": options.rounds, "results": [asdict(result) for result in results]}
         (options.out / f"{starter}.json").write_text(json.dumps(content) + "\n")
         print(table(starter, results))
+    draw(options.out)
 
 
 def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -> list[Result]:
@@ -168,6 +174,36 @@ def table(starter: str, results: Sequence[Result]) -> str:
         gain = "-" if result.gain is None else f"{result.gain:.2f}x"
         lines.append(f"| {result.variant} | {result.learning_rate:g} | {result.mean:.0f}{half} | {seeds} | {gain} |")
     return "\n".join(lines) + "\n"
+
+
+def draw(folder: Path) -> None:
+    """sharing.png: a panel for each starter whose results lie in the folder, from dense to rare signal."""
+    studies = [json.loads(path.read_text()) for name in ORDER if (path := folder / f"{name}.json").exists()]
+    figure = Figure(figsize=(4.4 * len(studies), 4.2), dpi=110)
+    panels = figure.subplots(1, len(studies), squeeze=False)[0]
+    for axes, study_ in zip(panels, studies, strict=True):
+        arms = [result for result in study_["results"] if result["variant"] in ARMS]
+        for result, colour in zip(arms, COLOURS, strict=False):
+            curves = [moving_average([reward / 9 for reward in curve], 10) for curve in result["rewards"]]
+            middle = [fmean(values) for values in zip(*curves, strict=True)]
+            half = "" if result["ci95"] is None else f" ± {result['ci95']:.0f}"
+            gain = "" if result["gain"] is None or result["variant"] == ALONE else f"  {result['gain']:.2f}x"
+            label = (
+                f"{result['variant']}{' alone' if result['variant'] == ALONE else ''}: {result['mean']:.0f}{half}{gain}"
+            )
+            axes.plot(range(1, len(middle) + 1), middle, color=colour, linewidth=2, label=label)
+            low, high = zip(*[(min(values), max(values)) for values in zip(*curves, strict=True)], strict=True)
+            axes.fill_between(range(1, len(middle) + 1), low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.set_title(f"starter {study_['starter']}", loc="left", fontsize=11, fontweight="bold")
+        axes.set_xlabel("round")
+        axes.set_ylim(0, 1)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.legend(fontsize=8, title="own / others' groups: cumulative reward", title_fontsize=8, loc="lower right")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.25)
+    panels[0].set_ylabel("share of right answers (moving average of 10 rounds)")
+    figure.tight_layout()
+    figure.savefig(folder / "sharing.png")
 
 
 if __name__ == "__main__":
