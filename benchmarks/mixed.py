@@ -2,8 +2,8 @@
 
     python -m benchmarks.mixed        # docs/results/mixed.md
 
-Nine nodes, three of each policy (rare, rare_small, rare_large), in one swarm with 4/4, beside the same nine alone (8/0). The
-learning rate is the same for both arms.
+Nine nodes, three of each policy (rare, rare_small, rare_large), in one swarm with 4/4, beside the same nine alone (8/0).
+The learning rate is the same for both arms.
 """
 
 import argparse
