@@ -1,0 +1,71 @@
+"""The same node on a CUDA device. Run with `pytest -m gpu` where there is one; skipped elsewhere."""
+
+import pytest
+import torch
+
+from protocol.messages import PeerId, Question, RolloutGroup
+from swarm_node.build import build_policy
+from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.config import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.rollouts.groups import ScoredGroup, Written
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
+
+
+def written(policy_config: ModelConfig, decoder: str) -> list[Written]:
+    generator = BatchGenerator(build_policy(policy_config), GenerationConfig(decoder=decoder))
+    return [group for group in generator.generate(PROMPTS, 8, "gpu") if isinstance(group, Written)]
+
+
+def scored(groups: list[Written]) -> list[ScoredGroup]:
+    return [
+        ScoredGroup(
+            RolloutGroup(author=PeerId("a"), round=0, question=question(i), completions=group.completions),
+            PROMPTS[i],
+            tuple(float(k % 2) for k in range(8)),
+            group.tokens,
+        )
+        for i, group in enumerate(groups)
+    ]
+
+
+def question(index: int) -> Question:
+    return Question(environment="e", version="1", dataset="d", config_id="c", seed=0, index=index)
+
+
+def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:
+    on_cpu = written(ModelConfig(name="dense", device="cpu"), "own")
+    for decoder in ("own", "model"):
+        on_gpu = written(ModelConfig(name="dense", device="cuda", autocast="off"), decoder)
+        same = [
+            a.text == b.text
+            for one, other in zip(on_cpu, on_gpu, strict=True)
+            for a, b in zip(one.completions, other.completions, strict=True)
+        ]
+        assert sum(same) >= 0.9 * len(same)  # a draw on the edge of two tokens may fall to the other side
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("autocast", ["off", "bfloat16"])
+def test_an_update_has_ratio_one_at_first_and_moves_the_weights(layout: str, autocast: str) -> None:
+    policy = build_policy(ModelConfig(name="dense", device="cuda", autocast=autocast))
+    generation = GenerationConfig()
+    groups = BatchGenerator(policy, generation).generate(PROMPTS, 8, "gpu")
+    before = policy.model.get_input_embeddings().weight.detach().clone()
+    report = GrpoTrainer(policy, TrainingConfig(layout=layout), generation).update(
+        scored([group for group in groups if isinstance(group, Written)])
+    )
+    assert report.optimizer_steps == 1
+    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4 if autocast == "off" else 0.05)
+    assert not torch.equal(before, policy.model.get_input_embeddings().weight)
+
+
+def test_lora_trains_adapters_over_a_bfloat16_base() -> None:
+    policy = build_policy(ModelConfig(name="dense", device="cuda", lora=LoraConfig(r=4)))
+    groups = BatchGenerator(policy, GenerationConfig()).generate(PROMPTS, 8, "gpu")
+    report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(
+        scored([group for group in groups if isinstance(group, Written)])
+    )
+    assert report.optimizer_steps == 1
