@@ -58,7 +58,7 @@ def run(config: NodeConfig, console: Console) -> None:
         policy = build_policy(config.model, latest)
         environment = build_environment(config)
         try:
-            node = build_node(config, identity.peer_id, environment, Alone(), policy)
+            node = build_node(_without_peers(config), identity.peer_id, environment, Alone(), policy)
             write_manifest(home / "manifest.json", manifest("node", config, [config.seed]))
             sinks = [JsonLines(home / "events.jsonl", lambda text: say(console, text)), node_terminal(console)]
             with Telemetry(sinks) as telemetry:
@@ -121,6 +121,14 @@ def _restore(node: Node, latest: Path, state: dict[str, Any], telemetry: Telemet
     node.pool.restore(state["extra"]["pool"])
     telemetry.emit(Notice(f"resumed after {state['rounds']} rounds from {latest}"))
     return int(state["rounds"])
+
+
+def _without_peers(config: NodeConfig) -> NodeConfig:
+    """Until there is a network to hear others by, own groups take the place of theirs."""
+    both = config.round.local_groups + config.round.external_groups
+    return config.model_copy(
+        update={"round": config.round.model_copy(update={"local_groups": both, "external_groups": 0})}
+    )
 
 
 def _facts(policy: Policy, node: Node) -> dict[str, str]:
