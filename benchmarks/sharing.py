@@ -28,7 +28,6 @@ from swarm_node.simulation.statistics import ci95
 from swarm_node.telemetry.manifest import usable_cores
 from swarm_node.telemetry.series import moving_average
 
-RATES = (1e-4, 3e-4, 6e-4)
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 SWEEP_SEED = 1000  # far from the seeds 0, 1, ... that are reported
 ALONE = "8/0"
@@ -58,6 +57,7 @@ class Size:
     rounds: int
     sweep_rounds: int
     seeds: int
+    rates: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--starters", nargs="*", default=["dense", "rare", "very_rare"])
     parser.add_argument("--rounds", type=int, default=150)
     parser.add_argument("--sweep-rounds", type=int, default=100)
+    parser.add_argument("--rates", type=float, nargs="*", default=[3e-4, 6e-4, 1e-3])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ablations", action="store_true", help="also the two ablations")
     parser.add_argument("--runs", type=Path, default=Path("runs/sharing"), help="where the simulations are kept")
@@ -89,7 +90,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for starter in options.starters:
         variants = MAIN + (ABLATIONS if options.ablations else ())
-        size = Size(options.rounds, options.sweep_rounds, options.seeds)
+        size = Size(options.rounds, options.sweep_rounds, options.seeds, tuple(options.rates))
         results = study(starter, variants, size, options.runs / starter)
         content = {"starter": starter, "rounds": options.rounds, "results": [asdict(result) for result in results]}
         (options.out / f"{starter}.json").write_text(json.dumps(content) + "\n")
@@ -100,17 +101,17 @@ def main() -> None:
 def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -> list[Result]:
     """Simulations run side by side, one a core, each with one worker."""
     with ThreadPoolExecutor(usable_cores()) as pool:
-        jobs = [(variant, rate) for rate in RATES for variant in variants]
-        sweeps = pool.map(lambda job: run(starter, *job, size.sweep_rounds, SWEEP_SEED, 1, folder), jobs)
+        jobs = [(variant, rate) for rate in size.rates for variant in variants if not variant.round]
+        sweeps = pool.map(lambda job: run(starter, job[0], job[1], size.sweep_rounds, SWEEP_SEED, 1, folder), jobs)
         swept = dict(zip(jobs, sweeps, strict=True))
-        best = {v: max(RATES, key=lambda rate: fmean(totals(swept[v, rate]))) for v in variants}
+        best = {variant: best_rate(variant, swept) for variant in variants}
         finals = list(pool.map(lambda v: run(starter, v, best[v], size.rounds, 0, size.seeds, folder), variants))
     base = next((fmean(totals(final)) for v, final in zip(variants, finals, strict=True) if v.name == ALONE), 0.0)
     return [
         Result(
             variant=variant.name,
             learning_rate=best[variant],
-            sweep={f"{rate:g}": fmean(totals(swept[variant, rate])) for rate in RATES},
+            sweep={f"{rate:g}": fmean(totals(report)) for (v, rate), report in swept.items() if v == variant},
             cumulative_reward=totals(final),
             mean=fmean(totals(final)),
             ci95=ci95(totals(final)),
@@ -121,6 +122,12 @@ def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -
         )
         for variant, final in zip(variants, finals, strict=True)
     ]
+
+
+def best_rate(variant: Variant, swept: Mapping[tuple[Variant, float], Mapping[str, Any]]) -> float:
+    """Of the sweep of the variant's arm; an ablation takes the rate of the arm it changes."""
+    rates = {rate: fmean(totals(report)) for (other, rate), report in swept.items() if other.arm == variant.arm}
+    return max(rates, key=rates.__getitem__)
 
 
 def run(
