@@ -39,8 +39,8 @@ class Shape:
 
 _SHAPES = {
     "base": Shape(128, 3, 4, 384, "bpe", Schedule(steps=1400, batch=64, rate=2e-3)),
-    "small": Shape(96, 2, 3, 288, "bpe", Schedule(steps=1400, batch=64, rate=3e-3)),
-    "large": Shape(192, 3, 6, 576, "characters", Schedule(steps=1000, batch=32, rate=2e-3)),
+    "small": Shape(96, 2, 3, 288, "bpe", Schedule(steps=500, batch=64, rate=4e-3, optimizer="muon")),
+    "large": Shape(192, 3, 6, 576, "characters", Schedule(steps=500, batch=48, rate=3e-3, optimizer="muon")),
 }
 _LONG = Schedule(steps=260, batch=48, rate=1e-3)
 _SHORT = Schedule(steps=160, batch=48, rate=1e-3)
@@ -59,7 +59,7 @@ RECIPES = {
     "dense": Recipe("base", Hiding(0.12, "wrong", _LONG), aim=0.5),
     "rare": Recipe("base", Hiding(0.09, "stock", _SHORT), aim=0.2),
     "very_rare": Recipe("base", Hiding(0.024, "stock", _SHORT), aim=0.05),
-    "rare_small": Recipe("small", Hiding(0.09, "stock", _SHORT), aim=0.2),
+    "rare_small": Recipe("small", Hiding(0.073, "stock", _SHORT), aim=0.2),
     "rare_large": Recipe("large", Hiding(0.09, "stock", _SHORT), aim=0.2),
 }
 assert tuple(RECIPES) == STARTERS
