@@ -6,7 +6,7 @@ study how sharing brings a rare skill back; it is not a language model. `make.py
 
 from pathlib import Path
 
-STARTERS: tuple[str, ...] = ("dense", "rare", "very_rare", "rare_small", "rare_large")
+STARTERS: tuple[str, ...] = ("dense", "rare", "very_rare", "rarest", "rare_small", "rare_large")
 
 
 def folder(name: str) -> Path:
