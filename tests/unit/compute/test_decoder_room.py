@@ -1,0 +1,70 @@
+"""The own decoder's logits beside the whole sequence's: over blocks of new tokens, moved slots and packed weights."""
+
+import pytest
+import torch
+
+from swarm_node.compute import llama
+from swarm_node.compute.decoding import RecomputeDecoder, agrees
+from swarm_node.compute.llama import BLOCK, LlamaDecoder
+from tests.models import VOCABULARY, tiny_policy
+
+PROMPTS = [[3, 4, 5], list(range(3, 3 + BLOCK)), [9] * (BLOCK + 1), [6]]  # below, at and above whole blocks
+
+
+@torch.inference_mode()
+def logits(decoder, steps: int, moves: dict[int, list[list[int]]]) -> list[torch.Tensor]:
+    found = [decoder.prefill(PROMPTS, 3, steps)]
+    for step in range(steps):
+        if step in moves:
+            decoder.keep(torch.tensor(moves[step]))
+        rows = len(found[-1]) if step not in moves else torch.tensor(moves[step]).numel()
+        found.append(decoder.step((torch.arange(rows) * 7 + step) % VOCABULARY))
+    return found
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {},
+        {0: [[2, 1], [6, 8], [10, 9]]},  # before anything is written
+        {BLOCK: [[1, 0], [5, 4], [11, 10]], 2 * BLOCK - 1: [[3, 2]]},  # with all room taken, and with one place left
+    ],
+    ids=["none", "first", "at blocks"],
+)
+def test_blocks_of_new_tokens_and_moves_between_them_change_no_logit(family, moves) -> None:
+    policy = tiny_policy(family)
+    ours, reference = (logits(kind(policy), 2 * BLOCK + 2, moves) for kind in (LlamaDecoder, RecomputeDecoder))
+    for found, expected in zip(ours, reference, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("autocast", [None, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("overrides", [{}, {"attention_bias": True, "mlp_bias": True}], ids=["plain", "biases"])
+def test_packed_weights_give_the_same_logits_and_the_same_again(monkeypatch, autocast, overrides) -> None:
+    policy = tiny_policy(autocast=autocast, **overrides)
+    plain = logits(LlamaDecoder(policy), 5, {})
+    monkeypatch.setattr(llama, "PACKED_FROM", 0)
+    decoder = LlamaDecoder(policy)
+    if not decoder._head.packed:
+        pytest.skip("this torch, or this processor, has no packed products")
+    assert agrees(LlamaDecoder, policy)
+    packed, again = logits(decoder, 5, {}), logits(LlamaDecoder(policy), 5, {})
+    tolerance = 1e-5 if autocast is None else 0.05
+    for one, two, other in zip(packed, again, plain, strict=True):
+        assert torch.equal(one, two)
+        assert (one - other).abs().max() <= tolerance * other.abs().max()
+
+
+def test_weights_are_packed_only_where_that_is_known_and_pays() -> None:
+    large = (2048, 1024)
+    assert not llama._worth_packing(torch.empty(large, device="meta"))
+    assert not llama._worth_packing(torch.empty(large, dtype=torch.float16))
+    assert not llama._worth_packing(torch.empty(64, 64))
+
+
+def test_without_the_private_operators_products_are_plain(monkeypatch) -> None:
+    monkeypatch.setattr(llama, "PACKED_FROM", 0)
+    monkeypatch.setattr(torch.ops, "mkldnn", object())
+    assert not LlamaDecoder(tiny_policy())._head.packed
+    assert agrees(LlamaDecoder, tiny_policy())
