@@ -101,10 +101,11 @@ def main() -> None:
 def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -> list[Result]:
     """Simulations run side by side, one a core, each with one worker."""
     with ThreadPoolExecutor(usable_cores()) as pool:
-        jobs = [(variant, rate) for rate in size.rates for variant in variants if not variant.round]
+        rates = size.rates if len(size.rates) > 1 else ()  # one rate needs no sweep
+        jobs = [(variant, rate) for rate in rates for variant in variants if not variant.round]
         sweeps = pool.map(lambda job: run(starter, job[0], job[1], size.sweep_rounds, SWEEP_SEED, 1, folder), jobs)
         swept = dict(zip(jobs, sweeps, strict=True))
-        best = {variant: best_rate(variant, swept) for variant in variants}
+        best = {variant: best_rate(variant, swept) if swept else size.rates[0] for variant in variants}
         finals = list(pool.map(lambda v: run(starter, v, best[v], size.rounds, 0, size.seeds, folder), variants))
     base = next((fmean(totals(final)) for v, final in zip(variants, finals, strict=True) if v.name == ALONE), 0.0)
     return [
