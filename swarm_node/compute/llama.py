@@ -153,8 +153,8 @@ class LlamaDecoder:
         values[:, :, :, self._new] = v.view(prompts, group, kv, dim).transpose(1, 2)
         q = q.view(prompts, group, kv, per_kv, dim).transpose(1, 2) * dim**-0.5  # [P, kv, group, per_kv, dim]
         by_prompt = q.reshape(prompts * kv, group * per_kv, dim)
-        by_slot = by_prompt.view(-1, per_kv, dim)
-        own_keys, own_values = (x.view(-1, room, dim) for x in (keys, values))
+        by_slot = by_prompt.reshape(-1, per_kv, dim)  # of a single prompt the line above made a view
+        own_keys, own_values = (x.reshape(-1, room, dim) for x in (keys, values))
         old = torch.bmm(by_prompt, prefix_keys)
         recent = torch.bmm(by_slot, own_keys.transpose(1, 2)).view(prompts * kv, -1, room)
         weights = torch.softmax(torch.cat([old, recent], dim=-1).add_(self._bias), dim=-1)

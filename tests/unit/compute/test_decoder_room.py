@@ -39,6 +39,15 @@ def test_blocks_of_new_tokens_and_moves_between_them_change_no_logit(family, mov
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
+def test_a_single_prompt_is_left_of_a_model_with_a_key_head_for_every_head() -> None:
+    """The shapes of the starters; a batch of one prompt turns copies into views, whose strides nothing else tests."""
+    policy = tiny_policy(num_key_value_heads=4)
+    moves = {0: [[2, 1], [6, 8]], 3: [[1, 0]], 5: [[0]]}
+    ours, reference = (logits(kind(policy), 8, moves) for kind in (LlamaDecoder, RecomputeDecoder))
+    for found, expected in zip(ours, reference, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("autocast", [None, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("overrides", [{}, {"attention_bias": True, "mlp_bias": True}], ids=["plain", "biases"])
 def test_packed_weights_give_the_same_logits_and_the_same_again(monkeypatch, autocast, overrides) -> None:
