@@ -2,7 +2,7 @@
 
     python -m benchmarks.mixed        # docs/results/mixed.md
 
-Nine nodes, three of each policy (rare, rare_small, rare_large), in one swarm with 4/4, beside the same nine alone (8/0).
+Nine nodes, three of each policy (rare, rare_small, rare_large), in one swarm with 4/4, beside the same alone (8/0).
 The learning rate is the same for both arms.
 """
 
@@ -52,9 +52,8 @@ def table(report: dict[str, object]) -> str:
         spread = "" if half is None else f" ± {half:.0f}"
         gain = f"{fmean(after) / fmean(before):.2f}x" if fmean(before) else "from 0"
         policy = MODELS[node % len(MODELS)]
-        lines.append(
-            f"| {node} | {policy} | {fmean(before):.0f} | {fmean(after):.0f} | {gain} | {fmean(differences):+.0f}{spread} |"
-        )
+        change = f"{fmean(differences):+.0f}{spread}"
+        lines.append(f"| {node} | {policy} | {fmean(before):.0f} | {fmean(after):.0f} | {gain} | {change} |")
     return "\n".join(lines)
 
 
