@@ -22,7 +22,7 @@ from swarm_node.compute.policy import Policy
 FAMILIES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 STATIC_ROPE = {"default", "linear", "llama3", "yarn"}  # frequencies that do not depend on the sequence length
 BLOCK = 16  # tokens by which the room for keys and values grows
-PACKED_FROM = 2**17  # weights of a product that gains from packing; half as many lose 15 % in float32
+PACKED_FROM = 2**17  # weights of a product that gains from packing; with 2**15 it loses 15 % in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,8 @@ class LlamaDecoder:
     def _forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Any, wanted: Tensor | None = None) -> Tensor:
         """Hidden states [tokens, hidden] through all layers; `attend(layer, q, k, v)` owns the cache.
 
-        Where only `wanted` tokens matter at the end, the last layer goes on with these after its attention: up to 1.05
-        times as fast on few layers and short completions, 1.03 on 10 M parameters.
+        Where only `wanted` tokens matter at the end, the last layer goes on with these after its attention: 1.04 times as
+        fast in float32, with 10 M parameters and 64 new tokens as with the starter and 16.
         """
         heads, kv, dim = self._heads, self._kv_heads, self._head_dim
         size = x.shape[-1]
