@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.cache_utils import DynamicLayer
 
 from swarm_node.compute.policy import Policy, agreement
 
@@ -15,6 +16,34 @@ def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device
     ids = torch.tensor([[pad_id] * (width - len(p)) + list(p) for p in prompts], device=device)
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
     return ids, mask, (mask.cumsum(1) - 1).clamp_min(0)
+
+
+class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no types
+    """A layer's keys and values, repeated for the group, with room for all new tokens.
+
+    The library's layer concatenates, which copies the whole cache for every token.
+    """
+
+    def __init__(self, layer: Any, group_size: int, room: int) -> None:
+        super().__init__()
+        self.lazy_initialization(layer.keys, layer.values)
+        self._seen: int = layer.keys.shape[-2]
+        self.keys, self.values = (self._repeated(x, group_size, room) for x in (layer.keys, layer.values))
+
+    def _repeated(self, x: Tensor, group_size: int, room: int) -> Tensor:
+        rows, heads, seen, dim = x.shape
+        buffer = x.new_empty(rows, group_size, heads, seen + room, dim)
+        buffer[:, :, :, :seen] = x.unsqueeze(1)
+        return buffer.flatten(0, 1)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        start, self._seen = self._seen, self._seen + key_states.shape[-2]
+        self.keys[:, :, start : self._seen] = key_states
+        self.values[:, :, start : self._seen] = value_states
+        return self.keys[:, :, : self._seen], self.values[:, :, : self._seen]
+
+    def get_seq_length(self) -> int:
+        return self._seen
 
 
 class ModelDecoder:
@@ -31,7 +60,10 @@ class ModelDecoder:
             input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1
         )
         self._cache = output.past_key_values
-        self._cache.batch_repeat_interleave(group_size)
+        if all(type(layer) is DynamicLayer for layer in self._cache.layers):
+            self._cache.layers = [RoomyLayer(layer, group_size, max_new) for layer in self._cache.layers]
+        else:  # windows, recurrent states: the library knows how to repeat them
+            self._cache.batch_repeat_interleave(group_size)
         self._mask = mask.repeat_interleave(group_size, 0)
         self._position = positions[:, -1:].repeat_interleave(group_size, 0) + 1
         logits: Tensor = output.logits[:, -1]
