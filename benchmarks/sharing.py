@@ -79,9 +79,9 @@ class Result:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--starters", nargs="*", default=["dense", "rare", "very_rare"])
-    parser.add_argument("--rounds", type=int, default=150)
+    parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--sweep-rounds", type=int, default=100)
-    parser.add_argument("--rates", type=float, nargs="*", default=[3e-4, 6e-4, 1e-3])
+    parser.add_argument("--rates", type=float, nargs="*", default=[1.5e-4, 3e-4, 6e-4])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ablations", action="store_true", help="also the two ablations")
     parser.add_argument("--runs", type=Path, default=Path("runs/sharing"), help="where the simulations are kept")
@@ -90,7 +90,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for starter in options.starters:
         variants = MAIN + (ABLATIONS if options.ablations else ())
-        size = Size(options.rounds, options.sweep_rounds, options.seeds, tuple(options.rates))
+        size = Size(options.rounds, options.sweep_rounds or options.rounds, options.seeds, tuple(options.rates))
         results = study(starter, variants, size, options.runs / starter)
         content = {"starter": starter, "rounds": options.rounds, "results": [asdict(result) for result in results]}
         (options.out / f"{starter}.json").write_text(json.dumps(content) + "\n")
