@@ -80,7 +80,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--starters", nargs="*", default=["dense", "rare", "very_rare"])
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--sweep-rounds", type=int, default=100)
+    parser.add_argument(
+        "--sweep-rounds", type=int, help="default: as many as --rounds; a short sweep prefers rates that fail later"
+    )
     parser.add_argument("--rates", type=float, nargs="*", default=[1.5e-4, 3e-4, 6e-4])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ablations", action="store_true", help="also the two ablations")
