@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 		rm -rf $(VENV); \
 		sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 		$$sudo apt-get update -q && $$sudo apt-get install -qy python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 simulate: install  ## eight nodes that learn by sharing, beside eight that learn alone (a few minutes)
