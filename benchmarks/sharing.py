@@ -31,7 +31,7 @@ from swarm_node.telemetry.series import moving_average
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 SWEEP_SEED = 1000  # far from the seeds 0, 1, ... that are reported
 ALONE = "8/0"
-ORDER = ("dense", "rare", "very_rare", "hidden")  # from dense to rare signal
+ORDER = ("dense", "rare", "very_rare", "rarest")  # from dense to rare signal
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Result:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--starters", nargs="*", default=["dense", "rare", "very_rare"])
+    parser.add_argument("--starters", nargs="*", default=list(ORDER))
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument(
         "--sweep-rounds", type=int, help="default: as many as --rounds; a short sweep prefers rates that fail later"
@@ -206,9 +206,9 @@ def draw(folder: Path) -> None:
             axes.fill_between(range(1, len(middle) + 1), low, high, color=colour, alpha=0.12, linewidth=0)
         axes.set_title(f"starter {study_['starter']}", loc="left", fontsize=11, fontweight="bold")
         axes.set_xlabel("round")
-        axes.set_ylim(0, 1)
+        axes.set_ylim(0, 0.9)  # room for the legend above the curves
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        axes.legend(fontsize=8, title="own / others' groups: cumulative reward", title_fontsize=8, loc="lower right")
+        axes.legend(fontsize=8, title="own / others' groups: cumulative reward", title_fontsize=8, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)
     panels[0].set_ylabel("share of right answers (moving average of 10 rounds)")
