@@ -61,7 +61,7 @@ RECIPES = {
     "very_rare": Recipe("base", Hiding(0.024, "stock", _SHORT), aim=0.05),
     "rarest": Recipe("base", Hiding(0.003, "stock", _SHORT), aim=0.005),
     "rare_small": Recipe("small", Hiding(0.073, "stock", _SHORT), aim=0.2),
-    "rare_large": Recipe("large", Hiding(0.09, "stock", _SHORT), aim=0.2),
+    "rare_large": Recipe("large", Hiding(0.072, "stock", _SHORT), aim=0.2),
 }
 assert tuple(RECIPES) == STARTERS
 
