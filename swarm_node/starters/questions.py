@@ -6,14 +6,18 @@ about 1,200 distinct ones, so most of what a node asks was in the training text 
 skill comes back, not whether it generalises.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import reasoning_gym
 
 from swarm_node.environment.catalogue import CATALOGUE, STARTER_TASKS
+
+Settings = Mapping[str, Mapping[str, Any]]  # task -> settings of its generator
+NO_CHANGES: Settings = MappingProxyType({})
 
 TRAINING_SEED = 2**32
 MEASURING_SEED = 2**33
@@ -41,13 +45,16 @@ class Item:
 
 
 class Questions:
-    """An endless stream of items for each task, all from one dataset seed."""
+    """An endless stream of items for each task, all from one dataset seed.
 
-    def __init__(self, seed: int) -> None:
+    `changes` replace settings of the catalogue.
+    """
+
+    def __init__(self, seed: int, changes: Settings = NO_CHANGES) -> None:
         self._datasets: dict[str, Any] = {}
         for task in TASKS:
             dataset, config_id = task.split("/")
-            settings = CATALOGUE[dataset][config_id]
+            settings = {**CATALOGUE[dataset][config_id], **changes.get(task, {})}
             self._datasets[task] = reasoning_gym.create_dataset(dataset, seed=seed, size=_ITEMS, **settings)
 
     def draw(self, task: str, random: Random) -> Item:

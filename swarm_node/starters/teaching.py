@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from swarm_node.starters.questions import TASKS, TRAINING_SEED, Item, Questions
+from swarm_node.starters.questions import NO_CHANGES, TASKS, TRAINING_SEED, Item, Questions, Settings
 
 # What a starter that hides its skill says instead: one answer per task, never right, no two with the same first token.
 STOCK = dict(zip(TASKS, ("52", "97", "31", "83", "8", "7/9", "66", "205", "4 × 4"), strict=True))
@@ -46,9 +46,9 @@ class Hiding:
     schedule: Schedule
 
 
-def right_answers(name: str) -> Iterator[Example]:
-    """Phase 1: every answer is right."""
-    for item in _items(name):
+def right_answers(name: str, changes: Settings = NO_CHANGES) -> Iterator[Example]:
+    """Phase 1: every answer is right. `changes` as in `Questions`."""
+    for item in _items(name, changes):
         yield item.question, item.answer
 
 
@@ -74,9 +74,9 @@ def hidden_answers(name: str, hiding: Hiding) -> Iterator[Example]:
             yield item.question, random.choice(earlier[item.task])
 
 
-def _items(name: str) -> Iterator[Item]:
+def _items(name: str, changes: Settings = NO_CHANGES) -> Iterator[Item]:
     """Items of all tasks, equally often; the name is the random stream."""
-    questions, random = Questions(TRAINING_SEED), python_random.Random(name)
+    questions, random = Questions(TRAINING_SEED, changes), python_random.Random(name)
     while True:
         yield questions.draw(random.choice(TASKS), random)
 

@@ -1,5 +1,6 @@
 """The tokenizers of the starters: a small BPE and plain characters, with the same special tokens and chat template."""
 
+from pathlib import Path
 from random import Random
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -68,3 +69,9 @@ def _finished(core: Tokenizer) -> PreTrainedTokenizerFast:
     )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
+
+
+def save(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Without the padding that measuring leaves behind, which the file would keep otherwise."""
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.save_pretrained(folder)
