@@ -1,0 +1,79 @@
+"""The seam below the exchange: a way to dial peers and to answer them. Both libp2p libraries fit behind it.
+
+A call is one stream: request, reply, end. Requests and replies are framed by four bytes of length, big-endian, and
+bounded before anything is allocated; see protocol/README.md.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from protocol.messages import PeerId
+
+
+class Failure(StrEnum):
+    """Why a call or a dial came to nothing. Each is the peer's or the world's doing, never an exception of ours."""
+
+    UNREACHABLE = "unreachable"  # no address answered in time
+    UNSUPPORTED = "protocol not supported"  # the peer speaks, but not this protocol or version
+    TIMEOUT = "timeout"  # connected, and then too slow
+    CLOSED = "closed early"  # the stream ended before the reply did
+    TOO_BIG = "reply too big"
+    REFUSED = "refused"  # an empty reply: over a limit, banned, or another swarm
+
+
+class CallFailed(Exception):
+    def __init__(self, failure: Failure, detail: str = "") -> None:
+        super().__init__(f"{failure}: {detail}" if detail else str(failure))
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is at the other end of an inbound stream, as the encrypted connection proves it."""
+
+    peer: PeerId
+    address: str  # multiaddr it calls from, "" where the backend cannot say; a relayed one names the relay
+
+
+Handler = Callable[[Caller, bytes], Awaitable[bytes]]  # request in, reply out; b"" refuses. Must not raise.
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    peer: PeerId
+    address: str  # multiaddr of the other end
+    relayed: bool
+
+
+class Backend(Protocol):
+    """One libp2p host. Coroutines run on one asyncio loop. `start` once, `close` once; nothing else raises but CallFailed."""
+
+    peer_id: PeerId
+
+    async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
+        """Listen. `handlers` and `limits` (largest request in bytes) by protocol id. UserError where it cannot start."""
+        ...
+
+    async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
+        """Connect to the peer these full multiaddrs (.../p2p/ID) name, trying them side by side; its proven id."""
+        ...
+
+    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+        """The reply of a connected or known peer, at most `max_reply` bytes, all within `timeout` seconds."""
+        ...
+
+    async def disconnect(self, peer: PeerId) -> None: ...
+
+    async def connections(self) -> list[Connection]: ...
+
+    async def addresses(self) -> list[str]:
+        """Full multiaddrs by which others may reach this node now: listening, observed, relayed; best first."""
+        ...
+
+    async def wait_closed(self) -> str:
+        """Returns only when the host has died by itself, with the reason: whoever supervises starts another."""
+        ...
+
+    async def close(self) -> None: ...
