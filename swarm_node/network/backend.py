@@ -48,12 +48,12 @@ class Connection:
 
 
 class Backend(Protocol):
-    """One libp2p host. Coroutines run on one asyncio loop. `start` once, `close` once; nothing else raises but CallFailed."""
+    """One libp2p host on one asyncio loop. `start` once, `close` once; in between nothing raises but CallFailed."""
 
     peer_id: PeerId
 
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
-        """Listen. `handlers` and `limits` (largest request in bytes) by protocol id. UserError where it cannot start."""
+        """Listen. `handlers` and `limits` (largest request, bytes) by protocol id. UserError where it cannot start."""
         ...
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
