@@ -21,7 +21,8 @@ swarm-node: a small language model that learns together with others by sharing t
 
 usage: swarm-node [COMMAND] [arguments]     (no command means run)
 
-  run [CONFIG.toml] [--flags]     train here; goes on by itself from its home folder
+  run [CONFIG.toml] [--peers MULTIADDR ...] [--flags]
+                                  train here and share; goes on by itself from its home folder
   simulate [CONFIG.toml] [--flags]  many nodes on this machine: what does sharing bring?
   eval FOLDER [--flags]           accuracy of a model on held-out questions
   init [--home FOLDER]            make this node's identity (done by run too)
@@ -58,10 +59,27 @@ def dispatch(argv: Sequence[str]) -> None:
 
 
 def run(argv: list[str]) -> None:
-    config = from_command_line(NodeConfig, argv, "swarm-node run")
+    config = from_command_line(NodeConfig, with_peers(argv), "swarm-node run")
     from swarm_node.run import run as run_node
 
     run_node(config, Console())
+
+
+def with_peers(argv: Sequence[str]) -> list[str]:
+    """`--peers A --peers B C` as the one option it stands for."""
+    rest: list[str] = []
+    peers: list[str] = []
+    taking = False
+    for argument in argv:
+        if argument == "--peers" or argument.startswith("--peers="):
+            taking = True
+            peers += argument.split("=", 1)[1:]
+        elif taking and not argument.startswith("-"):
+            peers.append(argument)
+        else:
+            taking = False
+            rest.append(argument)
+    return [*rest, "--network.peers", *peers] if peers else rest
 
 
 def simulate(argv: list[str]) -> None:
