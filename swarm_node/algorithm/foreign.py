@@ -1,0 +1,51 @@
+"""Weights for completions of other peers, whose policy is unknown or foreign.
+
+What is assumed: nothing about the author's policy unless it says so, and what it says is advice, never trusted with
+more than a bounded weight. Its tokens are not ours, so only whole completions can be compared, and only per character.
+
+Rules: `admission` treats the text as if our policy had written it (ratio 1; SAPO as published). `sequence` compares the
+two policies per character. `expectation` divides by the group's expected probability under its author.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import exp, log
+
+LOWEST = 0.8  # of the sequence rule's clip: 1 - d with d = 0.2 (HACPO, arXiv 2603.02604)
+HIGHEST = 5.0  # of any weight
+
+
+def sequence(ours: Sequence[float], theirs: Sequence[float], characters: Sequence[int]) -> list[float]:
+    """HACPO's weight clip(s, 1 - d, 1) s with s = exp(mean log-prob, ours - theirs), its exponent a = 1.
+
+    Args:
+        ours: log-prob of each completion under this policy, summed over its tokens.
+        theirs: the same under its author's, in its own tokens.
+        characters: length of each text. The mean is per character, since the two count tokens differently.
+    """
+    weights = []
+    for our, their, count in zip(ours, theirs, characters, strict=True):
+        s = exp(min(log(HIGHEST), (our - their) / max(1, count)))
+        weights.append(min(HIGHEST, min(1.0, max(LOWEST, s)) * s))
+    return weights
+
+
+def expectation(ours: Sequence[float], theirs: Sequence[float], characters: Sequence[int]) -> list[float]:
+    """GEPO (arXiv 2508.17850): w = p(y) / E with E = sum q^2 / sum q over the group.
+
+    One text that its author found very unlikely cannot blow up its weight, since all are divided by the same E.
+    Probabilities are per character (geometric mean), as whole ones differ by orders of magnitude with length.
+    """
+    p = [our / max(1, count) for our, count in zip(ours, characters, strict=True)]
+    q = [exp(min(0.0, their / max(1, count))) for their, count in zip(theirs, characters, strict=True)]
+    expected = sum(x * x for x in q) / sum(q) if sum(q) else 0.0
+    if expected <= 0.0:
+        return [1.0] * len(p)
+    return [min(HIGHEST, exp(min(log(HIGHEST), value - log(expected)))) for value in p]
+
+
+ForeignRule = Callable[[Sequence[float], Sequence[float], Sequence[int]], list[float]]
+FOREIGN_RULES: Mapping[str, ForeignRule | None] = {
+    "admission": None,
+    "sequence": sequence,
+    "expectation": expectation,
+}

@@ -1,0 +1,104 @@
+"""Policy-gradient objectives by name, for text written by weights that are no longer the present ones.
+
+Three sets of log-probs: `behaviour` wrote the text, `proximal` is the policy just before this update, and the present
+one carries the gradient. A trust region belongs around `proximal`; around `behaviour` it would hold back what older
+text says, the more the older it is (AReaL, arXiv 2505.24298). All tensors are [tokens], as in loss.py.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from swarm_node.algorithm.loss import TokenLoss, clipped_loss
+
+
+class Terms(NamedTuple):
+    """What an objective is computed from, [tokens] each. Only `log_probs` carries a gradient."""
+
+    log_probs: Tensor
+    behaviour: Tensor  # log-probs of the policy that wrote the token; of text of others: equal to `proximal`
+    proximal: Tensor  # log-probs of the policy just before this update
+    staleness: Tensor  # updates between the weights that wrote the token and those before this update
+    advantages: Tensor
+    weights: Tensor
+
+
+class Bounds(NamedTuple):
+    """How far any of the ratios may take a token."""
+
+    epsilon: float = 0.2
+    epsilon_high: float = 0.28
+    importance: float = 5.0  # limit of proximal / behaviour
+    beyond: Literal["cap", "mask"] = "cap"  # what happens above it: held at the limit, or left out
+    negative_ratio: float = 4.0  # two_sided: limit of the ratio where the advantage is negative
+
+
+Objective = Callable[[Terms, Bounds], TokenLoss]
+
+
+def clipped(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """PPO around the policy that wrote the text: right for fresh text, naive for stale text."""
+    return clipped_loss(
+        terms.log_probs,
+        terms.behaviour,
+        terms.advantages,
+        terms.weights,
+        epsilon=bounds.epsilon,
+        epsilon_high=bounds.epsilon_high,
+    )
+
+
+def decoupled(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """PPO around the proximal policy, each token weighted by proximal / behaviour (AReaL, eq. 5)."""
+    importance = bounded_importance(terms.proximal - terms.behaviour, bounds)
+    around_proximal = clipped(
+        terms._replace(behaviour=terms.proximal, weights=terms.weights * importance),
+        bounds,
+    )
+    return around_proximal._replace(ratio=torch.exp(terms.log_probs.detach() - terms.behaviour))
+
+
+def interpolated(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """`decoupled` without a pass for the proximal log-probs of several steps.
+
+    They are put on the line from behaviour to present: log prox = log b + a (log theta - log b), where a = s / (s + 1)
+    is the share of the updates since writing, s, in those up to and including this one.
+    """
+    share = terms.staleness / (terms.staleness + 1)
+    proximal = terms.behaviour + share * (terms.log_probs.detach() - terms.behaviour)
+    return decoupled(terms._replace(proximal=proximal), bounds)
+
+
+def two_sided(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """`clipped`, and the ratio of a bad token is held too (INTELLECT-2): -sum w min(min(r, limit) A, clip(r) A).
+
+    PPO leaves the ratio of a bad token unbounded above, so one stale token can make the whole step.
+    """
+    ratio = torch.exp(terms.log_probs - terms.behaviour)
+    held = ratio.clamp_max(bounds.negative_ratio) * terms.advantages
+    clip = ratio.clamp(1 - bounds.epsilon, 1 + bounds.epsilon_high) * terms.advantages
+    gain = torch.where(terms.advantages < 0, torch.min(held, clip), torch.min(ratio * terms.advantages, clip))
+    flat = torch.where(terms.advantages < 0, ratio > bounds.negative_ratio, False) | (clip < ratio * terms.advantages)
+    return TokenLoss(-(terms.weights * gain).sum(), ratio.detach(), flat.detach())
+
+
+def bounded_importance(log_ratio: Tensor, bounds: Bounds) -> Tensor:
+    """proximal / behaviour, a constant, held at the limit or set to 0 above it. Truncated importance sampling is
+    `decoupled` with "cap" and a limit of 2."""
+    importance = torch.exp(log_ratio.detach())
+    if bounds.beyond == "cap":
+        return importance.clamp_max(bounds.importance)
+    return torch.where(importance <= bounds.importance, importance, 0.0)
+
+
+OBJECTIVES: Mapping[str, Objective] = {
+    "clipped": clipped,
+    "decoupled": decoupled,
+    "interpolated": interpolated,
+    "truncated": decoupled,
+    "two_sided": two_sided,
+}
+NEEDS_PROXIMAL = frozenset({"decoupled", "truncated"})  # a pass before the first of several steps
+DEFAULT_IMPORTANCE = {"truncated": 2.0}  # else that of Bounds

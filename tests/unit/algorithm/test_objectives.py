@@ -1,0 +1,115 @@
+"""Objectives for stale text against numbers worked out by hand, their slopes, and what they have in common."""
+
+from math import log
+
+import pytest
+import torch
+
+from swarm_node.algorithm.objectives import OBJECTIVES, Bounds, Terms, bounded_importance, decoupled, interpolated
+
+NAMES = sorted(OBJECTIVES)
+
+
+def terms(theta, behaviour, proximal, advantage, *, staleness=1.0, weight=1.0) -> Terms:
+    """One token, given by probabilities."""
+    values = [torch.tensor([log(p)], dtype=torch.float64) for p in (theta, behaviour, proximal)]
+    values[0].requires_grad_()
+    rest = [torch.tensor([x], dtype=torch.float64) for x in (staleness, advantage, weight)]
+    return Terms(*values, *rest)
+
+
+def loss_and_slope(name: str, given: Terms, bounds: Bounds = Bounds()) -> tuple[float, float]:  # noqa: B008
+    loss = OBJECTIVES[name](given, bounds).loss
+    loss.backward()
+    assert given.log_probs.grad is not None
+    return loss.item(), given.log_probs.grad.item()
+
+
+@pytest.mark.parametrize(
+    ("name", "theta", "behaviour", "proximal", "advantage", "loss", "slope"),
+    [
+        # clipped: theta / behaviour = 2 is beyond 1.28: held, no slope, though the update has not begun
+        ("clipped", 0.4, 0.2, 0.4, 1.0, -1.28, 0.0),
+        # decoupled: proximal / behaviour = 2 weighs the token, theta / proximal = 1 is free
+        ("decoupled", 0.4, 0.2, 0.4, 1.0, -2.0, -2.0),
+        ("decoupled", 0.4, 0.2, 0.4, -1.0, 2.0, 2.0),
+        # theta / proximal = 1.5 is held at 1.28, times 2
+        ("decoupled", 0.6, 0.2, 0.4, 1.0, -2.56, 0.0),
+        # theta / proximal = 0.5 of a bad token is held at 0.8, times 2
+        ("decoupled", 0.2, 0.2, 0.4, -1.0, 1.6, 0.0),
+        # proximal / behaviour = 10 is held at 5, at 2 where truncated
+        ("decoupled", 0.5, 0.05, 0.5, 1.0, -5.0, -5.0),
+        ("two_sided", 0.5, 0.05, 0.5, 1.0, -1.28, 0.0),
+        # a bad token at ratio 10: held at 4 and without slope, where PPO would push with 10
+        ("two_sided", 0.5, 0.05, 0.5, -1.0, 4.0, 0.0),
+        ("two_sided", 0.5, 0.25, 0.5, -1.0, 2.0, 2.0),
+        ("clipped", 0.5, 0.05, 0.5, -1.0, 10.0, 10.0),
+    ],
+)
+def test_one_token_by_hand(name, theta, behaviour, proximal, advantage, loss, slope) -> None:
+    assert loss_and_slope(name, terms(theta, behaviour, proximal, advantage)) == (
+        pytest.approx(loss),
+        pytest.approx(slope),
+    )
+
+
+def test_truncated_is_decoupled_with_a_lower_limit() -> None:
+    assert loss_and_slope("truncated", terms(0.5, 0.05, 0.5, 1.0), Bounds(importance=2.0))[0] == pytest.approx(-2.0)
+
+
+def test_beyond_the_limit_a_token_is_held_or_left_out() -> None:
+    log_ratio = torch.tensor([log(4.0), log(6.0)])
+    assert bounded_importance(log_ratio, Bounds()).tolist() == pytest.approx([4.0, 5.0])
+    assert bounded_importance(log_ratio, Bounds(beyond="mask")).tolist() == pytest.approx([4.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("staleness", "proximal"),
+    [(0.0, 0.1), (1.0, 0.2), (3.0, 0.1 * 4**0.75)],  # behaviour 0.1, theta 0.4: the geometric way between them
+)
+def test_the_interpolated_proximal_policy_lies_on_the_way_from_writing_to_now(staleness, proximal) -> None:
+    given = terms(0.4, 0.1, 0.9, 1.0, staleness=staleness)  # the 0.9 is not looked at
+    expected = decoupled(terms(0.4, 0.1, proximal, 1.0), Bounds()).loss.item()
+    assert interpolated(given, Bounds()).loss.item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_fresh_text_all_are_the_same(name) -> None:
+    for advantage in (1.5, -0.5):
+        given = terms(0.3, 0.3, 0.3, advantage, staleness=0.0, weight=0.25)
+        assert loss_and_slope(name, given) == (
+            pytest.approx(-0.25 * advantage),
+            pytest.approx(-0.25 * advantage),
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slopes_are_those_of_the_loss(name) -> None:
+    """Where the slope is defined through constants (interpolated), they are held at the point itself."""
+    torch.manual_seed(0)
+    behaviour = -torch.rand(40, dtype=torch.float64) * 3
+    proximal = behaviour + 0.5 * torch.randn(40, dtype=torch.float64)
+    theta = (proximal + 0.2 * torch.randn(40, dtype=torch.float64)).requires_grad_()
+    staleness = torch.randint(0, 4, (40,)).double()
+    advantages, weights = torch.randn(40, dtype=torch.float64), torch.rand(40, dtype=torch.float64)
+    share = staleness / (staleness + 1)
+    constant = behaviour + share * (theta.detach() - behaviour) if name == "interpolated" else proximal
+    used = "decoupled" if name == "interpolated" else name
+
+    def loss(log_probs: torch.Tensor) -> torch.Tensor:
+        given = Terms(log_probs, behaviour, constant, staleness, advantages, weights)
+        return OBJECTIVES[used](given, Bounds()).loss
+
+    assert torch.autograd.gradcheck(loss, (theta,))
+    ours = OBJECTIVES[name](Terms(theta, behaviour, proximal, staleness, advantages, weights), Bounds()).loss
+    (slope,) = torch.autograd.grad(ours, theta)
+    (reference,) = torch.autograd.grad(loss(theta), theta)
+    assert torch.equal(slope, reference)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_ratio_reported_is_that_of_present_and_writing_policy_and_carries_no_gradient(name) -> None:
+    result = OBJECTIVES[name](terms(0.4, 0.2, 0.3, 1.0), Bounds())
+    assert result.ratio.item() == pytest.approx(2.0)
+    assert not result.ratio.requires_grad
+    assert result.clipped.dtype == torch.bool
