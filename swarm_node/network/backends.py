@@ -1,0 +1,32 @@
+"""Chooses the backend. Neither library is loaded before it is wanted."""
+
+from protocol.identity import Identity
+from swarm_node.config import NetworkConfig
+from swarm_node.errors import UserError
+from swarm_node.network.backend import Backend
+from swarm_node.network.listening import listen_addresses
+from swarm_node.network.multiaddr import split_peer, to_bytes
+
+
+def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = False) -> Backend:
+    """Not started yet. `bootstrap`: also relay for others. UserError for addresses that make no sense."""
+    listen = listen_addresses(config.host, config.port)
+    try:
+        for peer in config.peers:
+            split_peer(peer)
+        for address in config.announce:
+            to_bytes(address)
+    except ValueError as error:
+        raise UserError(f"network.peers, network.announce: {error}") from error
+    from swarm_node.network.hivemind_backend import HivemindBackend
+    from swarm_node.network.p2pd import Flags
+
+    flags = Flags(
+        listen=listen,
+        announce=config.announce,
+        relays=config.peers if config.relay and not bootstrap else (),
+        relay_service=bootstrap,
+        gossipsub=config.gossipsub,
+        max_connections=config.max_connections,
+    )
+    return HivemindBackend(identity, flags, config.max_inbound)

@@ -1,0 +1,133 @@
+"""Backend on hivemind's go-libp2p daemon: TCP and QUIC, relays, connection manager, all in a process of its own."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from protocol.identity import Identity
+from protocol.messages import PeerId
+from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
+from swarm_node.network.listening import check_free
+from swarm_node.network.multiaddr import from_bytes, peer_bytes, peer_text, split_peer, to_bytes, usefulness
+from swarm_node.network.p2pd import Daemon, DaemonError, Flags, Pipe, pb, whole_seconds
+from swarm_node.network.streams import Answering, ask
+
+
+class HivemindBackend(Backend):
+    def __init__(self, identity: Identity, flags: Flags, max_inbound: int) -> None:
+        self.peer_id = identity.peer_id
+        self._identity = identity
+        self._flags = flags
+        self._max_inbound = max_inbound
+        self._daemon: Daemon | None = None
+
+    @property
+    def daemon(self) -> Daemon:
+        if self._daemon is None:
+            raise RuntimeError("not started")
+        return self._daemon
+
+    async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
+        check_free(self._flags.listen)
+        self._daemon = await Daemon.start(self._identity, self._flags)
+        answering = Answering(handlers, limits, self._max_inbound)
+
+        async def serve(info: Any, stream: Pipe) -> None:
+            try:
+                caller = Caller(peer_text(info.peer), _text(info.addr))
+            except ValueError:  # a key of another kind: no node of ours
+                await stream.close()
+            else:
+                await answering.serve(stream, caller, info.proto)
+
+        if handlers:
+            await self._daemon.listen(list(handlers), serve)
+
+    async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
+        peer, packed = _one_peer(addresses)
+        target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
+        await self._reach(pb().Request(type=pb().Request.CONNECT, connect=target), timeout)
+        return peer
+
+    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+        deadline = asyncio.get_running_loop().time() + timeout
+        try:
+            stream = await self.daemon.open_stream(peer_bytes(peer), protocol, timeout)
+        except (DaemonError, EOFError, OSError) as error:  # TimeoutError is an OSError
+            raise CallFailed(_why(error), _detail(error)) from error
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await ask(stream, request, max_reply)
+        except TimeoutError as error:
+            raise CallFailed(Failure.TIMEOUT) from error
+        finally:
+            await stream.close()
+
+    async def disconnect(self, peer: PeerId) -> None:
+        target = pb().DisconnectRequest(peer=peer_bytes(peer))
+        await self._reach(pb().Request(type=pb().Request.DISCONNECT, disconnect=target))
+
+    async def connections(self) -> list[Connection]:
+        response = await self._reach(pb().Request(type=pb().Request.LIST_PEERS))
+        found = []
+        for info in response.peers:
+            try:
+                peer = peer_text(info.id)
+            except ValueError:
+                continue
+            address = _text(info.addrs[0]) if info.addrs else ""
+            found.append(Connection(peer, address, relayed="/p2p-circuit" in address))
+        return found
+
+    async def addresses(self) -> list[str]:
+        response = await self._reach(pb().Request(type=pb().Request.IDENTIFY))
+        known = {text for data in response.identify.addrs if (text := _text(data))}
+        return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
+
+    async def wait_closed(self) -> str:
+        return await self.daemon.wait_closed()
+
+    async def close(self) -> None:
+        if self._daemon is not None:
+            await self._daemon.stop()
+
+    async def _reach(self, request: Any, timeout: float = 5.0) -> Any:
+        try:
+            return await self.daemon.request(request, timeout)
+        except (DaemonError, EOFError, OSError) as error:
+            raise CallFailed(Failure.UNREACHABLE, _detail(error)) from error
+
+
+def _one_peer(addresses: Sequence[str]) -> tuple[PeerId, list[bytes]]:
+    """Whom all these addresses name, and the addresses in bytes. CallFailed where they do not make sense."""
+    try:
+        found = [split_peer(address) for address in addresses]
+        peers = {peer for _, peer in found}
+        if len(peers) != 1:
+            raise ValueError(f"{len(peers)} different peers in one dial")
+        return peers.pop(), [to_bytes(address) for address, _ in found]
+    except ValueError as error:
+        raise CallFailed(Failure.UNREACHABLE, str(error)) from error
+
+
+def _text(data: bytes) -> str:
+    """An address the daemon reports; "" for those of transports that this node does not use."""
+    try:
+        return from_bytes(data)
+    except ValueError:
+        return ""
+
+
+def _why(error: Exception) -> Failure:
+    text = str(error)
+    if "protocols not supported" in text:
+        return Failure.UNSUPPORTED
+    if "negotiate protocol" in text:  # connected, but no answer about the protocol
+        return Failure.TIMEOUT
+    return Failure.UNREACHABLE
+
+
+def _detail(error: Exception) -> str:
+    """One printable line: the daemon's messages quote what peers sent."""
+    text = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    return ascii(" ".join(text.split()))[1:-1][:200]

@@ -1,0 +1,314 @@
+"""The go-libp2p daemon that hivemind ships (`p2pd`), as a child process with a control socket.
+
+hivemind itself is never imported: that would load torch, 245 MB. Its package is only looked up, for the binary and for
+the generated protobuf of the control protocol. Each control request is a connection of its own to a unix socket;
+opening a stream turns that connection into the stream; an inbound stream is a connection of the daemon to our socket.
+"""
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+from protocol.identity import Identity
+from swarm_node.errors import UserError
+from swarm_node.network.multiaddr import varint
+
+START_SECONDS = 15.0  # it takes 0.25 s on an idle machine
+STOP_SECONDS = 2.0
+REQUEST_SECONDS = 5.0  # for requests that the daemon answers by itself
+MAX_CONTROL_BYTES = 4 * 1024 * 1024  # a reply of the daemon
+ORPHAN_SECONDS = 20  # an orphan that nobody ever connected to ends after this
+MEMORY_BYTES = 96 * 1024 * 1024  # soft limit of the Go heap: beyond it garbage is collected more often
+UNIX_PATH_BYTES = 100  # the system's limit is 108, 104 on macOS
+
+
+class DaemonError(Exception):
+    """The daemon said no; the text is its own."""
+
+
+class Pipe:
+    """A stream: the unix connection that the daemon copies to and from a libp2p stream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self, size: int) -> bytes:
+        return await self._reader.readexactly(size)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        # Anything but a full close is of no use: on a half-close the daemon ends both directions.
+        self._writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What differs between nodes. Addresses are multiaddrs that were checked."""
+
+    listen: Sequence[str]
+    announce: Sequence[str] = ()  # instead of what the daemon sees itself
+    relays: Sequence[str] = ()  # full multiaddrs, asked for a reservation when nothing comes in directly
+    relay_service: bool = False  # be a relay, and be sure to be reachable
+    gossipsub: bool = False
+    max_connections: int = 64
+
+    def arguments(self) -> list[str]:
+        out = [
+            f"-hostAddrs={','.join(self.listen)}",
+            "-b=0",  # bootstrapping here would delay the start by 5 s for each dead peer
+            "-relay=1",
+            f"-relayService={int(self.relay_service)}",
+            "-autonat=1",
+            "-natPortMap=0",
+            "-connManager=1",
+            f"-connLo={self.max_connections}",
+            f"-connHi={self.max_connections + self.max_connections // 2}",
+            "-connGrace=20s",
+            f"-pubsub={int(self.gossipsub)}",
+            f"-idleTimeout={ORPHAN_SECONDS}s",
+        ]
+        if self.announce:
+            out.append(f"-announceAddrs={','.join(self.announce)}")
+        if self.relays:
+            out += ["-autoRelay=1", f"-trustedRelays={','.join(self.relays)}"]
+        if self.relay_service:
+            out.append("-forceReachabilityPublic=1")
+        return out
+
+
+class Daemon:
+    """One running p2pd. It ends when this process does, however that ends: it watches one open control connection."""
+
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path) -> None:
+        self._process = process
+        self._folder = folder
+        self._lines: deque[str] = deque(maxlen=5)  # last words; may hold text of peers
+        self._draining: asyncio.Task[None] | None = None
+        self._leash: asyncio.StreamWriter | None = None
+        self._server: asyncio.Server | None = None
+        self._inbound: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def start(cls, identity: Identity, flags: Flags) -> Self:
+        """Ready to take requests, after about 0.3 s. UserError where it does not start."""
+        folder = _socket_folder()
+        try:
+            self = cls(await _spawn(folder, identity, flags), folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._ready()
+                self._draining = asyncio.create_task(self._drain())
+                self._leash = (await self._connect(pb().Request(type=pb().Request.PERSISTENT_CONN_UPGRADE)))[2]
+        except (TimeoutError, EOFError, OSError, DaemonError) as error:
+            await self.stop()
+            raise UserError(f"the network daemon p2pd did not start: {self.last_words() or error!r}") from error
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def listen(self, protocols: Sequence[str], serve: Callable[[Any, Pipe], Awaitable[None]]) -> None:
+        """Inbound streams of these protocols go to `serve`, with a StreamInfo (peer, addr: bytes; proto: str)."""
+
+        async def inbound(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            info = pb().StreamInfo()
+            try:
+                await _read_message(reader, info)
+                await serve(info, Pipe(reader, writer))
+            except (EOFError, OSError):  # the daemon's side broke before anything was asked
+                pass
+            finally:
+                writer.close()
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.create_task(inbound(reader, writer))
+            self._inbound.add(task)
+            task.add_done_callback(self._inbound.discard)
+
+        path = str(self._folder / "streams")
+        self._server = await asyncio.start_unix_server(connected, path)
+        address = varint(400) + varint(len(path)) + path.encode()  # /unix/<path>
+        request = pb().StreamHandlerRequest(addr=address, proto=protocols, balanced=False)
+        await self.request(pb().Request(type=pb().Request.STREAM_HANDLER, streamHandler=request))
+
+    async def request(self, request: Any, timeout: float = REQUEST_SECONDS) -> Any:
+        """The daemon's Response. DaemonError if it refuses, TimeoutError, and OSError or EOFError if it is gone."""
+        async with asyncio.timeout(timeout):
+            response, _, writer = await self._connect(request)
+        writer.close()
+        return response
+
+    async def open_stream(self, peer: bytes, protocol: str, timeout: float) -> Pipe:
+        """A stream to a connected or known peer; errors as in `request`."""
+        opening = pb().StreamOpenRequest(peer=peer, proto=[protocol], timeout=whole_seconds(timeout))
+        async with asyncio.timeout(timeout):
+            request = pb().Request(type=pb().Request.STREAM_OPEN, streamOpen=opening)
+            _, reader, writer = await self._connect(request)
+        return Pipe(reader, writer)
+
+    async def wait_closed(self) -> str:
+        """Why the daemon ended; returns once it has."""
+        code = await self._process.wait()
+        return f"p2pd ended with code {code}: {self.last_words() or 'no message'}"
+
+    def last_words(self) -> str:
+        """Last lines of the daemon's log, printable, at most 300 characters."""
+        return ascii(" | ".join(self._lines))[1:-1][-300:]
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._inbound:
+            task.cancel()
+        if self._leash is not None:
+            self._leash.close()
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+        if self._draining is not None:
+            await self._draining
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _connect(self, request: Any) -> tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(str(self._folder / "control"))
+        try:
+            writer.write(_message(request))
+            response = pb().Response()
+            await _read_message(reader, response)
+            if response.type == pb().Response.ERROR:
+                raise DaemonError(response.error.msg)
+        except BaseException:
+            writer.close()
+            raise
+        return response, reader, writer
+
+    async def _ready(self) -> None:
+        while line := await self._line():
+            if line.startswith("Peer ID:"):
+                self._lines.clear()
+                return
+        raise EOFError("it ended at once")
+
+    async def _drain(self) -> None:
+        while await self._line():
+            pass
+
+    async def _line(self) -> str:
+        assert self._process.stdout is not None
+        try:
+            line = await self._process.stdout.readline()
+        except ValueError:  # longer than the buffer, which the stream has dropped
+            line = b"(a very long line)\n"
+        if line.strip():
+            self._lines.append(line.decode(errors="replace").strip())
+        return line.decode(errors="replace")
+
+
+def whole_seconds(timeout: float) -> int:
+    """The daemon counts in seconds; 0 would mean its own default."""
+    return max(1, int(timeout + 0.999))
+
+
+@cache
+def pb() -> Any:
+    """Generated messages of the control protocol."""
+    path = _hivemind() / "proto" / "p2pd_pb2.py"
+    spec = importlib.util.spec_from_file_location("swarm_node.network._p2pd_pb2", path)
+    assert spec is not None and spec.loader is not None
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (OSError, ImportError) as error:
+        raise UserError(f"hivemind is incomplete ({error}); run: pip install --force-reinstall hivemind") from error
+    return module
+
+
+def _hivemind() -> Path:
+    spec = importlib.util.find_spec("hivemind")
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError("hivemind is not installed; run: pip install hivemind, or choose --network.backend libp2p")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _socket_folder() -> Path:
+    for parent in (None, "/tmp"):  # noqa: S108  mkdtemp makes a folder nobody else may enter
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="swarm-node-", dir=parent))
+        except OSError as error:
+            raise UserError(f"no place for sockets in {parent or tempfile.gettempdir()}: {error.strerror}") from error
+        if len(str(folder)) + len("/control") <= UNIX_PATH_BYTES:
+            return folder
+        folder.rmdir()
+    raise UserError("paths of temporary files are too long for sockets; set TMPDIR to a short one")
+
+
+async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subprocess.Process:
+    key_reader, key_writer = os.pipe()  # the key never touches another file
+    try:
+        os.write(key_writer, identity.key_bytes())
+        os.close(key_writer)
+        return await asyncio.create_subprocess_exec(
+            str(_hivemind() / "hivemind_cli" / "p2pd"),
+            f"-listen=/unix{folder}/control",
+            f"-id=/dev/fd/{key_reader}",
+            *flags.arguments(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            pass_fds=[key_reader],
+            start_new_session=True,  # Ctrl-C is for us: the daemon ends when we have said goodbye
+            env={"GOLOG_LOG_LEVEL": "error", "GOMAXPROCS": "2", "GOMEMLIMIT": str(MEMORY_BYTES)},
+        )
+    except OSError as error:
+        raise UserError(
+            f"the network daemon p2pd cannot run here ({error.strerror}); try --network.backend libp2p"
+        ) from error
+    finally:
+        os.close(key_reader)
+
+
+def _message(message: Any) -> bytes:
+    data: bytes = message.SerializeToString()
+    return varint(len(data)) + data
+
+
+async def _read_message(reader: asyncio.StreamReader, message: Any) -> None:
+    size = shift = 0
+    while True:
+        byte = (await reader.readexactly(1))[0]
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > MAX_CONTROL_BYTES:
+        raise OSError(f"message of {size} bytes from p2pd")
+    message.ParseFromString(await reader.readexactly(size))

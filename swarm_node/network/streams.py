@@ -1,0 +1,123 @@
+"""Calls over raw streams, the same for both libraries: framing, bounds and deadlines, and a place for honest peers.
+
+A frame is four bytes of length, big-endian, and that many bytes. A call is one stream: the caller writes a frame, the
+other side writes a frame, the caller closes. An empty reply is a refusal.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from protocol.messages import PeerId
+from swarm_node.network.backend import Caller, CallFailed, Failure, Handler
+
+LENGTH_BYTES = 4
+CALL_SECONDS = 10.0  # an inbound stream ends after this, however slowly its peer reads or writes
+STREAMS_PER_SLOT = 16  # open inbound streams for each request that may be in work: waiting costs little, working more
+SLOTS_PER_PEER = 4  # a peer holds at most 1/4 of the slots
+
+log = logging.getLogger(__name__)
+
+
+class Stream(Protocol):
+    """A libp2p stream. Its end, in whatever way, is EOFError or OSError."""
+
+    async def read(self, size: int) -> bytes:
+        """Exactly `size` bytes."""
+        ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def close(self) -> None:
+        """Never raises, never waits long."""
+        ...
+
+
+def frame(data: bytes) -> bytes:
+    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+
+
+async def ask(stream: Stream, request: bytes, max_reply: int) -> bytes:
+    """One call on a fresh stream; the deadline is the caller's. CallFailed for whatever the other side does."""
+    sending = asyncio.create_task(stream.write(frame(request)))  # beside reading: a refusal may come before all is sent
+    try:
+        size = int.from_bytes(await stream.read(LENGTH_BYTES), "big")
+        if size > max_reply:
+            raise CallFailed(Failure.TOO_BIG, f"{size} bytes, more than {max_reply}")
+        reply = await stream.read(size)
+    except (EOFError, OSError) as error:
+        raise CallFailed(Failure.CLOSED) from error
+    finally:
+        sending.cancel()
+        with suppress(asyncio.CancelledError, EOFError, OSError):
+            await sending
+    if not reply:
+        raise CallFailed(Failure.REFUSED)
+    return reply
+
+
+class Answering:
+    """Serves inbound streams so that slow and greedy peers cannot keep others out.
+
+    `slots` requests are in work at once. Many more streams may be open, because one that has not yet said anything
+    costs little; when all are taken, the oldest makes room, which an honest peer, done in milliseconds, hardly ever is.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler], limits: Mapping[str, int], slots: int) -> None:
+        self._handlers = handlers
+        self._limits = limits  # largest request in bytes, by protocol
+        self._slots = asyncio.Semaphore(slots)
+        self._max_streams = slots * STREAMS_PER_SLOT
+        self._share = max(1, slots // SLOTS_PER_PEER)
+        self._streams: dict[asyncio.Task[None], PeerId] = {}  # oldest first
+        self._working: Counter[PeerId] = Counter()
+
+    async def serve(self, stream: Stream, caller: Caller, protocol: str) -> None:
+        """Answer one stream and close it. Runs in a task of its own, which is cancelled when others need the room."""
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            if not self._make_room(caller.peer):
+                return
+            self._streams[task] = caller.peer
+            async with asyncio.timeout(CALL_SECONDS):
+                await stream.write(frame(await self._reply(stream, caller, protocol)))
+                await stream.read(1)  # the caller closes: p2pd drops what is in flight when this side closes first
+        except (TimeoutError, EOFError, OSError):
+            pass  # the peer's doing
+        finally:
+            self._streams.pop(task, None)
+            await stream.close()
+
+    def _make_room(self, peer: PeerId) -> bool:
+        """Whether one more stream of this peer may be open."""
+        if sum(other == peer for other in self._streams.values()) >= self._share * STREAMS_PER_SLOT:
+            return False
+        if len(self._streams) >= self._max_streams:
+            oldest = next(iter(self._streams))
+            del self._streams[oldest]
+            oldest.cancel()
+        return True
+
+    async def _reply(self, stream: Stream, caller: Caller, protocol: str) -> bytes:
+        """What to answer; b"" where there is a reason to refuse."""
+        size = int.from_bytes(await stream.read(LENGTH_BYTES), "big")
+        if size > self._limits[protocol]:
+            return b""
+        request = await stream.read(size)
+        if self._working[caller.peer] >= self._share:
+            return b""
+        self._working[caller.peer] += 1
+        try:
+            async with self._slots:
+                return await self._handlers[protocol](caller, request)
+        except Exception:
+            log.exception("handler of %s failed", protocol)  # our bug: this call is lost, the node goes on
+            return b""
+        finally:
+            self._working[caller.peer] -= 1
+            if not self._working[caller.peer]:
+                del self._working[caller.peer]

@@ -1,0 +1,32 @@
+"""Pairs of hosts, started once for all tests of a pair of backends."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.network.hosts import Pair, started
+
+PAIRS = [("hivemind", "hivemind")]
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids="-".join)
+def hosts(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    first, second = request.param
+    with asyncio.Runner() as runner:
+        a = runner.run(started(first))
+        b = runner.run(started(second))
+        yield Pair(runner, a, b)
+        runner.run(a.close())
+        runner.run(b.close())
+
+
+@pytest.fixture
+def pair(hosts: Pair) -> Pair:
+    """Connected: b has dialled a."""
+
+    async def connect() -> None:
+        await hosts.b.dial(await hosts.a.addresses(), timeout=5.0)
+
+    hosts.run(connect())
+    return hosts

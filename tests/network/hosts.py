@@ -1,0 +1,65 @@
+"""Backends for tests: two hosts on loopback, driven on one event loop."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from protocol.identity import Identity
+from swarm_node.config import NetworkConfig
+from swarm_node.network.backend import Backend, Caller, Handler
+from swarm_node.network.backends import make_backend
+
+T = TypeVar("T")
+ECHO = "/swarm-node-test/echo/1"
+SILENT = "/swarm-node-test/silent/1"
+RAISING = "/swarm-node-test/raising/1"
+REFUSING = "/swarm-node-test/refusing/1"
+WHO = "/swarm-node-test/who/1"
+LIMIT = 512 * 1024  # bytes, request and reply
+
+
+async def echo(caller: Caller, request: bytes) -> bytes:
+    return b">" + request
+
+
+async def silent(caller: Caller, request: bytes) -> bytes:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def raising(caller: Caller, request: bytes) -> bytes:
+    raise ZeroDivisionError("a bug in a handler")
+
+
+async def refusing(caller: Caller, request: bytes) -> bytes:
+    return b""
+
+
+async def who(caller: Caller, request: bytes) -> bytes:
+    return f"{caller.peer} {caller.address}".encode()
+
+
+HANDLERS: dict[str, Handler] = {ECHO: echo, SILENT: silent, RAISING: raising, REFUSING: refusing, WHO: who}
+
+
+def config(backend: str, **options: Any) -> NetworkConfig:
+    return NetworkConfig.model_validate({"backend": backend, "host": "127.0.0.1", "relay": False, **options})
+
+
+async def started(backend: str, identity: Identity | None = None, bootstrap: bool = False, **options: Any) -> Backend:
+    host = make_backend(config(backend, **options), identity or Identity.create(), bootstrap)
+    await host.start(HANDLERS, dict.fromkeys(HANDLERS, LIMIT))
+    return host
+
+
+@dataclass
+class Pair:
+    """Two hosts that are not connected yet, and the loop they live on."""
+
+    runner: asyncio.Runner
+    a: Backend
+    b: Backend
+
+    def run(self, work: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
+        return self.runner.run(asyncio.wait_for(work, seconds))

@@ -1,0 +1,152 @@
+"""What every backend does, alone and against the other one."""
+
+import asyncio
+import os
+from contextlib import suppress
+
+import pytest
+
+from protocol.identity import Identity
+from swarm_node.network.backend import Backend, CallFailed, Failure
+from tests.network.hosts import ECHO, LIMIT, RAISING, REFUSING, SILENT, WHO, Pair
+
+pytestmark = pytest.mark.network
+
+
+async def failure(work: object) -> Failure:
+    with pytest.raises(CallFailed) as caught:
+        await work  # type: ignore[misc]
+    return caught.value.failure
+
+
+async def until_connected(host: Backend, peers: set[str], seconds: float = 5.0) -> None:
+    async with asyncio.timeout(seconds):
+        while {connection.peer for connection in await host.connections()} != peers:
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("size", [0, 1, 64 * 1024, LIMIT - 1])
+def test_calls_go_both_ways(pair: Pair, size: int) -> None:
+    request = os.urandom(size)
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        assert pair.run(caller.call(callee.peer_id, ECHO, request, LIMIT, 5.0)) == b">" + request
+
+
+def test_the_caller_is_proven(pair: Pair) -> None:
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        peer, address = pair.run(caller.call(callee.peer_id, WHO, b"", 1000, 5.0)).decode().split(" ")
+        assert peer == caller.peer_id
+        assert address.startswith("/ip4/127.0.0.1/")
+
+
+def test_a_reply_over_the_limit_is_not_read(pair: Pair) -> None:
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        assert pair.run(failure(caller.call(callee.peer_id, ECHO, bytes(1000), 1000, 5.0))) == Failure.TOO_BIG
+
+
+def test_a_request_over_the_limit_never_reaches_the_handler(pair: Pair) -> None:
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        got = pair.run(failure(caller.call(callee.peer_id, ECHO, bytes(LIMIT + 1), LIMIT, 5.0)))
+        assert got in (Failure.REFUSED, Failure.CLOSED)
+
+
+def test_refusals_and_bugs_of_a_handler_look_the_same_from_outside(pair: Pair) -> None:
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        for protocol in (REFUSING, RAISING):
+            assert pair.run(failure(caller.call(callee.peer_id, protocol, b"?", LIMIT, 5.0))) == Failure.REFUSED
+        assert pair.run(caller.call(callee.peer_id, ECHO, b"?", LIMIT, 5.0)) == b">?"
+
+
+def test_an_unknown_protocol_is_named_as_such(pair: Pair) -> None:
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        got = pair.run(failure(caller.call(callee.peer_id, "/swarm-node-test/echo/2", b"?", LIMIT, 5.0)))
+        assert got == Failure.UNSUPPORTED
+
+
+def test_a_silent_peer_costs_no_more_than_the_timeout(pair: Pair) -> None:
+    async def timed(caller: Backend, callee: Backend) -> float:
+        start = asyncio.get_running_loop().time()
+        assert await failure(caller.call(callee.peer_id, SILENT, b"?", LIMIT, 0.3)) == Failure.TIMEOUT
+        return asyncio.get_running_loop().time() - start
+
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        assert 0.25 < pair.run(timed(caller, callee)) < 2.0
+
+
+def test_many_calls_at_once(pair: Pair) -> None:
+    """Four in work per peer is what is promised; these are answered one after another or refused, but none is lost."""
+
+    async def flood(caller: Backend, callee: Backend) -> list[bytes | BaseException]:
+        calls = (caller.call(callee.peer_id, ECHO, bytes([n]) * 20_000, LIMIT, 10.0) for n in range(32))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        replies = pair.run(flood(caller, callee))
+        for number, reply in enumerate(replies):
+            assert reply == b">" + bytes([number]) * 20_000 or (
+                isinstance(reply, CallFailed) and reply.failure == Failure.REFUSED
+            )
+        assert sum(isinstance(reply, bytes) for reply in replies) >= 4
+
+
+def test_who_is_dialled_is_who_answers(pair: Pair) -> None:
+    async def scenario() -> None:
+        someone = Identity.create().peer_id
+        address = (await pair.a.addresses())[0].replace(pair.a.peer_id, someone)
+        assert await failure(pair.b.dial([address], 5.0)) == Failure.UNREACHABLE
+        assert someone not in {connection.peer for connection in await pair.b.connections()}
+
+    pair.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "hello",
+        "/ip4/127.0.0.1/tcp/1",
+        "/ip4/127.0.0.1/tcp/1/p2p/short",
+        "/ip4/127.0.0.300/tcp/1/p2p/{peer}",
+        "/ip4/127.0.0.1/tcp/99999/p2p/{peer}",
+        "/unix/tmp/x/p2p/{peer}",
+        "/ip4/127.0.0.1/tcp/1/p2p/{peer}",  # well-formed; nobody listens there
+    ],
+)
+def test_a_dial_that_leads_nowhere_fails_and_does_no_more(pair: Pair, address: str) -> None:
+    address = address.format(peer=Identity.create().peer_id)
+    assert pair.run(failure(pair.a.dial([address], 5.0))) == Failure.UNREACHABLE
+
+
+def test_a_blackhole_takes_no_longer_than_the_timeout(pair: Pair) -> None:
+    address = f"/ip4/192.0.2.254/tcp/1/p2p/{Identity.create().peer_id}"  # TEST-NET: nothing answers
+    assert pair.run(failure(pair.a.dial([address], 0.3)), seconds=2.0) == Failure.UNREACHABLE
+
+
+def test_an_unknown_peer_cannot_be_called(pair: Pair) -> None:
+    got = pair.run(failure(pair.a.call(Identity.create().peer_id, ECHO, b"?", LIMIT, 2.0)))
+    assert got == Failure.UNREACHABLE
+
+
+def test_disconnect_hangs_up_on_both_sides_and_a_dial_heals_it(pair: Pair) -> None:
+    async def scenario() -> None:
+        await until_connected(pair.a, {pair.b.peer_id})
+        await pair.a.disconnect(pair.b.peer_id)
+        await until_connected(pair.b, set())
+        await until_connected(pair.a, set())
+        assert await pair.b.dial(await pair.a.addresses(), 5.0) == pair.a.peer_id
+        assert await pair.b.call(pair.a.peer_id, ECHO, b"again", LIMIT, 5.0) == b">again"
+
+    pair.run(scenario())
+
+
+def test_addresses_are_full_and_name_the_host(pair: Pair) -> None:
+    for host in (pair.a, pair.b):
+        addresses = pair.run(host.addresses())
+        assert addresses
+        assert all(address.startswith("/ip4/127.0.0.1/") for address in addresses)
+        assert all(address.endswith(f"/p2p/{host.peer_id}") for address in addresses)
+        for address in addresses:  # each of them works
+            other = pair.b if host is pair.a else pair.a
+            with suppress(CallFailed):
+                pair.run(other.disconnect(host.peer_id))
+            assert pair.run(other.dial([address], 5.0)) == host.peer_id
