@@ -12,7 +12,7 @@ from protocol.messages import PeerId
 from swarm_node import starters
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
-from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.compute.trainer import GrpoTrainer, Trust
 from swarm_node.config import LearningConfig, ModelConfig
 from swarm_node.environment import reasoning_gym
 from swarm_node.environment.catalogue import STARTER_TASKS
@@ -20,6 +20,7 @@ from swarm_node.environment.mixture import Mixture
 from swarm_node.environment.reasoning_gym import ReasoningGym
 from swarm_node.interfaces import Environment, Network
 from swarm_node.node import Node
+from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
 
@@ -76,14 +77,21 @@ def build_node(
         seed=config.seed,
         environment=environment,
         generator=BatchGenerator(policy, config.generation),
-        trainer=GrpoTrainer(policy, config.training, config.generation, _reference(config)),
+        trainer=GrpoTrainer(policy, config.training, config.generation, _reference(config), trust(config)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
         sampler=UniformSampler(),
+        defence=LayeredDefence(config.defence),
         config=config.round,
         group_size=config.generation.num_generations,
         clock=perf_counter,
     )
+
+
+def trust(config: LearningConfig) -> Trust:
+    """The layers of the defence that act on tokens and advantages."""
+    use = config.defence.use
+    return Trust(config.defence.floor if "clip" in use else 0.0, negatives="positives" not in use)
 
 
 def _reference(config: LearningConfig) -> Policy | None:

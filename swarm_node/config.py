@@ -125,6 +125,31 @@ class PoolConfig(Section):
     """Groups held of any one peer."""
 
 
+Layer = Literal["length", "duplicates", "ngrams", "regroup", "clip", "positives"]
+
+
+class DefenceConfig(Section):
+    """Against text of others that is right and poisoned. docs/results/poisoning.md measures every layer."""
+
+    use: tuple[Layer, ...] = ()
+    """Layers. length: drop completions much longer than own ones; duplicates: one of near-identical completions;
+    ngrams: drop text with strings that others' better answers share and own ones lack; regroup: set others' better
+    answers off against own attempts at the question, never against what came with them; clip: leave tokens out of the
+    loss that the own policy would hardly say; positives: leave out completions of others below their group's mean."""
+    own_samples: Annotated[int, Field(ge=2, le=64)] = 6
+    """regroup: own attempts at each question drawn from others."""
+    foreign_right: Positive = 2
+    """regroup: distinct completions of a peer added to them at most."""
+    floor: Share = 0.02
+    """clip: probability under the own policy below which a token of others is left out."""
+    length_factor: Annotated[float, Field(gt=0.0)] = 2.0
+    """length: completions longer than this many times a long own one (95th percentile of characters) are dropped."""
+    enriched_share: Share = 0.25
+    """ngrams: least share of others' better answers that a string must stand in to be alarming."""
+    enrichment: Annotated[float, Field(ge=1.0)] = 4.0
+    """ngrams: and how many times as often as in own text."""
+
+
 class CheckpointConfig(Section):
     every: Positive = 20
     """Rounds between checkpoints. One is always written when the node stops."""
@@ -175,6 +200,7 @@ class LearningConfig(Section):
     training: TrainingConfig = TrainingConfig()
     environment: EnvironmentConfig = EnvironmentConfig()
     pool: PoolConfig = PoolConfig()
+    defence: DefenceConfig = DefenceConfig()
     swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0

@@ -6,6 +6,7 @@ from random import Random
 from typing import Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.rollouts.defence import Attempt, Defended
 from swarm_node.rollouts.groups import Draw, Judge, ScoredGroup, Skipped, Written
 
 
@@ -46,6 +47,7 @@ class StepReport:
 
     optimizer_steps: int = 0
     trained_tokens: int = 0  # completion tokens that carried a gradient, each counted once per pass
+    dropped_tokens: int = 0  # tokens of others that were too unlikely to be trusted
     trained_groups: int = 0
     loss: float = 0.0  # mean over optimiser steps
     grad_norm: float = 0.0  # before clipping, mean over optimiser steps
@@ -82,6 +84,22 @@ class Sampler(Protocol):
     def draw(self, count: int, candidates: Sequence[RolloutGroup], judge: Judge, rng: Random) -> Draw:
         """Up to `count` groups. `judge` costs time: ask it for no more than needed."""
         ...
+
+
+class Defence(Protocol):
+    """What of the groups drawn from others is trained on: right text may carry poison that no reward shows."""
+
+    def defend(
+        self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random
+    ) -> Defended:
+        """`own` is all this node wrote this round, `heard` the groups drawn. `attempt` costs generation and judging."""
+        ...
+
+    def snapshot(self) -> Mapping[str, list[str]]:
+        """What it remembers between rounds, as plain data for a checkpoint."""
+        ...
+
+    def restore(self, snapshot: Mapping[str, list[str]]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

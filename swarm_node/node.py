@@ -14,7 +14,8 @@ from statistics import fmean
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.config import RoundConfig
-from swarm_node.interfaces import Environment, Generator, Network, RoundReport, Sampler, Trainer
+from swarm_node.interfaces import Defence, Environment, Generator, Network, RoundReport, Sampler, Trainer
+from swarm_node.rollouts.defence import Refused
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import choose_local
@@ -48,6 +49,7 @@ class Batch:
     own: Own
     local: list[ScoredGroup]
     external: list[ScoredGroup]
+    refused: list[Refused]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Node:
     network: Network
     pool: RolloutPool
     sampler: Sampler
+    defence: Defence
     config: RoundConfig
     group_size: int
     clock: Callable[[], float]  # seconds
@@ -71,16 +74,13 @@ class Node:
         """Ask, answer, judge, share."""
         ledger = Ledger()
         questions = self.environment.sample(self.peer_id, now, self.config.questions)
-        with self._timed(ledger, "generate"):
-            written = self._write(questions, now, ledger)
-        with self._timed(ledger, "judge"):
-            own = self._judge([group for group, _ in written], ledger, [tokens for _, tokens in written])
+        own = self._answer(questions, self.group_size, f"{self.seed}/{self.peer_id}/{now}", now, ledger)
         with self._timed(ledger, "share"):
             self.network.publish([scored.group for scored in own], now)
         return Own(now, own, ledger)
 
     def hear(self, own: Own) -> Batch:
-        """Listen, and choose what to train on."""
+        """Listen, and choose what to train on: own groups, and of those of others what the defence lets be."""
         rng = Random(f"{self.seed}/{self.peer_id}/{own.round}")
         with self._timed(own.ledger, "share"):
             self.pool.add(self.network.collect(own.round), own.round)
@@ -97,14 +97,18 @@ class Node:
             candidates = self.pool.candidates()
             draw = self.sampler.draw(choice.external, candidates, lambda asked: self._judge(asked, own.ledger), rng)
         self.pool.remove(draw.spent)
-        return Batch(own, choice.groups, draw.groups)
+        defended = self.defence.defend(
+            own.groups, draw.groups, lambda heard, size: self._attempt(heard, size, own), rng
+        )
+        own.ledger.skipped.update(refused.reason for refused in defended.refused)
+        return Batch(own, choice.groups, defended.groups, defended.refused)
 
     def learn(self, batch: Batch) -> RoundReport:
         """One update of the policy, and the account of the round."""
         own, ledger = batch.own, batch.own.ledger
         with self._timed(ledger, "train"):
             step = self.trainer.update(batch.local + batch.external)
-        lengths = [len(tokens.ids) for group in own.groups for tokens in group.tokens or ()]
+        lengths = [len(tokens.ids) for group in own.groups for tokens in group.own_tokens if tokens]
         endings = [completion.ended for group in own.groups for completion in group.group.completions]
         return RoundReport(
             peer_id=self.peer_id,
@@ -117,7 +121,7 @@ class Node:
             ended_share=_mean(endings),
             local_groups=len(batch.local),
             local_informative=sum(group.has_signal for group in batch.local),
-            external_informative=len(batch.external),
+            external_informative=sum(group.has_signal for group in batch.external),
             informative_share=_mean([group.has_signal for group in own.groups]),
             pool_size=len(self.pool),
             skipped=dict(ledger.skipped + Counter(step.skipped)),
@@ -126,8 +130,21 @@ class Node:
             seconds=ledger.seconds,
         )
 
+    def _attempt(self, heard: Sequence[ScoredGroup], size: int, own: Own) -> list[ScoredGroup]:
+        """Own completions to the questions of others."""
+        stream = f"{self.seed}/{self.peer_id}/{own.round}/attempt"
+        return self._answer([group.question for group in heard], size, stream, own.round, own.ledger)
+
+    def _answer(
+        self, questions: Sequence[Question], size: int, stream: str, now: Round, ledger: Ledger
+    ) -> list[ScoredGroup]:
+        with self._timed(ledger, "generate"):
+            written = self._write(questions, size, stream, now, ledger)
+        with self._timed(ledger, "judge"):
+            return self._judge([group for group, _ in written], ledger, [tokens for _, tokens in written])
+
     def _write(
-        self, questions: Sequence[Question], now: Round, ledger: Ledger
+        self, questions: Sequence[Question], size: int, stream: str, now: Round, ledger: Ledger
     ) -> list[tuple[RolloutGroup, tuple[Tokens, ...]]]:
         """A group per question that could be built and answered."""
         asked: list[tuple[Question, str]] = []
@@ -136,8 +153,7 @@ class Node:
                 ledger.skipped[prompt.reason] += 1
             else:
                 asked.append((question, prompt))
-        stream = f"{self.seed}/{self.peer_id}/{now}"
-        answers = self.generator.generate([prompt for _, prompt in asked], self.group_size, stream)
+        answers = self.generator.generate([prompt for _, prompt in asked], size, stream)
         written = []
         for (question, _), answer in zip(asked, answers, strict=True):
             if isinstance(answer, Skipped):

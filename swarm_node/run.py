@@ -92,7 +92,12 @@ def _loop(config: NodeConfig, node: Node, policy: Policy, start: int, stop: Stop
 def _save(config: NodeConfig, node: Node, policy: Policy, done: int, telemetry: Telemetry) -> None:
     """A failed checkpoint is a warning: training goes on, the older checkpoints are whole, the next one may succeed."""
     assert isinstance(node.trainer, GrpoTrainer)
-    extra = {"peer_id": node.peer_id, "model": config.model.model_dump(mode="json"), "pool": node.pool.snapshot()}
+    extra = {
+        "peer_id": node.peer_id,
+        "model": config.model.model_dump(mode="json"),
+        "pool": node.pool.snapshot(),
+        "defence": node.defence.snapshot(),
+    }
     folder = config.home.expanduser() / "checkpoints"
     try:
         path = checkpoint.save(folder, done, policy, node.trainer, extra, config.checkpoint.keep)
@@ -119,6 +124,7 @@ def _restore(node: Node, latest: Path, state: dict[str, Any], telemetry: Telemet
     assert isinstance(node.trainer, GrpoTrainer)
     checkpoint.restore_trainer(latest, node.trainer)
     node.pool.restore(state["extra"]["pool"])
+    node.defence.restore(state["extra"].get("defence", {}))
     telemetry.emit(Notice(f"resumed after {state['rounds']} rounds from {latest}"))
     return int(state["rounds"])
 

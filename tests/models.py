@@ -17,11 +17,12 @@ from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import GenerationConfig, PoolConfig, RoundConfig, TrainingConfig
+from swarm_node.config import DefenceConfig, GenerationConfig, PoolConfig, RoundConfig, TrainingConfig
 from swarm_node.interfaces import Environment, Network
 from swarm_node.network.alone import Alone
 from swarm_node.network.memory import MemorySwarm
 from swarm_node.node import Node
+from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
@@ -201,6 +202,7 @@ def make_node(
     questions: int = 3,
     policy: Policy | None = None,
     pool: PoolConfig | None = None,
+    defence: Sequence[str] = (),
     **training: Any,
 ) -> Node:
     """A whole node on a tiny model; only the clock is not a real one."""
@@ -216,6 +218,7 @@ def make_node(
         network=network or Alone(),
         pool=RolloutPool(peer_id, pool or PoolConfig()),
         sampler=UniformSampler(),
+        defence=LayeredDefence(DefenceConfig(use=tuple(defence))),
         config=RoundConfig(questions=questions, local_groups=local, external_groups=external),
         group_size=GENERATION.num_generations,
         clock=lambda: float(next(ticks)),

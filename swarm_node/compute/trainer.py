@@ -7,7 +7,7 @@ to the training set for groups of others, whose author's probabilities are unkno
 import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import isfinite
 
@@ -33,19 +33,20 @@ class Example:
 
     row: rows.Row
     advantages: list[float]  # one per completion
-    old_log_probs: list[list[float]] | None  # None until this policy has computed them
+    old_log_probs: list[list[float] | None]  # one per completion; None until this policy has computed them
+    foreign: list[bool]  # one per completion: written by a peer
 
     def pieces(self, columns: int) -> list["Example"]:
         """The same in rows of at most so many columns; 0 gives each completion its own row, the padded layout."""
-        old = self.old_log_probs
-        return [
-            Example(
-                rows.Row(self.row.prompt, [self.row.completions[i] for i in piece]),
-                [self.advantages[i] for i in piece],
-                None if old is None else [old[i] for i in piece],
-            )
-            for piece in rows.split(self.row, columns)
-        ]
+        return [self.only(piece) for piece in rows.split(self.row, columns)]
+
+    def only(self, chosen: Sequence[int]) -> "Example":
+        return Example(
+            rows.Row(self.row.prompt, [self.row.completions[i] for i in chosen]),
+            [self.advantages[i] for i in chosen],
+            [self.old_log_probs[i] for i in chosen],
+            [self.foreign[i] for i in chosen],
+        )
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class Totals:
     grad_norm: float = 0.0
     steps: int = 0
     tokens: int = 0
+    dropped: int = 0
     ratio: float = 0.0
     clipped: int = 0
     entropy: float = 0.0
@@ -65,14 +67,30 @@ class Totals:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Which text of others may move the policy."""
+
+    floor: float = 0.0  # tokens of others that this policy gives a smaller probability are dropped from the loss
+    negatives: bool = True  # False drops completions of others with a negative advantage, which no clip ever stops
+
+
+ALL = Trust()
+
+
 class GrpoTrainer:
     """Implements interfaces.Trainer. Owns the optimiser; the weights are the policy's."""
 
     def __init__(
-        self, policy: Policy, config: TrainingConfig, generation: GenerationConfig, reference: Policy | None = None
+        self,
+        policy: Policy,
+        config: TrainingConfig,
+        generation: GenerationConfig,
+        reference: Policy | None = None,
+        trust: Trust = ALL,
     ) -> None:
         """`reference` is the initial policy, for the KL penalty; None takes `policy` as it is now."""
-        self._policy, self._config = policy, config
+        self._policy, self._config, self._trust = policy, config, trust
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
         self._max_completion_length = generation.max_completion_length
         self._parameters = [p for p in policy.model.parameters() if p.requires_grad]
@@ -108,7 +126,8 @@ class GrpoTrainer:
         steps, tokens = max(1, totals.steps), max(1, totals.tokens)
         return StepReport(
             optimizer_steps=totals.steps,
-            trained_tokens=totals.tokens if totals.steps else 0,
+            trained_tokens=totals.tokens - totals.dropped if totals.steps else 0,
+            dropped_tokens=totals.dropped,
             trained_groups=trained_groups,
             loss=totals.loss / steps,
             grad_norm=totals.grad_norm / steps,
@@ -122,11 +141,17 @@ class GrpoTrainer:
     def _example(self, group: ScoredGroup, totals: Totals) -> Example | None:
         """Token ids of a group: the very ids generated for an own one, this tokenizer's for text of others."""
         advantages = group_advantages(group.rewards, self._config.scale_rewards)
-        completions, old = self._ids(group)
+        written = group.own_tokens
+        completions = [
+            self._policy.encode_completion(completion) if tokens is None else list(tokens.ids)
+            for completion, tokens in zip(group.group.completions, written, strict=True)
+        ]
         keep = [
             i
             for i, (ids, completion) in enumerate(zip(completions, group.group.completions, strict=True))
-            if ids and (completion.ended or not self._config.mask_truncated_completions)
+            if ids
+            and (completion.ended or not self._config.mask_truncated_completions)
+            and (self._trust.negatives or written[i] is not None or advantages[i] > 0)
         ]
         prompt = self._policy.encode_prompt(group.prompt)
         if not keep or not prompt:
@@ -135,13 +160,9 @@ class GrpoTrainer:
         if len(prompt) + max(len(completions[i]) for i in keep) > self._policy.context_length:
             totals.skip("longer than the context")
             return None
-        row = rows.Row(prompt, [completions[i] for i in keep])
-        return Example(row, [advantages[i] for i in keep], None if old is None else [old[i] for i in keep])
-
-    def _ids(self, group: ScoredGroup) -> tuple[list[list[int]], list[list[float]] | None]:
-        if group.tokens is None:
-            return [self._policy.encode_completion(completion) for completion in group.group.completions], None
-        return [list(t.ids) for t in group.tokens], [list(t.log_probs) for t in group.tokens]
+        old = [None if tokens is None else list(tokens.log_probs) for tokens in written]
+        foreign = [tokens is None for tokens in written]
+        return Example(rows.Row(prompt, completions), advantages, old, foreign).only(keep)
 
     def _rows(self, examples: list[Example]) -> list[Example]:
         return [piece for example in examples for piece in example.pieces(self._columns(example))]
@@ -178,6 +199,8 @@ class GrpoTrainer:
         log_probs = distribution.gather(-1, batch.target[:, None])[:, 0]
         old = _recorded(parts, log_probs.detach())
         advantages, weights = self._per_token(parts, size, log_probs)
+        dropped = self._distrusted(parts, old)
+        advantages = advantages.masked_fill(dropped, 0.0)
         result = clipped_loss(
             log_probs, old, advantages, weights, epsilon=config.epsilon, epsilon_high=config.epsilon_high
         )
@@ -187,6 +210,7 @@ class GrpoTrainer:
         loss.backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             totals.tokens += len(log_probs)
+            totals.dropped += int(dropped.sum())
             totals.ratio += float(result.ratio.sum())
             totals.clipped += int(result.clipped.sum())
             totals.entropy -= float(torch.special.xlogy(p := distribution.exp(), p).sum())
@@ -202,17 +226,24 @@ class GrpoTrainer:
         advantage, weight = spread.repeat_interleave(counts, dim=1)
         return advantage, weight
 
+    def _distrusted(self, parts: list[Example], old: Tensor) -> Tensor:
+        """bool [tokens]: of others, and less likely than the floor when the text was admitted."""
+        counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions], device=old.device)
+        foreign = torch.tensor([known for part in parts for known in part.foreign], device=old.device)
+        return foreign.repeat_interleave(counts) & (old.exp() < self._trust.floor)
+
     def _with_old_log_probs(self, example: Example) -> Example:
         """Of others: with log-probs of the present policy, before the first of several steps moves it."""
-        if example.old_log_probs is not None:
+        if None not in example.old_log_probs:
             return example
-        values: list[list[float]] = []
+        values: list[list[float] | None] = []
         for part in self._rows([example]):
             batch = rows.build([part.row], self._policy.pad_id, self._policy.device)
             flat = self._log_probs(self._policy, batch)
             ends = iter(flat.tolist())
             values += [list(islice(ends, len(ids))) for ids in part.row.completions]
-        return Example(example.row, example.advantages, values)
+        old = [own or now for own, now in zip(example.old_log_probs, values, strict=True)]
+        return replace(example, old_log_probs=old)
 
     def _reference_log_probs(self, batch: rows.RowBatch) -> Tensor:
         assert self._reference is not None
@@ -236,8 +267,8 @@ def _recorded(parts: list[Example], current: Tensor) -> Tensor:
     values = [
         value
         for part in parts
-        for i, ids in enumerate(part.row.completions)
-        for value in (part.old_log_probs[i] if part.old_log_probs is not None else [unknown] * len(ids))
+        for ids, old in zip(part.row.completions, part.old_log_probs, strict=True)
+        for value in (old or [unknown] * len(ids))
     ]
     old = torch.tensor(values, dtype=current.dtype, device=current.device)
     return torch.where(old.isnan(), current, old)

@@ -36,12 +36,17 @@ class ScoredGroup:
     group: RolloutGroup
     prompt: str
     rewards: tuple[float, ...]  # one per completion, each in [0, 1]
-    tokens: tuple[Tokens, ...] | None = None  # None for a group heard from a peer: only its text is known
+    tokens: tuple[Tokens | None, ...] | None = None  # None for what a peer wrote: only its text is known
 
     @property
     def has_signal(self) -> bool:
         """Whether any advantage is non-zero. Exact comparison: equal rewards give exactly zero advantage."""
         return len(set(self.rewards)) > 1
+
+    @property
+    def own_tokens(self) -> tuple[Tokens | None, ...]:
+        """One per completion, None for those a peer wrote."""
+        return self.tokens or (None,) * len(self.rewards)
 
     @property
     def author(self) -> PeerId:

@@ -1,12 +1,15 @@
 """A node's round with real parts: what it asks, what it trains on, what it counts."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 import torch
 
 from protocol.messages import Round
+from swarm_node.config import DefenceConfig
 from swarm_node.network.memory import MemorySwarm
+from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import Skipped
 from tests.models import (
     GENERATION,
@@ -189,3 +192,36 @@ def test_the_step_count_is_that_of_rounds_with_signal() -> None:
     with_signal = sum(report.local_informative for report in reports)
     assert trainer_of(node).steps == sum(report.step.optimizer_steps for report in reports) == with_signal
     assert with_signal > 0
+
+
+def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same_question() -> None:
+    swarm = MemorySwarm(Random(0))
+    writer = make_node(0, join(swarm, 0))
+    reader = make_node(1, join(swarm, 1), external=3, defence=("regroup",), seed=1)
+    writer.ask(Round(0))
+    own = reader.ask(Round(0))
+    seconds = own.ledger.seconds["generate"]
+    batch = reader.hear(own)
+    assert batch.external
+    for group in batch.external:
+        foreign = [tokens is None for tokens in group.tokens]
+        assert foreign[:6] == [False] * 6 and all(foreign[6:]) and len(foreign) <= 8
+        assert all(reward == 1.0 for reward in group.rewards[6:])
+        assert group.author == writer.peer_id
+    assert own.ledger.seconds["generate"] > seconds
+    report = reader.learn(batch)
+    assert report.external_informative == sum(group.has_signal for group in batch.external)
+    assert report.rollouts == 3 * GENERATION.num_generations  # attempts at others' questions are not its own round's
+
+
+def test_what_the_defence_refuses_is_counted_and_named() -> None:
+    swarm = MemorySwarm(Random(0))
+    writer = make_node(0, join(swarm, 0))
+    reader = make_node(1, join(swarm, 1), external=3, defence=("length",))
+    reader = replace(reader, defence=LayeredDefence(DefenceConfig(use=("length",), length_factor=1e-9)))
+    writer.ask(Round(0))
+    batch = reader.hear(reader.ask(Round(0)))
+    assert batch.external == []
+    assert batch.refused
+    assert {refused.author for refused in batch.refused} == {writer.peer_id}
+    assert reader.learn(batch).skipped == {"longer than own": len(batch.refused)}

@@ -1,6 +1,8 @@
 """One update: equal to a plain one written here, nothing without signal, and every fault of the reference avoided."""
 
 import copy
+import math
+from dataclasses import replace
 from statistics import fmean, stdev
 
 import pytest
@@ -9,8 +11,9 @@ import torch
 from protocol.messages import Completion
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
 from swarm_node.compute.generator import BatchGenerator
-from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.compute.trainer import ALL, GrpoTrainer, Trust
 from swarm_node.config import GenerationConfig, TrainingConfig
+from swarm_node.interfaces import StepReport
 from swarm_node.rollouts.groups import ScoredGroup, Written
 from tests.models import (
     EOS,
@@ -377,3 +380,85 @@ def test_the_mask_of_a_packed_row_stays_small_whatever_a_peer_sends() -> None:
     widths.clear()
     trainer.update([text_group([0.0] * 4 + [1.0], ["1" * 1000] * 5)])
     assert 1000 < max(widths) <= 4096
+
+
+# --- text of others that is not trusted ------------------------------------------------------------------------------
+
+
+def mixed_group(policy) -> ScoredGroup:
+    """Two own completions and two of a peer, one of each right."""
+    (own,) = own_groups(policy, count=1, size=2)
+    texts = [c.text for c in own.group.completions] + ["7!x", "ab"]
+    heard = text_group([0.0, 1.0, 1.0, 0.0], texts, own.prompt)
+    return ScoredGroup(heard.group, own.prompt, heard.rewards, (*own.tokens, None, None))
+
+
+def gradients_of(policy, group, trust=ALL, **training) -> tuple[list[torch.Tensor], StepReport]:
+    trainer = GrpoTrainer(policy, TrainingConfig(**{"max_grad_norm": 1e9, **training}), GENERATION, trust=trust)
+    found: list[torch.Tensor] = []
+    trainer.optimizer.register_step_pre_hook(
+        lambda *_: found.extend(p.grad.clone() for p in policy.model.parameters() if p.grad is not None)
+    )
+    report = trainer.update([group])
+    return found, report
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_unlikely_tokens_of_others_leave_the_loss_and_own_ones_stay(layout) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    group, floor = mixed_group(policy), 0.005
+    rewards = list(group.rewards)
+    mean, deviation = fmean(rewards), stdev(rewards)
+    prompt = characters()(group.prompt).input_ids
+    reference, total, dropped = copy.deepcopy(policy.model), torch.zeros(()), 0
+    for tokens, completion, reward in zip(group.tokens, group.group.completions, rewards, strict=True):
+        ids = list(tokens.ids) if tokens else [*characters()(completion.text).input_ids, EOS]
+        log_probs = plain_log_probs(reference, prompt, ids)
+        trusted = torch.ones(len(ids)) if tokens else (log_probs.detach().exp() >= floor).float()
+        dropped += int((1 - trusted).sum())
+        ratio = (log_probs - log_probs.detach()).exp()
+        total = total - (trusted * ratio * (reward - mean) / deviation).mean() / 4
+    total.backward()
+    assert 0 < dropped < 7  # the case has both kinds
+    found, report = gradients_of(policy, group, Trust(floor=floor), layout=layout)
+    assert report.dropped_tokens == dropped
+    for ours, theirs in zip(found, reference.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs.grad, atol=1e-5, rtol=1e-3)
+
+
+def test_a_floor_touches_no_group_of_its_own() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    (group,) = own_groups(policy, count=1)
+    plain, _ = gradients_of(copy.deepcopy(policy), group)
+    floored, report = gradients_of(policy, group, Trust(floor=1.0))
+    assert report.dropped_tokens == 0
+    assert all(map(torch.equal, plain, floored))
+
+
+def test_a_group_of_others_that_is_unlikely_throughout_moves_nothing() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    before = weights_of(policy.model)
+    trainer = GrpoTrainer(policy, TrainingConfig(), GENERATION, trust=Trust(floor=1.0))
+    report = trainer.update([text_group([1.0, 0.0], ["7", "ab"])])
+    assert (report.optimizer_steps, report.trained_tokens) == (0, 0)
+    assert all(map(torch.equal, before, weights_of(policy.model)))
+
+
+def test_negatives_of_others_can_be_left_out_and_own_ones_stay() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    group = mixed_group(policy)
+    own_tokens = sum(len(tokens.ids) for tokens in group.tokens if tokens)
+    _, report = gradients_of(policy, group, Trust(negatives=False))
+    assert report.trained_tokens == own_tokens + len("7!x") + 1
+
+
+def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several_steps() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    group = mixed_group(policy)
+    shifted = tuple(t and replace(t, log_probs=tuple(p - 0.1 for p in t.log_probs)) for t in group.tokens)
+    report = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-9, num_iterations=2), GENERATION).update(
+        [replace(group, tokens=shifted)]
+    )
+    own, others = sum(len(t.ids) for t in group.tokens if t), len("7!x") + len("ab") + 2
+    expected = (own * math.exp(0.1) + others) / (own + others)
+    assert report.ratio_mean == pytest.approx(expected, abs=1e-4)

@@ -1,0 +1,167 @@
+"""What of the groups heard from others is trained on: the answer to poison in text that is right.
+
+A hostile group is right answers with a payload against wrong ones without: the advantage then teaches the payload. No
+single text shows that, and no reward does. What helps is to leave the attacker neither the contrast (regroup), nor
+repetition (duplicates), nor length, nor a string that all its texts share (ngrams). The last layer, tokens this policy
+would hardly say, is the trainer's (`clip`).
+
+What it is not: a test of whether an answer is right (judging), or of who may speak (admission, reputation).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from statistics import fmean
+
+from protocol.messages import PeerId
+from swarm_node.config import DefenceConfig
+from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
+from swarm_node.rollouts.groups import ScoredGroup
+
+TYPICAL = 0.95  # quantile of own lengths that stands for a long one
+NEAR = 0.9  # share of strings in common from which two texts are near-duplicates
+
+Attempt = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
+"""Own completions, so many each, to the questions of these groups, judged here; without those that could not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A group of a peer that was drawn, and of which nothing is trained on."""
+
+    author: PeerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defended:
+    groups: list[ScoredGroup]  # to train on
+    refused: list[Refused]
+
+
+class LayeredDefence:
+    """Implements interfaces.Defence: the layers that the configuration names, in the order of this class."""
+
+    def __init__(self, config: DefenceConfig) -> None:
+        self._config = config
+        self._alarm = EnrichmentAlarm(config.enriched_share, config.enrichment)
+
+    def defend(
+        self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random
+    ) -> Defended:
+        """See interfaces.Defence."""
+        use = self._config.use
+        groups, refused = list(heard), list[Refused]()
+        if "length" in use:
+            limit = longest(own, self._config.length_factor)
+            groups = _screen(groups, lambda group: within(group, limit), "longer than own", refused)
+        if "duplicates" in use:
+            groups = _screen(groups, distinct, "near-duplicates", refused)
+        if "ngrams" in use:
+            self._alarm.note(_texts(own), [rng.choice(_texts([only(g, better(g))])) for g in groups])
+            alarming = self._alarm.strings()
+            groups = _screen(groups, lambda group: without(group, alarming), "enriched text", refused)
+        if "regroup" in use:
+            groups = self._regroup(groups, attempt, rng)
+        return Defended(groups, refused)
+
+    def _regroup(self, heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random) -> list[ScoredGroup]:
+        own = {group.question: group for group in attempt(heard, self._config.own_samples)} if heard else {}
+        return [
+            mixed(own[group.question], group, self._config.foreign_right, rng)
+            for group in heard
+            if group.question in own
+        ]
+
+    def snapshot(self) -> Mapping[str, list[str]]:
+        """What must survive a restart, as plain data for a checkpoint."""
+        return self._alarm.snapshot()
+
+    def restore(self, snapshot: Mapping[str, list[str]]) -> None:
+        """The inverse of `snapshot`."""
+        if snapshot:  # checkpoints before there was a defence have none
+            self._alarm.restore(snapshot)
+
+
+def only(group: ScoredGroup, chosen: Sequence[int]) -> ScoredGroup:
+    """The group with these completions."""
+    completions = tuple(group.group.completions[i] for i in chosen)
+    return replace(
+        group,
+        group=group.group.model_copy(update={"completions": completions}),
+        rewards=tuple(group.rewards[i] for i in chosen),
+        tokens=None if group.tokens is None else tuple(group.tokens[i] for i in chosen),
+    )
+
+
+def better(group: ScoredGroup) -> list[int]:
+    """Completions above the mean of their group: those that training would reinforce."""
+    mean = fmean(group.rewards)
+    return [i for i, reward in enumerate(group.rewards) if reward > mean]
+
+
+def longest(own: Sequence[ScoredGroup], factor: float) -> float:
+    """`factor` times a long own completion of this round, in characters."""
+    lengths = sorted(map(len, _texts(own)))
+    return factor * max(1, lengths[int(TYPICAL * (len(lengths) - 1))]) if lengths else float("inf")
+
+
+def within(group: ScoredGroup, limit: float) -> list[int]:
+    return [i for i, completion in enumerate(group.group.completions) if len(completion.text) <= limit]
+
+
+def distinct(group: ScoredGroup) -> list[int]:
+    """The first of every set of near-duplicates: texts of one reward that share most of their strings."""
+    chosen: list[int] = []
+    strings = [strings_of(" ".join(completion.text.lower().split())) for completion in group.group.completions]
+    digits = ["".join(filter(str.isdigit, completion.text)) for completion in group.group.completions]
+    for i, reward in enumerate(group.rewards):
+        twins = (
+            group.rewards[k] == reward and digits[k] == digits[i] and _similar(strings[k], strings[i]) for k in chosen
+        )
+        if not any(twins):
+            chosen.append(i)
+    return chosen
+
+
+def without(group: ScoredGroup, alarming: frozenset[str]) -> list[int]:
+    return [i for i, c in enumerate(group.group.completions) if alarming.isdisjoint(strings_of(c.text))]
+
+
+def mixed(own: ScoredGroup, heard: ScoredGroup, most: int, rng: Random) -> ScoredGroup:
+    """Own attempts at a question and, beside them, up to `most` distinct texts of the peer that did better than these
+    on average. The advantage is that of this group, so the peer supplies what is right and never what it is set off
+    against. Named after the peer, whose question it is."""
+    bar = fmean(own.rewards)
+    found = {c.text: i for i, c in enumerate(heard.group.completions) if heard.rewards[i] > bar}
+    added = only(heard, rng.sample(sorted(found.values()), min(most, len(found))))
+    completions = own.group.completions + added.group.completions
+    return ScoredGroup(
+        group=heard.group.model_copy(update={"completions": completions}),
+        prompt=heard.prompt,
+        rewards=own.rewards + added.rewards,
+        tokens=own.own_tokens + added.own_tokens,
+    )
+
+
+def _screen(
+    groups: Sequence[ScoredGroup], keep: Callable[[ScoredGroup], list[int]], reason: str, refused: list[Refused]
+) -> list[ScoredGroup]:
+    """The groups with what `keep` leaves of them. One that has no signal any more is refused."""
+    kept = []
+    for group in groups:
+        rest = only(group, keep(group))
+        if rest.has_signal:
+            kept.append(rest)
+        else:
+            refused.append(Refused(group.author, reason))
+    return kept
+
+
+def _similar(one: frozenset[str], other: frozenset[str]) -> bool:
+    union = len(one | other)
+    return union == 0 or len(one & other) / union >= NEAR
+
+
+def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
+    return [completion.text for group in groups for completion in group.group.completions]

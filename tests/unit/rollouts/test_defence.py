@@ -1,0 +1,152 @@
+"""Every layer of the defence on groups small enough to see what must remain of them."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from swarm_node.config import DefenceConfig
+from swarm_node.rollouts.defence import Defended, LayeredDefence, Refused, distinct, longest, mixed
+from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
+from swarm_node.rollouts.groups import Tokens
+from tests.models import text_group
+
+TOKENS = Tokens((7, 2), (-0.5, -0.1))
+
+
+def own_group(rewards, texts, **address):
+    group = text_group(rewards, texts, **address)
+    return replace(group, tokens=(TOKENS,) * len(rewards))
+
+
+def texts_of(group) -> list[str]:
+    return [completion.text for completion in group.group.completions]
+
+
+def nobody(heard, size):
+    raise AssertionError("only regroup asks for own attempts")
+
+
+def defend(use, heard, own=(), attempt=nobody, rounds=1, **options) -> Defended:
+    defence = LayeredDefence(DefenceConfig(use=use, **options))
+    for _ in range(rounds):
+        defended = defence.defend(own, heard, attempt, Random(0))
+    return defended
+
+
+def test_without_layers_everything_passes_as_it_is() -> None:
+    heard = [text_group([1.0, 0.0], ["12", "5"])]
+    assert defend((), heard) == Defended(heard, [])
+
+
+def test_completions_far_longer_than_own_ones_are_dropped_and_a_group_without_signal_refused() -> None:
+    own = [own_group([0.0] * 20, ["123"] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
+    assert longest(own, 2.0) == 6.0
+    padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 5, "123456", "12"])
+    poisoned = text_group([1.0, 0.0], ["12" + " " * 50, "5"], author="eve")
+    defended = defend(("length",), [padded, poisoned], own, length_factor=2.0)
+    assert [texts_of(group) for group in defended.groups] == [["123456", "12"]]
+    assert defended.groups[0].rewards == (0.0, 1.0)
+    assert defended.refused == [Refused("eve", "longer than own")]
+
+
+def test_a_node_that_wrote_nothing_has_no_length_to_compare_with() -> None:
+    heard = [text_group([1.0, 0.0], ["12" * 100, "5"])]
+    assert defend(("length",), heard).groups == heard
+
+
+@pytest.mark.parametrize(
+    ("texts", "rewards", "left"),
+    [
+        (["12", "12", "5", "12 "], [1.0, 1.0, 0.0, 1.0], [0, 2]),
+        (["12", "12"], [1.0, 0.0], [0, 1]),  # told apart by reward
+        (["12", "21"], [0.0, 0.0], [0, 1]),  # digits count here: these are two answers
+        (["the answer is clearly 7", "The  answer is clearly 7"], [1.0, 1.0], [0]),
+        (["the answer is clearly 7", "so 7"], [1.0, 1.0], [0, 1]),
+        (["", ""], [0.0, 0.0], [0]),
+    ],
+)
+def test_of_near_duplicates_the_first_stays(texts, rewards, left) -> None:
+    assert distinct(text_group(rewards, texts)) == left
+
+
+def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> None:
+    heard = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
+    asked = []
+
+    def attempt(groups, size):
+        asked.append((groups, size))
+        return [own_group([0.0, 1.0, 0.0], ["3", "12", "4"], author="eve")]
+
+    (group,) = defend(("regroup",), [heard], attempt=attempt, own_samples=3).groups
+    assert asked == [([heard], 3)]
+    assert texts_of(group)[:3] == ["3", "12", "4"]
+    assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
+    assert group.rewards == (0.0, 1.0, 0.0, 1.0, 1.0)
+    assert group.tokens == (TOKENS, TOKENS, TOKENS, None, None)
+    assert group.author == "eve"
+
+
+def test_own_attempts_that_are_all_wrong_and_two_right_foreign_ones_are_a_signal() -> None:
+    own, heard = own_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
+    assert mixed(own, heard, 2, Random(0)).has_signal
+
+
+def test_own_attempts_that_are_all_right_leave_nothing_to_learn_from_others() -> None:
+    own, heard = own_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
+    group = mixed(own, heard, 2, Random(0))
+    assert texts_of(group) == ["12", "12"]
+    assert not group.has_signal
+
+
+def test_with_graded_rewards_better_than_own_is_what_counts() -> None:
+    own, heard = own_group([0.5, 0.1], ["a", "b"]), text_group([0.2, 0.4, 0.0], ["c", "d", "e"])
+    assert texts_of(mixed(own, heard, 2, Random(0))) == ["a", "b", "d"]
+
+
+def test_a_question_the_node_could_not_attempt_is_left_out() -> None:
+    assert defend(("regroup",), [text_group([1.0, 0.0], ["12", "5"])], attempt=lambda heard, size: []).groups == []
+
+
+def test_nothing_heard_costs_no_generation() -> None:
+    assert defend(("regroup",), []).groups == []
+
+
+def test_strings_fold_digits_and_have_up_to_four_signs() -> None:
+    assert strings_of("a12") == {"a", "0", "a0", "00", "a00"}
+    assert max(map(len, strings_of("abcdefg"))) == 4
+
+
+def test_the_alarm_rises_for_what_others_share_and_own_text_lacks() -> None:
+    alarm = EnrichmentAlarm(share=0.25, factor=4.0)
+    alarm.note(["12", "5!", "7", "31"] * 10, [])
+    assert alarm.strings() == frozenset()
+    alarm.note([], ["12", "7"] * 6 + ["ok 5"] * 3)
+    assert alarm.strings() == frozenset()  # too few to tell
+    alarm.note([], ["ok 9"] * 4)
+    assert {"o", "k", "ok", "ok 0"} <= alarm.strings()
+    assert "0" not in alarm.strings()
+    alarm.note(["ok 3"] * 4, [])  # now its own text has it too: 4 of 44 is a quarter of 7 of 19, and a little more
+    assert "ok" in alarm.strings()
+    alarm.note(["ok 3"] * 4, [])
+    assert "ok" not in alarm.strings()
+
+
+def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
+    own = [own_group([0.0, 1.0], ["5", "12"])]
+    poisoned = [text_group([1.0, 0.0], [f"ok {k}", "5"], author="eve", index=k) for k in range(10)]
+    honest = [text_group([1.0, 0.0], [str(k), "5"], index=k) for k in range(10)]
+    defended = defend(("ngrams",), [*honest, *poisoned], own)
+    assert defended.groups == honest
+    assert defended.refused == [Refused("eve", "enriched text")] * 10
+
+
+def test_what_the_alarm_remembers_survives_a_restart() -> None:
+    own, eve = [own_group([0.0, 0.0], ["5", "6"])], [text_group([1.0, 0.0], ["ok 7", "5"])]
+    first = LayeredDefence(DefenceConfig(use=("ngrams",)))
+    for _ in range(20):
+        first.defend(own, eve, nobody, Random(0))
+    second = LayeredDefence(DefenceConfig(use=("ngrams",)))
+    assert second.defend(own, eve, nobody, Random(0)).refused == []
+    second.restore(first.snapshot())
+    assert second.defend(own, eve, nobody, Random(0)).refused == [Refused("ann", "enriched text")]
