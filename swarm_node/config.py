@@ -253,6 +253,15 @@ class SimulationConfig(LearningConfig):
     workers: Count = 0
     """Processes that run arm/seed pairs side by side; 0 takes one per core."""
     faults: FaultsConfig = FaultsConfig()
+    engine: Literal["memory", "process", "docker"] = "memory"
+    """memory: all nodes of a cell in one process, deterministic. process, docker: every node a real process or
+    container with a real network, at its own pace."""
+    image: str = "swarm-node"
+    """Image of --engine docker."""
+    network: NetworkConfig = NetworkConfig(exchange_seconds=1.0, mdns=False)
+    """Of real nodes. Their rounds take a second, not minutes, so they exchange more often."""
+    node_backends: tuple[str, ...] = ()
+    """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node network.backend."""
     node_models: tuple[str, ...] = ()
     """Models of nodes 0, 1, ... in turn, for a heterogeneous swarm; empty gives every node model.name."""
     node_tasks: tuple[str, ...] = ()

@@ -36,6 +36,18 @@ class Population(Protocol):
     def close(self) -> None: ...
 
 
+class Run(Protocol):
+    """A cell that is being run, whatever its nodes are."""
+
+    def rounds(self) -> Iterator[CellRound]: ...
+
+    def memory_mb(self) -> float:
+        """Of everything that runs for it."""
+        ...
+
+    def close(self) -> None: ...
+
+
 def run_cell(
     config: SimulationConfig, cell: Cell, population: Population, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[CellRound]:

@@ -16,8 +16,10 @@ from swarm_node.simulation.arms import Cell, all_cells
 from swarm_node.simulation.engine import Failed, Finished, run_cells
 from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import Record, ReportFolder
+from swarm_node.simulation.launchers import remove_leftovers
 from swarm_node.simulation.mixture import is_mixed, node_config
 from swarm_node.simulation.progress import simulation_terminal
+from swarm_node.simulation.real import check_real, run_name
 from swarm_node.simulation.report import Report, build_report
 from swarm_node.simulation.tables import result
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
@@ -28,12 +30,13 @@ from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
 
 WORKER = (sys.executable, "-m", "swarm_node.simulation.worker")
+REAL_WORKER = (sys.executable, "-m", "swarm_node.simulation.real_worker")
 
 
 def simulate(
     config: SimulationConfig,
     console: Console | None = None,
-    worker: Sequence[str] = WORKER,
+    worker: Sequence[str] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Path:
     """Runs what is not finished yet, writes the report, shows it. Returns the path of report.json.
@@ -44,11 +47,15 @@ def simulate(
     console = console or Console()
     cells = check(config)
     folder = ReportFolder(config.out)
+    worker = worker or (WORKER if config.engine == "memory" else REAL_WORKER)
     try:
         return _simulate(config, cells, folder, console=console, worker=worker, clock=clock)
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(f"{where}: {error.strerror}; finished cells are kept, go on with --resume") from error
+    finally:
+        if config.engine == "docker":
+            remove_leftovers(run_name(config))
 
 
 def check(config: SimulationConfig) -> list[Cell]:
@@ -56,6 +63,8 @@ def check(config: SimulationConfig) -> list[Cell]:
     Schedule(config.faults, config.nodes, config.rounds)
     for node in range(config.nodes):
         node_config(config, node)
+    if config.engine != "memory":
+        check_real(config)
     return all_cells(config)
 
 
@@ -148,7 +157,8 @@ def _draw(report: Report, path: Path) -> None:
 
 
 def _workers(config: SimulationConfig, cells: int) -> int:
-    fitting = max(1, usable_cores() // (config.threads or 1))
+    processes = 1 if config.engine == "memory" else config.nodes
+    fitting = max(1, usable_cores() // (processes * (config.threads or 1)))
     return max(1, min(config.workers or fitting, cells))
 
 

@@ -15,12 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
-import psutil
-
 from swarm_node.config import SimulationConfig
 from swarm_node.errors import UserError
 from swarm_node.simulation.arms import Cell, cell_config, parse_arm
-from swarm_node.simulation.cell import Population, run_cell
+from swarm_node.simulation.cell import Run
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.files import plain
 
@@ -88,14 +86,14 @@ def read_round(fields: Mapping[str, Any]) -> CellRound:
     return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"])})
 
 
-def serve(populate: Callable[[SimulationConfig], Population]) -> None:
+def serve(begin: Callable[[SimulationConfig, Cell], Run]) -> None:
     """The whole life of a worker: one order, its rounds, the end. Never raises: its error is its last line."""
     say = _take_stdout()
     order = sys.stdin.readline()
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         config, cell = read_order(order)
-        memory = list(_rounds(config, cell, populate, say))
+        memory = list(_rounds(config, cell, begin, say))
     except UserError as error:
         say({"error": str(error), "by_user": True})
     except Exception as error:  # noqa: BLE001 - the border of the process: the parent is told
@@ -108,27 +106,16 @@ def serve(populate: Callable[[SimulationConfig], Population]) -> None:
 def _rounds(
     config: SimulationConfig,
     cell: Cell,
-    populate: Callable[[SimulationConfig], Population],
+    begin: Callable[[SimulationConfig, Cell], Run],
     say: Callable[[Mapping[str, Any]], None],
 ) -> Iterator[float]:
     """Says every round; yields memory in MB now and then."""
-    own = cell_config(config, cell)
-    with contextlib.closing(populate(own)) as population:
+    with contextlib.closing(begin(cell_config(config, cell), cell)) as run:
         every = max(1, config.rounds // MEMORY_SAMPLES)
-        for done in run_cell(own, cell, population):
+        for done in run.rounds():
             say({"round": plain(asdict(done))})
             if done.round % every == 0 or done.round == config.rounds - 1:
-                yield memory_mb()
-
-
-def memory_mb() -> float:
-    """Resident memory of this process and its children."""
-    here = psutil.Process()
-    total = 0
-    for process in [here, *here.children(recursive=True)]:
-        with contextlib.suppress(psutil.Error):  # ended meanwhile
-            total += process.memory_info().rss
-    return round(total / 1e6, 1)
+                yield run.memory_mb()
 
 
 def _take_stdout() -> Callable[[Mapping[str, Any]], None]:

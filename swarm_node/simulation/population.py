@@ -1,17 +1,13 @@
-"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch, by build.
+"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch, by build."""
 
-Identities are those of (seed, index), so a swarm of the same seed gets the same questions in every arm.
-"""
-
-import hashlib
 from random import Random
 
-from protocol.identity import Identity
 from swarm_node.build import build_environment, build_node, build_rules
 from swarm_node.config import LearningConfig, SimulationConfig
 from swarm_node.interfaces import Environment
 from swarm_node.network.memory import MemorySwarm
 from swarm_node.node import Node
+from swarm_node.simulation.identities import identity
 from swarm_node.simulation.mixture import node_config
 
 
@@ -42,7 +38,3 @@ class LivePopulation:
         if tasks not in self._environments:
             self._environments[tasks] = build_environment(own)
         return self._environments[tasks]
-
-
-def identity(seed: int, node: int) -> Identity:
-    return Identity.from_seed_bytes(hashlib.sha256(f"{seed}/{node}".encode()).digest())

@@ -14,6 +14,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.config import SimulationConfig
 from swarm_node.errors import UserError
 from swarm_node.interfaces import RoundReport, StepReport
+from swarm_node.simulation.inmemory import InMemoryRun
 from swarm_node.simulation.mixture import node_config
 from swarm_node.simulation.pipe import serve
 
@@ -112,4 +113,4 @@ def make_trouble(kind: str, now: int, config: SimulationConfig) -> None:
 
 
 if __name__ == "__main__":
-    serve(FakePopulation)
+    serve(lambda config, cell: InMemoryRun(config, cell, FakePopulation(config)))

@@ -1,0 +1,54 @@
+# swarm-node in a container: `docker run swarm-node --peers MULTIADDR`. See docker/README.md.
+#
+#   docker build -t swarm-node .                                                     CPU
+#   docker build -t swarm-node:gpu --build-arg TORCH_INDEX=https://pypi.org/simple . CUDA
+#
+# Built by the legacy builder too: no cache mounts, no heredocs.
+
+FROM debian:bookworm-slim AS builder
+RUN apt-get update -q \
+    && apt-get install -qy --no-install-recommends python3 python3-venv python3-dev gcc libc6-dev libgmp-dev \
+    && rm -rf /var/lib/apt/lists/*
+RUN python3 -m venv /opt/swarm-node
+ENV PATH=/opt/swarm-node/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+
+# Where torch comes from: PyTorch's CPU index keeps several GB of CUDA out. Empty: wherever pip looks by itself, which
+# a folder of wheels (--build-arg PIP_FIND_LINKS=URL) can add to.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ARG PIP_FIND_LINKS=
+RUN pip install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} 'torch>=2.9,<2.14'
+
+# Dependencies before the code, so that a change of code does not install them again.
+WORKDIR /src
+COPY pyproject.toml README.md ./
+RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install '.[libp2p]' \
+    && pip uninstall -qy swarm-node
+COPY swarm_node swarm_node
+COPY protocol protocol
+RUN pip install --no-deps . \
+    # What only compiles or tests: a quarter of the installation.
+    && cd /opt/swarm-node/lib/python3*/site-packages \
+    && rm -rf torch/test torch/include torch/share torch/bin/protoc* torch/bin/*test* torch/lib/*.a \
+        pip setuptools ./pip-* ./setuptools-* mypy_protobuf \
+    && find . -type d \( -name tests -o -name test \) -path '*/pandas/*' -prune -exec rm -rf {} + \
+    && find . -type d -name tests \( -path '*/scipy/*' -o -path '*/numpy/*' -o -path '*/sympy/*' -o -path '*/networkx/*' \
+        -o -path '*/matplotlib/*' \) -prune -exec rm -rf {} +
+
+FROM debian:bookworm-slim
+RUN apt-get update -q \
+    && apt-get install -qy --no-install-recommends python3 tini libgmp10 ca-certificates \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 1000 --create-home swarm \
+    && mkdir /data && chown swarm:swarm /data
+COPY --from=builder /opt/swarm-node /opt/swarm-node
+# OMP_WAIT_POLICY: threads that wait must not spin, other nodes may share the machine.
+ENV PATH=/opt/swarm-node/bin:$PATH SWARM_NODE_HOME=/data HF_HOME=/data/hub HF_HUB_DISABLE_TELEMETRY=1 \
+    OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1
+USER swarm
+WORKDIR /data
+# Identity, checkpoints, known peers, logs, downloaded models.
+VOLUME /data
+EXPOSE 31330/tcp 31330/udp
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["swarm-node", "status"]
+ENTRYPOINT ["tini", "--", "swarm-node"]
