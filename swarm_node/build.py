@@ -10,6 +10,8 @@ from protocol import limits
 from protocol.admission import AdmissionRules
 from protocol.messages import PeerId
 from swarm_node import starters
+from swarm_node.algorithm.foreign import FOREIGN_RULES
+from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.trainer import GrpoTrainer, Trust
@@ -77,7 +79,7 @@ def build_node(
         seed=config.seed,
         environment=environment,
         generator=BatchGenerator(policy, config.generation),
-        trainer=GrpoTrainer(policy, config.training, config.generation, _reference(config), trust(config)),
+        trainer=build_trainer(config, policy, _reference(config)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
         sampler=UniformSampler(),
@@ -85,6 +87,20 @@ def build_node(
         config=config.round,
         group_size=config.generation.num_generations,
         clock=perf_counter,
+    )
+
+
+def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:
+    """The trainer with the objective and the rule for text of others that are named in the configuration."""
+    training = config.training
+    return GrpoTrainer(
+        policy,
+        training,
+        config.generation,
+        reference,
+        trust(config),
+        objective=OBJECTIVES[training.objective],
+        foreign_rule=FOREIGN_RULES[training.external_weight],
     )
 
 
@@ -104,7 +120,7 @@ def examine(config: LearningConfig) -> list[str]:
     build_environment(config).close()
     policy = build_policy(config.model)
     generator = BatchGenerator(policy, config.generation)
-    trainer = GrpoTrainer(policy, config.training, config.generation)
+    trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
     trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
     tasks = config.environment.tasks or STARTER_TASKS

@@ -82,6 +82,17 @@ class TrainingConfig(Section):
     """Lower clip of the probability ratio: 1 - epsilon."""
     epsilon_high: Annotated[float, Field(ge=0.0)] = 0.28
     """Upper clip of the probability ratio: 1 + epsilon_high."""
+    objective: Literal["clipped", "decoupled", "interpolated", "truncated", "two_sided"] = "clipped"
+    """clipped: PPO around the policy that wrote the text. For text that older weights wrote: decoupled (AReaL) clips
+    around the policy before the update and weighs by how the two differ; interpolated guesses that policy's log-probs;
+    truncated is decoupled with a limit of 2; two_sided also bounds the ratio of bad tokens."""
+    importance_limit: Annotated[float, Field(ge=0.0)] = 0.0
+    """Limit of the weight of a token in decoupled, interpolated and truncated; 0 takes 5, and 2 for truncated."""
+    beyond_limit: Literal["cap", "mask"] = "cap"
+    """What happens to tokens above importance_limit: held there, or left out of the loss."""
+    external_weight: Literal["admission", "sequence", "expectation"] = "admission"
+    """Weight of completions of others. admission: as if this policy had written them (the paper). sequence and
+    expectation compare with log-probs that the author advises, where there are any: in simulations only, so far."""
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"

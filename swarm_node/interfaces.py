@@ -55,6 +55,8 @@ class StepReport:
     ratio_mean: float = 0.0  # pi_theta / pi_old over trained tokens
     clip_fraction: float = 0.0  # share of trained tokens whose ratio left the clip range against the advantage
     entropy: float = 0.0  # nats per token of the policy at trained tokens
+    staleness: float = 0.0  # updates between writing and training, mean over own tokens trained on
+    halvings: int = 0  # times micro-batches were halved because the device ran out of memory
     skipped: Mapping[str, int] = field(default_factory=dict)  # groups left out, by reason
 
 

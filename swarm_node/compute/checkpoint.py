@@ -35,7 +35,8 @@ def save(folder: Path, rounds: int, policy: Policy, trainer: GrpoTrainer, extra:
         policy.model.save_pretrained(partial)
         policy.tokenizer.save_pretrained(partial)
         save_file(_optimizer_tensors(trainer), partial / OPTIMIZER)
-        state = {"format": FORMAT, "rounds": rounds, "optimizer_steps": trainer.steps, "extra": extra}
+        counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
+        state = {"format": FORMAT, **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
         _to_disk(partial)
         partial.rename(final)
@@ -67,12 +68,14 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
-    """Optimiser state and step count. The policy's weights were loaded from the same folder before."""
+    """Optimiser state and counts. The policy's weights were loaded from the same folder before."""
     try:
         tensors = load_file(checkpoint / OPTIMIZER)
     except Exception as error:  # safetensors raises a type of its own
         raise _broken(checkpoint, error) from error
-    trainer.steps = int(read_state(checkpoint)["optimizer_steps"])
+    counts = read_state(checkpoint)
+    trainer.steps = int(counts["optimizer_steps"])
+    trainer.policy.version = int(counts.get("version", counts["rounds"]))  # older checkpoints: one update a round
     state = trainer.optimizer.state_dict()
     for key, tensor in tensors.items():
         index, name = key.split(".", 1)

@@ -89,7 +89,10 @@ class BatchGenerator:
         ended = [drawn.ids[-1] in self._policy.eos_ids for drawn in group]
         return Written(
             tuple(Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True)),
-            tuple(Tokens(tuple(drawn.ids), tuple(drawn.log_probs)) for drawn in group),
+            tuple(
+                Tokens(tuple(drawn.ids), tuple(drawn.log_probs), (self._policy.version,) * len(drawn.ids))
+                for drawn in group
+            ),
         )
 
     @torch.inference_mode()

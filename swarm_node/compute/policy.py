@@ -30,6 +30,7 @@ class Policy:
     device: torch.device
     autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
     name: str = ""
+    version: int = 0  # updates of the weights since they were first loaded, over all resumes
     eos_ids: frozenset[int] = field(init=False)
     eos_id: int | None = field(init=False)  # the one that is appended to text of others that ended
     pad_id: int = field(init=False)

@@ -1,7 +1,7 @@
 """One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a token budget.
 
-Old log-probs are those of the policy that wrote the text for own groups, and of this policy when the group is admitted
-to the training set for groups of others, whose author's probabilities are unknown and would not be comparable.
+Behaviour log-probs are those of the policy that wrote the text for own groups, and of this policy when the group is
+admitted to the training set for groups of others, whose author's probabilities are unknown and would not be comparable.
 """
 
 import copy
@@ -17,24 +17,34 @@ from torch import Tensor
 from swarm_node.algorithm import rows
 from swarm_node.algorithm.advantages import group_advantages
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution, log_probs_of
-from swarm_node.algorithm.loss import StepSize, clipped_loss, kl_penalty, token_weight
+from swarm_node.algorithm.foreign import ForeignRule
+from swarm_node.algorithm.loss import StepSize, kl_penalty, token_weight
+from swarm_node.algorithm.objectives import DEFAULT_IMPORTANCE, NEEDS_PROXIMAL, Bounds, Objective, Terms, clipped
 from swarm_node.compute.policy import Policy
 from swarm_node.config import GenerationConfig, TrainingConfig
 from swarm_node.errors import UserError
 from swarm_node.interfaces import StepReport
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import ScoredGroup, Tokens
 
 CPU_BUDGET, GPU_BUDGET = 2048, 16384  # tokens of a micro-batch
+SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
+
+Recorded = Sequence[list[float] | None]  # per completion a value for every token; None where none was recorded
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A group, or one completion of it, as token ids. Completions without a token, or masked out, are not in it."""
+    """A group, or one completion of it, as token ids. Completions without a token, or masked out, are not in it.
+
+    Log-probs that are not recorded are those that the step itself computes: in the first step nothing has moved.
+    """
 
     row: rows.Row
     advantages: list[float]  # one per completion
-    old_log_probs: list[list[float] | None]  # one per completion; None until this policy has computed them
     foreign: list[bool]  # one per completion: written by a peer
+    behaviour: Recorded  # log-probs of who wrote it; of text of others, this policy's before the first step
+    proximal: Recorded  # log-probs of this policy before the first step
+    staleness: Recorded  # updates since each token was written; None for text of others
 
     def pieces(self, columns: int) -> list["Example"]:
         """The same in rows of at most so many columns; 0 gives each completion its own row, the padded layout."""
@@ -44,8 +54,10 @@ class Example:
         return Example(
             rows.Row(self.row.prompt, [self.row.completions[i] for i in chosen]),
             [self.advantages[i] for i in chosen],
-            [self.old_log_probs[i] for i in chosen],
             [self.foreign[i] for i in chosen],
+            [self.behaviour[i] for i in chosen],
+            [self.proximal[i] for i in chosen],
+            [self.staleness[i] for i in chosen],
         )
 
 
@@ -61,10 +73,18 @@ class Totals:
     ratio: float = 0.0
     clipped: int = 0
     entropy: float = 0.0
+    own_tokens: int = 0
+    staleness: float = 0.0
+    halvings: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
 
     def skip(self, reason: str) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def take(self, attempt: "Totals") -> None:
+        """Go on with what a successful attempt counted from here."""
+        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "own_tokens", "staleness"):
+            setattr(self, name, getattr(attempt, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +108,19 @@ class GrpoTrainer:
         generation: GenerationConfig,
         reference: Policy | None = None,
         trust: Trust = ALL,
+        *,
+        objective: Objective = clipped,
+        foreign_rule: ForeignRule | None = None,
     ) -> None:
-        """`reference` is the initial policy, for the KL penalty; None takes `policy` as it is now."""
+        """
+        Args:
+            reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
+            foreign_rule: weighs completions of others by the log-probs their author advises; None weighs all alike.
+        """
         self._policy, self._config, self._trust = policy, config, trust
+        self._objective, self._foreign_rule = objective, foreign_rule
+        importance = config.importance_limit or DEFAULT_IMPORTANCE.get(config.objective, Bounds().importance)
+        self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
         self._max_completion_length = generation.max_completion_length
         self._parameters = [p for p in policy.model.parameters() if p.requires_grad]
@@ -106,21 +136,28 @@ class GrpoTrainer:
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Groups without signal cost nothing, and without any no step is taken."""
         totals = Totals()
         examples = [e for g in groups if g.has_signal and (e := self._example(g, totals)) is not None]
-        if not examples:
-            return StepReport(skipped=totals.skipped)
+        if examples:
+            self._steps(examples, totals)
+        self._policy.version += 1  # also without a step: a version is a batch consumed
+        return self._report(totals, len(examples)) if examples else StepReport(skipped=totals.skipped)
+
+    def _steps(self, examples: list[Example], totals: Totals) -> None:
         several_steps = self._config.num_iterations * self._config.minibatches > 1
         if several_steps:
-            examples = [self._with_old_log_probs(example) for example in examples]
+            examples = [self._anchored(example) for example in examples]
         for _ in range(self._config.num_iterations):
             for part in range(self._config.minibatches):
                 minibatch = examples[part :: self._config.minibatches]
                 if minibatch:
                     self._step(minibatch, totals)
-        return self._report(totals, len(examples))
 
     def _report(self, totals: Totals, trained_groups: int) -> StepReport:
         steps, tokens = max(1, totals.steps), max(1, totals.tokens)
@@ -135,6 +172,8 @@ class GrpoTrainer:
             ratio_mean=totals.ratio / tokens,
             clip_fraction=totals.clipped / tokens,
             entropy=totals.entropy / tokens,
+            staleness=totals.staleness / max(1, totals.own_tokens),
+            halvings=totals.halvings,
             skipped=totals.skipped,
         )
 
@@ -160,9 +199,29 @@ class GrpoTrainer:
         if len(prompt) + max(len(completions[i]) for i in keep) > self._policy.context_length:
             totals.skip("longer than the context")
             return None
-        old = [None if tokens is None else list(tokens.log_probs) for tokens in written]
-        foreign = [tokens is None for tokens in written]
-        return Example(rows.Row(prompt, completions), advantages, old, foreign).only(keep)
+        example = Example(
+            rows.Row(prompt, completions),
+            advantages,
+            foreign=[tokens is None for tokens in written],
+            behaviour=[None if tokens is None else list(tokens.log_probs) for tokens in written],
+            proximal=[None] * len(written),
+            staleness=[None if tokens is None else self._staleness(tokens) for tokens in written],
+        ).only(keep)
+        if group.advised is None or self._foreign_rule is None:
+            return example
+        characters = [len(group.group.completions[i].text) for i in keep]
+        return self._weighted(example, [group.advised[i] for i in keep], characters, self._foreign_rule)
+
+    def _staleness(self, tokens: Tokens) -> list[float]:
+        now = self._policy.version
+        return [float(now - version) for version in tokens.versions] or [0.0] * len(tokens.ids)
+
+    def _weighted(self, example: Example, advised: list[float], characters: list[int], rule: ForeignRule) -> Example:
+        """A group of others with a weight on every completion, by what its author says of it."""
+        present = self._present_log_probs(example)
+        weights = rule([sum(values) for values in present], advised, characters)
+        advantages = [advantage * weight for advantage, weight in zip(example.advantages, weights, strict=True)]
+        return replace(example, advantages=advantages)
 
     def _rows(self, examples: list[Example]) -> list[Example]:
         return [piece for example in examples for piece in example.pieces(self._columns(example))]
@@ -175,10 +234,7 @@ class GrpoTrainer:
         """One optimiser step over `examples`; gradients of micro-batches add up."""
         lengths = [len(ids) for example in examples for ids in example.row.completions]
         size = StepSize(len(lengths), sum(lengths))
-        parts = self._rows(examples)
-        loss = 0.0
-        for indices in rows.micro_batches([part.row for part in parts], self._token_budget):
-            loss += self._backward([parts[i] for i in indices], size, totals)
+        loss = self._gradient(examples, size, totals)
         grad_norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm))
         if not isfinite(grad_norm):
             totals.skip("gradient not finite")
@@ -191,19 +247,46 @@ class GrpoTrainer:
             totals.grad_norm += grad_norm
         self.optimizer.zero_grad(set_to_none=True)
 
+    def _gradient(self, examples: list[Example], size: StepSize, totals: Totals) -> float:
+        """Gradients of all micro-batches, and the loss; with micro-batches of half the size where memory is short."""
+        while True:
+            parts, attempt = self._rows(examples), replace(totals)
+            batches = rows.micro_batches([part.row for part in parts], self._token_budget)
+            try:
+                loss = sum(self._backward([parts[i] for i in indices], size, attempt) for indices in batches)
+            except torch.OutOfMemoryError:
+                self.optimizer.zero_grad(set_to_none=True)
+                if self._token_budget <= SMALLEST_BUDGET:
+                    totals.skip("out of device memory")
+                    return 0.0
+            else:
+                totals.take(attempt)
+                return loss
+            self._token_budget //= 2  # outside the handler, whose traceback holds on to the tensors
+            totals.halvings += 1
+            if self._policy.device.type == "cuda":
+                torch.cuda.empty_cache()
+
     def _backward(self, parts: list[Example], size: StepSize, totals: Totals) -> float:
         """Forward and backward of one micro-batch; returns its share of the loss."""
         config = self._config
         batch = rows.build([part.row for part in parts], self._policy.pad_id, self._policy.device)
         distribution = log_distribution(self._policy.logits(batch), self._rule, batch.target)
         log_probs = distribution.gather(-1, batch.target[:, None])[:, 0]
-        old = _recorded(parts, log_probs.detach())
+        present = log_probs.detach()
+        behaviour = _flat([known for part in parts for known in part.behaviour], parts, present)
+        staleness = _flat([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
         advantages, weights = self._per_token(parts, size, log_probs)
-        dropped = self._distrusted(parts, old)
-        advantages = advantages.masked_fill(dropped, 0.0)
-        result = clipped_loss(
-            log_probs, old, advantages, weights, epsilon=config.epsilon, epsilon_high=config.epsilon_high
+        dropped = self._distrusted(parts, behaviour)
+        terms = Terms(
+            log_probs,
+            behaviour=behaviour,
+            proximal=_flat([known for part in parts for known in part.proximal], parts, present),
+            staleness=staleness,
+            advantages=advantages.masked_fill(dropped, 0.0),
+            weights=weights,
         )
+        result = self._objective(terms, self._bounds)
         loss = result.loss
         if self._reference is not None:
             loss = loss + config.beta * kl_penalty(log_probs, self._reference_log_probs(batch), weights)
@@ -211,6 +294,8 @@ class GrpoTrainer:
         with torch.no_grad():
             totals.tokens += len(log_probs)
             totals.dropped += int(dropped.sum())
+            totals.own_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
+            totals.staleness += float(staleness.sum())
             totals.ratio += float(result.ratio.sum())
             totals.clipped += int(result.clipped.sum())
             totals.entropy -= float(torch.special.xlogy(p := distribution.exp(), p).sum())
@@ -232,18 +317,23 @@ class GrpoTrainer:
         foreign = torch.tensor([known for part in parts for known in part.foreign], device=old.device)
         return foreign.repeat_interleave(counts) & (old.exp() < self._trust.floor)
 
-    def _with_old_log_probs(self, example: Example) -> Example:
-        """Of others: with log-probs of the present policy, before the first of several steps moves it."""
-        if None not in example.old_log_probs:
+    def _anchored(self, example: Example) -> Example:
+        """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
+        if None not in example.behaviour and self._config.objective not in NEEDS_PROXIMAL:
             return example
-        values: list[list[float] | None] = []
+        present = self._present_log_probs(example)
+        behaviour = [known or now for known, now in zip(example.behaviour, present, strict=True)]
+        return replace(example, behaviour=behaviour, proximal=present)
+
+    def _present_log_probs(self, example: Example) -> list[list[float]]:
+        """Of every token, by completion."""
+        values: list[list[float]] = []
         for part in self._rows([example]):
             batch = rows.build([part.row], self._policy.pad_id, self._policy.device)
             flat = self._log_probs(self._policy, batch)
             ends = iter(flat.tolist())
             values += [list(islice(ends, len(ids))) for ids in part.row.completions]
-        old = [own or now for own, now in zip(example.old_log_probs, values, strict=True)]
-        return replace(example, old_log_probs=old)
+        return values
 
     def _reference_log_probs(self, batch: rows.RowBatch) -> Tensor:
         assert self._reference is not None
@@ -261,17 +351,15 @@ class GrpoTrainer:
             group["lr"] = self._config.learning_rate * warm
 
 
-def _recorded(parts: list[Example], current: Tensor) -> Tensor:
-    """[tokens] recorded log-probs; where there are none, `current`: the first step on text of others has ratio 1."""
+def _flat(recorded: Recorded, parts: list[Example], otherwise: Tensor) -> Tensor:
+    """[tokens] of what was recorded for each completion; where nothing was, `otherwise` [tokens]."""
     unknown = float("nan")
+    completions = [ids for part in parts for ids in part.row.completions]
     values = [
-        value
-        for part in parts
-        for ids, old in zip(part.row.completions, part.old_log_probs, strict=True)
-        for value in (old or [unknown] * len(ids))
+        value for ids, known in zip(completions, recorded, strict=True) for value in (known or [unknown] * len(ids))
     ]
-    old = torch.tensor(values, dtype=current.dtype, device=current.device)
-    return torch.where(old.isnan(), current, old)
+    flat = torch.tensor(values, dtype=otherwise.dtype, device=otherwise.device)
+    return torch.where(flat.isnan(), otherwise, flat)
 
 
 def _choose_layout(policy: Policy, wanted: str) -> bool:

@@ -19,6 +19,7 @@ class Tokens:
 
     ids: tuple[int, ...]  # includes the EOS token if the completion ended by itself
     log_probs: tuple[float, ...]  # of each id under the distribution it was sampled from
+    versions: tuple[int, ...] = ()  # of the weights that wrote each id, counted in updates; empty: the present ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class ScoredGroup:
     prompt: str
     rewards: tuple[float, ...]  # one per completion, each in [0, 1]
     tokens: tuple[Tokens | None, ...] | None = None  # None for what a peer wrote: only its text is known
+    advised: tuple[float, ...] | None = None  # log-prob of each text of a peer under its policy, if it tells; advice
 
     @property
     def has_signal(self) -> bool:

@@ -10,11 +10,13 @@ import torch
 
 from protocol.messages import Completion
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
+from swarm_node.algorithm.foreign import FOREIGN_RULES
+from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.trainer import ALL, GrpoTrainer, Trust
 from swarm_node.config import GenerationConfig, TrainingConfig
 from swarm_node.interfaces import StepReport
-from swarm_node.rollouts.groups import ScoredGroup, Written
+from swarm_node.rollouts.groups import ScoredGroup, Tokens, Written
 from tests.models import (
     EOS,
     MANY_EOS,
@@ -462,3 +464,140 @@ def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several
     own, others = sum(len(t.ids) for t in group.tokens if t), len("7!x") + len("ab") + 2
     expected = (own * math.exp(0.1) + others) / (own + others)
     assert report.ratio_mean == pytest.approx(expected, abs=1e-4)
+
+
+# --- text that older weights wrote --------------------------------------------------------------------------------
+
+
+def stale(groups: list[ScoredGroup], shift: float, version: int = 0) -> list[ScoredGroup]:
+    """The same, as if written by weights that found every token exp(shift) times as likely, in that version."""
+    return [
+        replace(
+            group,
+            tokens=tuple(
+                Tokens(t.ids, tuple(x + shift for x in t.log_probs), (version,) * len(t.ids))
+                for t in group.tokens or ()
+            ),
+        )
+        for group in groups
+    ]
+
+
+def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
+    policy = tiny_policy(eos=MANY_EOS)
+    config = TrainingConfig(objective=objective, max_grad_norm=1e9, **training)
+    trainer = GrpoTrainer(policy, config, GENERATION, objective=OBJECTIVES[objective])
+    seen: list[torch.Tensor] = []
+    trainer.optimizer.register_step_pre_hook(lambda *_: seen.extend(p.grad.clone() for p in policy.model.parameters()))
+    trainer.update(stale(own_groups(policy), shift))
+    return seen
+
+
+def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
+    """All tokens twice, then ten times as likely now as when they were written: the decoupled step is 2 and 5 times the
+    fresh one, the naive one has clipped every good token away."""
+    fresh = gradient_of("decoupled", 0.0)
+    for shift, factor in ((-math.log(2.0), 2.0), (-math.log(10.0), 5.0)):
+        for ours, reference in zip(gradient_of("decoupled", shift), fresh, strict=True):
+            assert torch.allclose(ours, factor * reference, rtol=1e-3, atol=1e-6)
+    for ours, reference in zip(gradient_of("truncated", -math.log(10.0)), fresh, strict=True):
+        assert torch.allclose(ours, 2.0 * reference, rtol=1e-3, atol=1e-6)
+    naive, masked = (
+        gradient_of("clipped", -math.log(10.0)),
+        gradient_of("decoupled", -math.log(10.0), beyond_limit="mask"),
+    )
+    assert not any(torch.allclose(x, 5.0 * y, rtol=1e-1) for x, y in zip(naive, fresh, strict=True))
+    assert masked == []  # every token beyond the limit: no gradient, and so no step
+
+
+@pytest.mark.parametrize("objective", ["decoupled", "truncated", "interpolated"])
+def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objective) -> None:
+    """A second step on fresh text sees a ratio around where the first began: it is what PPO would have done."""
+    results = []
+    for name in (objective, "clipped"):
+        policy = tiny_policy(eos=MANY_EOS)
+        config = TrainingConfig(objective=name, num_iterations=3, learning_rate=1e-2)
+        GrpoTrainer(policy, config, GENERATION, objective=OBJECTIVES[name]).update(own_groups(policy))
+        results.append(weights_of(policy.model))
+    assert all(torch.allclose(x, y, atol=1e-4) for x, y in zip(*results, strict=True))
+
+
+def test_staleness_is_reported_in_updates_and_a_round_without_signal_counts_as_one() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    trainer, groups = trainer_of(policy), own_groups(policy)
+    assert trainer.update(stale(groups, 0.0)).staleness == 0.0
+    trainer.update([])
+    assert policy.version == 2
+    old, new = stale(groups[:1], 0.0), stale(groups[1:], 0.0, version=2)
+    assert 0.0 < trainer.update(old + new).staleness < 2.0
+    assert trainer.update(stale(groups, 0.0, version=3)).staleness == 0.0
+
+
+def foreign_gradient(rule: str, advised: tuple[float, ...] | None) -> torch.Tensor:
+    policy = tiny_policy(eos=MANY_EOS)
+    trainer = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GENERATION, foreign_rule=FOREIGN_RULES[rule])
+    seen: list[torch.Tensor] = []
+    trainer.optimizer.register_step_pre_hook(
+        lambda *_: seen.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
+    )
+    heard = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
+    trainer.update([replace(heard, advised=advised)])
+    return seen[0]
+
+
+def test_text_that_its_author_found_as_likely_as_we_do_weighs_as_without_advice() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    prompt = policy.encode_prompt("1+1=")
+    ids = [policy.encode_completion(Completion(text=text, ended=True)) for text in ("12", "abc", "4x", "7")]
+    advised = tuple(plain_log_probs(policy.model, prompt, one).sum().item() for one in ids)
+    plain, agreed = foreign_gradient("sequence", None), foreign_gradient("sequence", advised)
+    assert torch.allclose(plain, agreed, rtol=1e-3, atol=1e-5)
+    assert torch.equal(foreign_gradient("admission", advised), plain)
+
+
+@pytest.mark.parametrize("rule", ["sequence", "expectation"])
+def test_text_that_its_author_found_far_likelier_than_we_do_hardly_counts(rule) -> None:
+    assert foreign_gradient(rule, (0.0,) * 4).norm() < 0.1 * foreign_gradient(rule, None).norm()
+
+
+# --- a device without memory --------------------------------------------------------------------------------------
+
+
+def short_of_memory(policy, columns: int):
+    """The model's forward, on a device that has no room for more than so many tokens at once."""
+    forward = policy.model.forward
+
+    def limited(*args, **kwargs):
+        if kwargs["input_ids"].numel() > columns:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(*args, **kwargs)
+
+    policy.model.forward = limited
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_out_of_memory_halves_the_micro_batches_and_takes_the_same_step(layout) -> None:
+    results = []
+    first = weights_of(tiny_policy(eos=MANY_EOS).model)
+    for short in (False, True):
+        policy = tiny_policy(eos=MANY_EOS)
+        groups, trainer = own_groups(policy, count=4), trainer_of(policy, layout=layout, token_budget=640)
+        if short:
+            short_of_memory(policy, 100)
+        report = trainer.update(groups)
+        results.append((weights_of(policy.model), replace(report, halvings=0)))
+        assert (report.halvings > 0) == short
+        assert trainer.update(groups).halvings == 0  # what was learnt about the device is kept
+    for before, roomy, short_of in zip(first, results[0][0], results[1][0], strict=True):
+        assert (roomy - short_of).norm() <= 2e-3 * (roomy - before).norm()
+    assert results[0][1].trained_tokens == results[1][1].trained_tokens
+    assert results[0][1].ratio_mean == pytest.approx(results[1][1].ratio_mean)
+
+
+def test_where_nothing_fits_the_round_passes_without_a_step() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    groups, before, trainer = own_groups(policy), weights_of(policy.model), trainer_of(policy)
+    short_of_memory(policy, 1)
+    report = trainer.update(groups)
+    assert (report.optimizer_steps, report.skipped) == (0, {"out of device memory": 1})
+    assert all(map(torch.equal, before, weights_of(policy.model)))
