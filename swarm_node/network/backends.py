@@ -18,6 +18,8 @@ def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = Fa
             to_bytes(address)
     except ValueError as error:
         raise UserError(f"network.peers, network.announce: {error}") from error
+    if config.backend == "libp2p":
+        return _libp2p(config, identity, listen)
     from swarm_node.network.hivemind_backend import HivemindBackend
     from swarm_node.network.p2pd import Flags
 
@@ -30,3 +32,11 @@ def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = Fa
         max_connections=config.max_connections,
     )
     return HivemindBackend(identity, flags, config.max_inbound)
+
+
+def _libp2p(config: NetworkConfig, identity: Identity, listen: list[str]) -> Backend:
+    try:
+        from swarm_node.network.libp2p_backend import Libp2pBackend
+    except ImportError as error:
+        raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
+    return Libp2pBackend(identity, listen, config.announce, config.max_connections, config.max_inbound)

@@ -8,7 +8,7 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.listening import check_free
-from swarm_node.network.multiaddr import from_bytes, peer_bytes, peer_text, split_peer, to_bytes, usefulness
+from swarm_node.network.multiaddr import from_bytes, one_peer, peer_bytes, peer_text, split_peer, to_bytes, usefulness
 from swarm_node.network.p2pd import Daemon, DaemonError, Flags, Pipe, pb, whole_seconds
 from swarm_node.network.streams import Answering, ask
 
@@ -44,7 +44,11 @@ class HivemindBackend(Backend):
             await self._daemon.listen(list(handlers), serve)
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
-        peer, packed = _one_peer(addresses)
+        try:
+            peer = one_peer(addresses)
+        except ValueError as error:
+            raise CallFailed(Failure.UNREACHABLE, str(error)) from error
+        packed = [to_bytes(split_peer(address)[0]) for address in addresses]
         target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
         await self._reach(pb().Request(type=pb().Request.CONNECT, connect=target), timeout)
         return peer
@@ -96,18 +100,6 @@ class HivemindBackend(Backend):
             return await self.daemon.request(request, timeout)
         except (DaemonError, EOFError, OSError) as error:
             raise CallFailed(Failure.UNREACHABLE, _detail(error)) from error
-
-
-def _one_peer(addresses: Sequence[str]) -> tuple[PeerId, list[bytes]]:
-    """Whom all these addresses name, and the addresses in bytes. CallFailed where they do not make sense."""
-    try:
-        found = [split_peer(address) for address in addresses]
-        peers = {peer for _, peer in found}
-        if len(peers) != 1:
-            raise ValueError(f"{len(peers)} different peers in one dial")
-        return peers.pop(), [to_bytes(address) for address, _ in found]
-    except ValueError as error:
-        raise CallFailed(Failure.UNREACHABLE, str(error)) from error
 
 
 def _text(data: bytes) -> str:

@@ -5,6 +5,8 @@ import ipaddress
 import socket
 from collections.abc import Sequence
 
+import psutil
+
 from swarm_node.errors import UserError
 from swarm_node.network.multiaddr import parts
 
@@ -17,6 +19,17 @@ def listen_addresses(host: str, port: int) -> list[str]:
         raise UserError(f"network.host {host!r} is not an IP address; 0.0.0.0 listens on all of them") from error
     base = f"/ip{ip.version}/{ip}"
     return [f"{base}/tcp/{port}", f"{base}/udp/{port}/quic-v1"]
+
+
+def on_interfaces(address: str) -> list[str]:
+    """What others can dial where this is bound: the wildcard address stands for those of all interfaces."""
+    (network, host), *_ = parts(address)
+    if not ipaddress.ip_address(host).is_unspecified:
+        return [address]
+    family = socket.AF_INET if network == "ip4" else socket.AF_INET6
+    found = (entry for entries in psutil.net_if_addrs().values() for entry in entries if entry.family == family)
+    hosts = [entry.address for entry in found if "%" not in entry.address]  # no link-local IPv6: needs an interface
+    return [address.replace(f"/{network}/{host}/", f"/{network}/{it}/", 1) for it in hosts]
 
 
 def check_free(listen: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ of others: what is not in the table below is refused before it reaches a dialler
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from protocol.identity import PUBLIC_KEY_BYTES, peer_id, public_key
 from protocol.messages import PeerId
@@ -81,6 +81,14 @@ def split_peer(text: str) -> tuple[str, PeerId]:
         raise ValueError(f"{text!r} names no peer: it must end in /p2p/12D3KooW...")
     peer = PeerId(found[-1][1])
     return text[: -len(f"/p2p/{peer}")], peer
+
+
+def one_peer(addresses: Sequence[str]) -> PeerId:
+    """The peer that all these full multiaddrs name. ValueError where they do not."""
+    peers = {split_peer(address)[1] for address in addresses}
+    if len(peers) != 1:
+        raise ValueError(f"{len(peers)} peers in one dial")
+    return peers.pop()
 
 
 def peer_bytes(peer: PeerId) -> bytes:

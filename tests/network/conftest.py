@@ -7,7 +7,8 @@ import pytest
 
 from tests.network.hosts import Pair, started
 
-PAIRS = [("hivemind", "hivemind")]
+BACKENDS = ("hivemind", "libp2p")
+PAIRS = [(first, second) for first in BACKENDS for second in BACKENDS]
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids="-".join)

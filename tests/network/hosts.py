@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from protocol.identity import Identity
+from protocol.messages import PeerId
 from swarm_node.config import NetworkConfig
 from swarm_node.network.backend import Backend, Caller, Handler
 from swarm_node.network.backends import make_backend
+from swarm_node.network.hivemind_backend import HivemindBackend
+from swarm_node.network.libp2p_backend import Libp2pBackend, TrioStream
+from swarm_node.network.multiaddr import peer_bytes
+from swarm_node.network.streams import Stream
 
 T = TypeVar("T")
 ECHO = "/swarm-node-test/echo/1"
@@ -63,3 +68,11 @@ class Pair:
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
         return self.runner.run(asyncio.wait_for(work, seconds))
+
+
+async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
+    """A stream on which a test may write what no honest node writes. The hosts are connected."""
+    if isinstance(host, HivemindBackend):
+        return await host.daemon.open_stream(peer_bytes(peer), protocol, 5.0)
+    assert isinstance(host, Libp2pBackend)
+    return TrioStream(host.thread, await host.thread.call(host._open, peer, protocol))

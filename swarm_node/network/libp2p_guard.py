@@ -1,0 +1,138 @@
+"""py-libp2p 0.8.1 with its open flanks closed: what one peer sends must not end, deafen or fill the process.
+
+Each override names the fault it answers; all were found by reading the source or by tests that a bare host fails.
+"""
+
+import logging
+from collections import OrderedDict
+from contextlib import suppress
+
+import multiaddr
+import trio
+from libp2p.abc import IMuxedStream, INetConn, INetStream, INetwork, INotifee
+from libp2p.host.basic_host import BasicHost
+from libp2p.io.abc import ReadWriteCloser
+from libp2p.network.auto_connector import AutoConnector
+from libp2p.network.connection.raw_connection import RawConnection
+from libp2p.network.connection.swarm_connection import SwarmConn
+from libp2p.network.swarm import Swarm
+from libp2p.peer.id import ID
+from libp2p.stream_muxer.yamux.yamux import Yamux
+
+MAX_HANDSHAKES = 64  # inbound connections whose peer has not proven its identity yet
+MAX_STREAMS = 256  # open streams of one connection
+MAX_BUFFERED = 1024 * 1024  # bytes received on one connection and not read yet
+MAX_FRAME = 256 * 1024  # bytes of one yamux frame: the window that a new stream starts with
+
+log = logging.getLogger(__name__)
+
+
+class GuardedYamux(Yamux):
+    """Bounds what a peer may make us keep: the library notices that a peer exceeds its window, and goes on."""
+
+    async def _read_data_body(self, length: int) -> bytes:
+        buffered = sum(map(len, self.stream_buffers.values()))
+        if length > MAX_FRAME or buffered + length > MAX_BUFFERED or len(self.streams) > MAX_STREAMS:
+            raise trio.TooSlowError  # the one exception on which every caller hangs up
+        data: bytes = await super()._read_data_body(length)
+        return data
+
+
+class GuardedHost(BasicHost):
+    """An exception in the handling of one stream ends that stream; in the library it ends the process."""
+
+    async def _swarm_stream_handler(self, net_stream: INetStream) -> None:
+        try:
+            await super()._swarm_stream_handler(net_stream)
+        except Exception as error:  # noqa: BLE001  a peer's bytes reach every parser of the library from here
+            log.debug("stream dropped: %s", type(error).__name__)
+            with suppress(Exception):
+                await net_stream.reset()
+
+
+class GuardedSwarm(Swarm):
+    """Room for honest peers: the one that is of least use makes room, not the one that comes last.
+
+    The library counts an inbound connection until the swarm ends, not until the connection does, so that it is deaf
+    after 250 of them. And it refuses newcomers when it is full, so that whoever sits there first stays.
+    """
+
+    def __init__(self, *args: object, max_peers: int, **options: object) -> None:
+        super().__init__(*args, **options)  # type: ignore[arg-type]
+        self.auto_connector = NoAutoConnector(self)
+        self.census = Census(self, max_peers)
+        self.register_notifee(self.census)
+        self._handshakes: OrderedDict[trio.CancelScope, None] = OrderedDict()  # oldest first
+
+    async def _handle_inbound_connection(self, read_write_closer: ReadWriteCloser, maddr: multiaddr.Multiaddr) -> None:
+        if len(self._handshakes) >= MAX_HANDSHAKES:
+            self._handshakes.popitem(last=False)[0].cancel()
+        scope = trio.CancelScope()
+        self._handshakes[scope] = None
+        muxed = None
+        try:
+            with scope:
+                muxed = await self.upgrade_inbound_raw_conn(RawConnection(read_write_closer, False), maddr)
+        except Exception as error:  # noqa: BLE001  handshakes parse what anybody sends
+            log.debug("handshake failed: %s", type(error).__name__)
+        finally:
+            self._handshakes.pop(scope, None)
+        if isinstance(muxed, Yamux):
+            await muxed.event_closed.wait()  # the socket is closed when this returns
+
+
+class NoAutoConnector(AutoConnector):
+    """The library dials every address that any peer has told it, whatever its watermarks say."""
+
+    async def maybe_connect(self) -> None: ...
+
+    async def run_background_task(self, nursery: trio.Nursery) -> None: ...
+
+
+class Census(INotifee):
+    """Who is connected and of what use; hangs up on the least useful when there are too many."""
+
+    def __init__(self, swarm: Swarm, max_peers: int) -> None:
+        self._swarm = swarm
+        self._max_peers = max_peers
+        self._useful: dict[ID, float] = {}  # when a call to or from a connected peer last went well
+
+    def was_useful(self, peer: ID) -> None:
+        if peer in self._swarm.connections:
+            self._useful[peer] = trio.current_time()
+
+    async def connected(self, network: INetwork, conn: INetConn) -> None:
+        peers = self._swarm.connections
+        while len(peers) > self._max_peers:
+            await self._swarm.close_peer(min(peers, key=lambda peer: self._useful.get(peer, 0.0)))  # of equals: oldest
+
+    async def disconnected(self, network: INetwork, conn: INetConn) -> None:
+        peer = conn.muxed_conn.peer_id
+        if peer not in self._swarm.connections:
+            self._useful.pop(peer, None)
+            self._swarm.peerstore.clear_peerdata(peer)  # else every identity that ever came would be kept
+
+    async def opened_stream(self, network: INetwork, stream: INetStream) -> None: ...
+
+    async def closed_stream(self, network: INetwork, stream: INetStream) -> None: ...
+
+    async def listen(self, network: INetwork, multiaddr: multiaddr.Multiaddr) -> None: ...
+
+    async def listen_close(self, network: INetwork, multiaddr: multiaddr.Multiaddr) -> None: ...
+
+
+_handle_stream = SwarmConn._handle_muxed_stream
+
+
+async def _handle_stream_guarded(self: SwarmConn, muxed_stream: IMuxedStream) -> None:
+    """Streams are bounded before they cost more; and what is around the host's handler may raise too."""
+    try:
+        if len(self.streams) >= MAX_STREAMS:
+            await self.close()
+        else:
+            await _handle_stream(self, muxed_stream)
+    except Exception as error:  # noqa: BLE001  one connection's trouble must not reach the nursery of all of them
+        log.debug("stream dropped: %s", type(error).__name__)
+
+
+SwarmConn._handle_muxed_stream = _handle_stream_guarded  # type: ignore[method-assign]

@@ -1,0 +1,196 @@
+"""One host of each kind: how it starts, what it withstands, and how it ends."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from protocol.identity import Identity
+from swarm_node.errors import UserError
+from swarm_node.network.backend import CallFailed, Failure
+from swarm_node.network.hivemind_backend import HivemindBackend
+from tests.network.hosts import ECHO, LIMIT, SILENT, raw_stream, started
+
+pytestmark = pytest.mark.network
+BACKENDS = ["hivemind", "libp2p"]
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 30.0))
+
+
+def test_one_key_is_one_peer_whatever_the_library() -> None:
+    async def scenario() -> None:
+        identity = Identity.create()
+        hosts = [await started(backend, identity) for backend in BACKENDS]
+        dialler = await started("hivemind")
+        for host in hosts:
+            assert host.peer_id == identity.peer_id
+            assert await dialler.dial(await host.addresses(), 5.0) == identity.peer_id  # proven by its handshake
+            await dialler.disconnect(identity.peer_id)
+        for host in [*hosts, dialler]:
+            await host.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_port_in_use_is_a_line_for_the_user(backend: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"port {port}/tcp: another program uses it; .* another --network.port"):
+            run(start_and_stop(backend, port=port))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [("198.51.100.7", "no such address"), ("2001:db8::7", "no such address"), ("localhost", "not an IP address")],
+)
+def test_an_address_this_machine_lacks_is_a_line_for_the_user(backend: str, host: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        run(start_and_stop(backend, host=host))
+
+
+@pytest.mark.parametrize("peer", ["hello", "/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/tcp/1,-b/p2p/x"])
+def test_a_malformed_entry_node_is_a_line_for_the_user(peer: str) -> None:
+    with pytest.raises(UserError, match=r"^network\.peers.*must look like|names no peer|not a port"):
+        run(start_and_stop("hivemind", peers=(peer,)))
+
+
+async def start_and_stop(backend: str, **options: Any) -> None:
+    await (await started(backend, **options)).close()
+
+
+def test_the_death_of_p2pd_is_seen_at_once_and_calls_fail_cleanly() -> None:
+    async def scenario() -> None:
+        host, other = await started("hivemind"), await started("hivemind")
+        await other.dial([it for it in await host.addresses() if "/tcp/" in it], 5.0)  # over QUIC it would time out
+        assert isinstance(host, HivemindBackend)
+        closed = asyncio.create_task(host.wait_closed())
+        pending = asyncio.create_task(other.call(host.peer_id, SILENT, b"?", LIMIT, 10.0))
+        await asyncio.sleep(0.1)
+        killed = time.perf_counter()
+        os.kill(host.daemon.pid, signal.SIGKILL)
+        reason = await closed
+        assert time.perf_counter() - killed < 1.0
+        assert reason.startswith("p2pd ended with code -9")
+        with pytest.raises(CallFailed) as lost:
+            await pending
+        assert lost.value.failure == Failure.CLOSED
+        for work in (host.addresses(), host.connections(), host.call(other.peer_id, ECHO, b"?", LIMIT, 2.0)):
+            with pytest.raises(CallFailed):
+                await work
+        await host.close()
+        again = await started("hivemind", host._identity)
+        await other.dial(await again.addresses(), 5.0)
+        assert await other.call(again.peer_id, ECHO, b"back", LIMIT, 5.0) == b">back"
+        await again.close()
+        await other.close()
+
+    run(scenario())
+
+
+def test_p2pd_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from tests.network.hosts import started\n"
+        "async def main():\n"
+        "    host = await started('hivemind')\n"
+        "    print(host.daemon.pid, flush=True)\n"
+        "    await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    root = Path(__file__).parents[2]
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=root)
+    assert parent.stdout is not None
+    daemon = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.communicate()
+    psutil.wait_procs([daemon], timeout=5.0)
+    assert not daemon.is_running()
+
+
+def test_p2pd_is_driven_without_loading_torch_or_hivemind() -> None:
+    script = (
+        "import sys, swarm_node.network.hivemind_backend as it; from swarm_node.network.p2pd import pb; pb()\n"
+        "print(sorted({'torch', 'hivemind', 'numpy', 'libp2p', 'trio'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_300_silent_connections_do_not_keep_an_honest_peer_out(backend: str) -> None:
+    async def scenario() -> None:
+        victim, honest = await started(backend), await started("hivemind")
+        address = next(it for it in await victim.addresses() if "/tcp/" in it)
+        port = int(address.split("/")[4])
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=5.0) for _ in range(300)]
+        await honest.dial([address], 5.0)
+        assert await honest.call(victim.peer_id, ECHO, b"let me in", LIMIT, 5.0) == b">let me in"
+        for connection in idle:
+            connection.close()
+        await victim.close()
+        await honest.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_streams_that_never_ask_make_room_for_one_that_does(backend: str) -> None:
+    """Eight peers open 64 streams each; 256 may be open. The ninth peer asks and is answered."""
+
+    async def scenario() -> None:
+        victim = await started(backend)
+        address = [it for it in await victim.addresses() if "/tcp/" in it]
+        crowd = [await started("hivemind") for _ in range(2)]
+        for idler in crowd:
+            await idler.dial(address, 5.0)
+            for _ in range(150):
+                await raw_stream(idler, victim.peer_id, ECHO)
+        honest = await started("hivemind")
+        await honest.dial(address, 5.0)
+        for _ in range(5):
+            assert await honest.call(victim.peer_id, ECHO, b"now me", LIMIT, 5.0) == b">now me"
+        for host in [victim, honest, *crowd]:
+            await host.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_idle_identities_do_not_push_out_a_peer_that_was_of_use(backend: str) -> None:
+    async def scenario() -> None:
+        victim, honest, late = (
+            await started(backend, max_connections=8),
+            await started("hivemind"),
+            await started("libp2p"),
+        )
+        address = [it for it in await victim.addresses() if "/tcp/" in it]
+        await honest.dial(address, 5.0)
+        assert await honest.call(victim.peer_id, ECHO, b"before", LIMIT, 5.0) == b">before"
+        crowd = [await started("libp2p") for _ in range(20)]
+        for idler in crowd:
+            await idler.dial(address, 5.0)
+        assert honest.peer_id in {connection.peer for connection in await victim.connections()}
+        assert await honest.call(victim.peer_id, ECHO, b"after", LIMIT, 5.0) == b">after"
+        await late.dial(address, 5.0)
+        assert await late.call(victim.peer_id, ECHO, b"me too", LIMIT, 5.0) == b">me too"
+        if backend == "libp2p":  # p2pd looks every 10 s, and not at connections younger than 20 s
+            async with asyncio.timeout(5.0):
+                while len(await victim.connections()) > 8:
+                    await asyncio.sleep(0.02)
+        for host in (victim, honest, late, *crowd):
+            await host.close()
+
+    run(scenario())
