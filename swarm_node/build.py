@@ -16,7 +16,7 @@ from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.trainer import GrpoTrainer, Trust
 from swarm_node.config import LearningConfig, ModelConfig
-from swarm_node.environment import reasoning_gym
+from swarm_node.environment import reasoning_gym, sandbox
 from swarm_node.environment.catalogue import STARTER_TASKS
 from swarm_node.environment.mixture import Mixture
 from swarm_node.environment.reasoning_gym import ReasoningGym
@@ -129,4 +129,5 @@ def examine(config: LearningConfig) -> list[str]:
         f"decoder: {generator.decoder_name}; training rows: {'packed' if trainer.packed else 'padded'}",
         f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
         f"tasks: {', '.join(tasks)}",
+        sandbox.describe(sandbox.layers()),
     ]

@@ -1,9 +1,6 @@
-"""Limits a judge process puts on itself before it sees the first answer.
+"""Limits the judge process puts on itself. It builds questions and holds the keys; it never looks at an answer.
 
-They stop accidents and simple attacks: memory, endless loops, files written, an orphan that lives on. They do NOT stop
-an answer that manages to run code from reading files, opening sockets or spoiling later scores in the same process: no
-scorer that executes answers is in the catalogue for that reason, and the full sandbox (a fresh child per message,
-seccomp, Landlock) belongs on top of this.
+The children that do look at answers are confined by sandbox.py, on top of what they inherit from here.
 """
 
 import contextlib
@@ -13,14 +10,28 @@ import resource
 import select
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+
+class OutOfTime(BaseException):
+    """Not an Exception: generators of questions that catch those must not swallow it."""
 
 
 def confine(memory_limit: int) -> None:
-    """Limit this process, for good, to `memory_limit` bytes of address space, no files, no core dump, no child."""
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, 0)
-    _limit(resource.RLIMIT_AS, memory_limit)  # not enforced on macOS
-    _limit(resource.RLIMIT_NPROC, 0)  # not enforced for root
+    """Limit this process and its children, for good, to `memory_limit` bytes of address space each, no file that grows,
+    no core dump; and let the kernel end them before the node when memory runs out."""
+    for what, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_AS, memory_limit),  # not enforced on macOS
+    ):
+        with contextlib.suppress(ValueError, OSError):  # already lower, or unknown to this system
+            resource.setrlimit(what, (value, value))
+    with contextlib.suppress(OSError):  # Linux; written before files are forbidden to grow, and not a file anyway
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def die_with(lifeline: int) -> None:
@@ -39,11 +50,27 @@ def die_with(lifeline: int) -> None:
 def allow_cpu(seconds: float) -> None:
     """Let this process use `seconds` more of CPU time (rounded up), then end it by SIGXCPU.
 
-    The node's own clock is what ends a slow item; this one holds where the node is stopped or gone.
+    The node's own clock is what ends a judge that hangs; this one holds where the node is stopped or gone.
     """
     until = int(time.process_time() + seconds) + 2
     with contextlib.suppress(ValueError, OSError):  # a lower hard limit is set from outside: it holds anyway
         resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def cpu_budget(seconds: float) -> Iterator[None]:
+    """Raise OutOfTime in the block once it has used so much CPU time: not wall time, since a busy machine must not
+    change which questions exist."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise OutOfTime
+
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)  # again, should a bare `except` swallow the first
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def silence() -> None:
@@ -52,8 +79,3 @@ def silence() -> None:
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     os.close(null)
-
-
-def _limit(what: int, value: int) -> None:
-    with contextlib.suppress(ValueError, OSError):  # already lower, or unknown to this system
-        resource.setrlimit(what, (value, value))

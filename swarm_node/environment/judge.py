@@ -1,33 +1,33 @@
-"""The judge process: rebuilds questions and scores answers, away from the node's memory, keys and torch.
+"""The judge process: rebuilds questions and has answers scored, away from the node's memory, keys and torch.
 
 Started by `judge_client.py` as `python -s -P -B -m swarm_node.environment.judge SOURCE LIFELINE MEMORY TIME` with a
-clean environment, PYTHONHASHSEED=0 and a socket as standard input. It answers one frame per item, in order, so that the
-node knows which item it was at when it hung or died. It is not a sandbox: see confinement.py for what is missing.
+clean environment, PYTHONHASHSEED=0 and a socket as standard input. Texts of others pass through it unread: they are
+scored in children (`children.py`), one for each author. One reply per item, in order.
 
 Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt
-Frames out: first {"version": ...}, then per item "prompt", [score, ...] or {"skipped": reason}
+Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", [score, ...] or {"skipped": reason}
 """
 
 import gc
 import importlib
 import importlib.util
-import math
 import os
 import socket
 import sys
-import time
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import cast
 
-from swarm_node.environment import judging
-from swarm_node.environment.confinement import allow_cpu, confine, die_with, silence
+from swarm_node.environment import children, judging
+from swarm_node.environment.confinement import OutOfTime, allow_cpu, confine, cpu_budget, die_with, silence
 from swarm_node.environment.frames import Reader, encode
 from swarm_node.environment.judging import Item, Source
 from swarm_node.environment.lru import Lru
+from swarm_node.environment.sandbox import Sandbox
 
 KEPT_ITEMS = 512  # questions kept built: prompts are asked first, scores a little later
 
 Address = tuple[str, str, int, int]
+Asked = tuple[Address, Sequence[str] | None]
 Reply = str | list[float] | dict[str, str]
 
 
@@ -37,12 +37,13 @@ def main() -> None:
     connection = socket.socket(fileno=os.dup(0))
     confine(int(memory))
     allow_cpu(60)  # for imports
+    sandbox = Sandbox()
     source = load(source_name)
     silence()  # only now: until here the node reads standard error, to tell the user what is missing
     gc.collect()
-    gc.freeze()  # the library's 100,000 objects need no further look
-    connection.sendall(encode({"version": source.VERSION}))
-    serve(connection, source, float(time_limit))
+    gc.freeze()  # the library's 100,000 objects need no further look, which would copy them into every child
+    connection.sendall(encode({"version": source.VERSION, "layers": sandbox.layers}))
+    Judge(source, sandbox, float(time_limit)).serve(connection)
 
 
 def load(name: str) -> Source:
@@ -58,41 +59,60 @@ def load(name: str) -> Source:
     return cast(Source, module)
 
 
-def serve(connection: socket.socket, source: Source, time_limit: float) -> None:
-    """Answer batches until the node closes its end. A child per batch instead of this loop is where a sandbox fits."""
-    reader = Reader(connection)
-    kept: Lru[Address, Item] = Lru(KEPT_ITEMS)
-    while (batch := reader.read()) is not None:
-        for dataset, config_id, seed, index, texts in batch:
-            allow_cpu(time_limit)
-            connection.sendall(encode(reply(source, kept, (dataset, config_id, seed, index), texts)))
+class Judge:
+    def __init__(self, source: Source, sandbox: Sandbox, time_limit: float) -> None:
+        self._source, self._sandbox, self._time_limit = source, sandbox, time_limit
+        self._kept: Lru[Address, Item] = Lru(KEPT_ITEMS)
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer batches until the node closes its end."""
+        reader = Reader(connection)
+        while (batch := reader.read()) is not None:
+            for asked in runs([((dataset, config_id, seed, k), texts) for dataset, config_id, seed, k, texts in batch]):
+                allow_cpu(judging.CHILD_ITEMS)
+                connection.sendall(b"".join(map(encode, self.replies(asked))))
+
+    def replies(self, asked: Sequence[Asked]) -> list[Reply]:
+        """To items of one author."""
+        built = [self._build(address) for address, _ in asked]
+        pairs = [(item, texts) for item, (_, texts) in zip(built, asked, strict=True)]
+        work = [(item, texts) for item, texts in pairs if not isinstance(item, str) and texts is not None]
+        verdicts = iter(children.score(work, self._sandbox, self._time_limit))
+        return [
+            skipped(item) if isinstance(item, str) else str(item.prompt) if texts is None else spoken(next(verdicts))
+            for item, texts in pairs
+        ]
+
+    def _build(self, address: Address) -> Item | str:
+        """The question, or why there is none. Made of names of ours and a number: no text of others."""
+        item = self._kept.get(address)
+        if item is None:
+            try:
+                with cpu_budget(judging.QUESTION_BUDGET):
+                    item = self._source.build(*address)
+            except OutOfTime:
+                return judging.SLOW_QUESTION
+            except BaseException:  # noqa: BLE001
+                return judging.BROKEN_QUESTION
+            self._kept.put(address, item)
+        return item
 
 
-def reply(source: Source, kept: Lru[Address, Item], address: Address, texts: Sequence[str] | None) -> Reply:
-    """One item, whatever it raises: a scorer may even raise SystemExit."""
-    item = kept.get(address)
-    if item is None:
-        began = time.process_time()  # CPU, not wall: a busy machine must not change which questions exist
-        try:
-            item = source.build(*address)
-        except BaseException:  # noqa: BLE001
-            return {"skipped": judging.BROKEN_QUESTION}
-        if time.process_time() - began > judging.QUESTION_BUDGET:
-            return {"skipped": judging.SLOW_QUESTION}
-        kept.put(address, item)
-    if texts is None:
-        return str(item.prompt)
-    try:
-        scores = [item.score(text) for text in texts]
-    except BaseException:  # noqa: BLE001
-        return {"skipped": judging.SCORER_RAISED}
-    if not all(is_score(score) for score in scores):
-        return {"skipped": judging.NOT_A_SCORE}
-    return [float(score) for score in scores]
+def runs(batch: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
+    """What may share a child: neighbours with one seed, which is a digest of author and round that admission checks."""
+    begin = 0
+    for end in range(1, len(batch) + 1):
+        if end == len(batch) or end - begin == judging.CHILD_ITEMS or batch[end][0][2] != batch[begin][0][2]:
+            yield batch[begin:end]
+            begin = end
 
 
-def is_score(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and 0.0 <= value <= 1.0
+def spoken(verdict: children.Verdict) -> Reply:
+    return skipped(verdict) if isinstance(verdict, str) else verdict
+
+
+def skipped(reason: str) -> Reply:
+    return {"skipped": reason}
 
 
 if __name__ == "__main__":

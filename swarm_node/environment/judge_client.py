@@ -1,7 +1,8 @@
 """The node's end of a judge process: start, ask in batches, watch the clock, kill, start again.
 
-Each item gets exactly one reply. The item at which the judge hung or died is skipped with the reason, those after it
-are asked again of a new process, those before it keep their reply.
+Each item gets exactly one reply. The judge itself copes with answers that hang or kill the child that scores them;
+should it hang or die all the same, the item it was at is skipped with the reason, those after it are asked again of a
+new process, those before it keep their reply.
 """
 
 import math
@@ -20,9 +21,19 @@ from swarm_node.errors import UserError
 from swarm_node.rollouts.groups import Skipped
 
 START_LIMIT = 60.0  # seconds until the judge says hello; about 1 s where nothing else runs
+PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the judge itself keeps
 BATCH_ITEMS = 256  # items of one frame
 BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has more
 KEPT_VARIABLES = ("LD_LIBRARY_PATH",)  # where the interpreter itself was linked against it
+SET_VARIABLES = {
+    "PYTHONHASHSEED": "0",  # some questions follow the order of sets
+    "PYTHONUTF8": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    # All memory from glibc, in huge pages where the kernel has them: forking the judge then takes half the time.
+    "PYTHONMALLOC": "malloc",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
 
 Item = tuple[str, str, int, int, tuple[str, ...] | None]  # dataset, config id, seed, index, answers (None: prompt)
 Reply = str | tuple[float, ...] | Skipped
@@ -38,6 +49,7 @@ class JudgeClient:
     def __init__(self, source: str, version: str, time_limit: float, memory_limit: int) -> None:
         """`source`: module of questions, or a .py file; `time_limit`: seconds per item; `memory_limit`: megabytes."""
         self.restarts = 0  # processes killed or found dead, and replaced
+        self.layers: dict[str, bool] = {}  # of the sandbox, by name: whether it holds here; known once a judge runs
         self._source = os.path.abspath(source) if source.endswith(".py") else source  # the judge runs elsewhere
         self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
@@ -91,7 +103,7 @@ class JudgeClient:
             self._start()
         assert self._socket is not None and self._reader is not None
         replies: list[Reply] = []
-        self._socket.settimeout(self._time_limit)  # per item: each reply starts the clock anew
+        self._socket.settimeout(self._time_limit * judging.CHILD_ITEMS + PATIENCE)  # each reply starts the clock anew
         try:
             self._socket.sendall(encode(batch))
         except OSError:
@@ -136,6 +148,7 @@ class JudgeClient:
             hello = None
         if not isinstance(hello, dict):
             raise JudgeUnavailable(f"the judge process does not start: {self._last_words()}")
+        self.layers = hello.get("layers", {})
         if hello.get("version") != self._version:
             self._stop()
             raise JudgeUnavailable(
@@ -204,6 +217,5 @@ def _checked(frame: Any, item: Item) -> Reply:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours: no tokens, no proxies. A fixed hash seed, since some questions follow the order of sets."""
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    return kept | {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    """Nothing of ours: no tokens, no proxies."""
+    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | SET_VARIABLES

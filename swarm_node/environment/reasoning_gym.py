@@ -107,6 +107,11 @@ class ReasoningGym:
     def judge_pid(self) -> int | None:
         return self._judge.pid
 
+    @property
+    def layers(self) -> dict[str, bool]:
+        """Of the sandbox, by name: whether this system has them. Empty before the first question."""
+        return self._judge.layers
+
     def close(self) -> None:
         self._judge.close()
 

@@ -22,7 +22,7 @@ from typing import Any
 from reasoning_gym.factory import DATASETS, create_curriculum, has_curriculum
 
 from swarm_node.environment.catalogue import REFUSED
-from swarm_node.environment.judge import is_score
+from swarm_node.environment.children import is_score
 from swarm_node.environment.library import LibraryItem, NoAnswer
 
 ORDERS = ("forwards", "backwards")

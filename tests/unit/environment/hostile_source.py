@@ -1,8 +1,10 @@
 """Questions whose scorers misbehave, each in the way its dataset is called. Loaded by a judge process."""
 
 import contextlib
+import ctypes
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -24,8 +26,38 @@ def leave() -> float:
 
 
 def die() -> float:
-    os.kill(os.getpid(), signal.SIGKILL)
+    ctypes.string_at(0)
     return 1.0
+
+
+def kill() -> float:
+    os.kill(os.getppid(), signal.SIGKILL)
+    return 1.0
+
+
+def patch() -> float:
+    """What one answer to string_insertion did to the library: every later answer is right."""
+    Item.score = lambda self, text: 1.0  # type: ignore[method-assign]
+    return 1.0
+
+
+def connect() -> float:
+    with socket.socket() as connection:
+        connection.connect(("127.0.0.1", 9))
+    return 1.0
+
+
+def fork() -> float:
+    while True:
+        os.fork()
+
+
+def execute() -> float:
+    os.execv(sys.executable, [sys.executable, "-c", ""])
+
+
+def look() -> float:
+    return float(len(os.listdir("/")))
 
 
 def chatter() -> float:
@@ -41,6 +73,14 @@ def wait(seconds: float) -> float:
     return 1.0
 
 
+def spend(seconds: float) -> float:
+    """Sleeping is forbidden in the sandbox."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+    return 1.0
+
+
 def write_file() -> float:
     with open("/tmp/written-by-a-scorer", "w") as file:
         file.write("x")
@@ -48,7 +88,7 @@ def write_file() -> float:
 
 
 def lie() -> float:
-    """Takes the judge over: speaks to the node itself."""
+    """Takes the child over: speaks to whoever listens."""
     for descriptor in range(3, 20):
         with contextlib.suppress(OSError):
             os.write(descriptor, b"\x00\x00\x00\x0d[1.0,1.0,7.5]")
@@ -63,18 +103,24 @@ BEHAVIOUR: dict[str, Callable[[], float]] = {
     "busy": busy,
     "chatter": chatter,
     "die": die,
+    "connect": connect,
     "eat": eat,
+    "exec": execute,
+    "fork": fork,
     "infinite": lambda: float("inf"),
+    "kill": kill,
     "leave": leave,
     "lie": lie,
+    "look": look,
     "nan": lambda: float("nan"),
     "negative": lambda: -0.5,
     "none": lambda: None,  # type: ignore[dict-item,return-value]
+    "patch": patch,
     "raise": lambda: 1 / 0,
     "read": read_input,
     "recurse": lambda: BEHAVIOUR["recurse"](),
     "sleep": lambda: wait(3600.0),
-    "tenth": lambda: wait(0.1),
+    "tenth": lambda: spend(0.1),
     "two": lambda: 2.0,
     "write": write_file,
 }
