@@ -12,3 +12,29 @@ MAX_COMPLETIONS = 64  # per group
 MAX_QUESTIONS_PER_ROUND = 256  # question index is below this
 MAX_SEED = 2**31 - 1  # question seeds are in [0, MAX_SEED]
 MAX_ROUND = 2**31 - 1
+
+# Announcements: what a peer says of itself, signed, carried by others
+MAX_ANNOUNCEMENT_BYTES = 2048  # signature and payload
+MAX_ADDRESSES = 4  # per announcement
+MAX_ADDRESS_CHARS = 128
+MAX_ANNOUNCED_GROUPS = 16  # own groups of the announced round
+MAX_ANNOUNCED_HOLDINGS = 16  # groups of others
+HASH_BYTES = 32  # SHA-256
+HOLDING_BYTES = 8  # of a hash: a hint where to ask, not a proof
+MAX_SEQUENCE = 2**31 - 1
+MAX_SEQUENCE_JUMP = 4096  # above the last one heard from that author
+
+# Streams: one request, one reply
+FRAME_HEADER_BYTES = 4  # length of the body, big-endian
+SWARM_TAG_BYTES = 8
+KEY_TAG_BYTES = 8  # last bytes of a public key: names a peer in a digest
+MAX_EXCHANGED = 24  # announcements in one reply
+MAX_DIGEST = 128  # peers named in one request
+MAX_EXCHANGE_REQUEST_BYTES = 4096
+MAX_EXCHANGE_REPLY_BYTES = 64 * 1024
+MAX_AGE_DECISECONDS = 65535  # tenths of a second since an announcement left its author
+MAX_PULLED = 8  # groups in one request
+MAX_PULL_REQUEST_BYTES = 512
+MAX_PULL_REPLY_BYTES = 512 * 1024
+MAX_HELLO_BYTES = 256
+MAX_HELLO_VERSIONS = 16

@@ -15,6 +15,13 @@ Round = NewType("Round", int)  # the author's own round counter; rounds of two p
 NAME_PATTERN = r"^[A-Za-z0-9._+-]+$"
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME_CHARS, pattern=NAME_PATTERN)]
 
+# base64url without padding; the last character carries four bits, so each value has one spelling
+GroupHash = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]  # SHA-256 of a payload
+Holding = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$")]  # its first 8 bytes
+Address = Annotated[
+    str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]+$")
+]
+
 
 class Message(BaseModel):
     """Base of everything that travels: immutable, no coercion, no unknown fields."""
@@ -50,4 +57,25 @@ class RolloutGroup(Message):
         tuple[Completion, ...],
         Field(min_length=limits.MIN_COMPLETIONS, max_length=limits.MAX_COMPLETIONS),
         FailFast(),  # 64 KiB of wrong items: 0.7 ms instead of 30 ms
+    ]
+
+
+class Announcement(Message):
+    """What a peer says of itself: where it is, what it wrote last, what it holds of others."""
+
+    addresses: Annotated[tuple[Address, ...], Field(max_length=limits.MAX_ADDRESSES)]  # without its own /p2p/ID
+    author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]
+    groups: Annotated[tuple[GroupHash, ...], Field(max_length=limits.MAX_ANNOUNCED_GROUPS)]  # own, of this round
+    held: Annotated[tuple[Holding, ...], Field(max_length=limits.MAX_ANNOUNCED_HOLDINGS)]  # of others
+    round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]  # the author's last finished one
+    seq: Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]  # grows with every announcement of this author
+
+
+class Hello(Message):
+    """The one message that every version understands: which versions a node speaks, and in which swarm."""
+
+    swarm: Name
+    versions: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=limits.MAX_SEED)], ...],
+        Field(min_length=1, max_length=limits.MAX_HELLO_VERSIONS),
     ]

@@ -1,0 +1,144 @@
+"""The three stream protocols: a request and a reply each, as bytes. See README.md for the layouts.
+
+Parsing never raises, whatever the bytes, and allocates no more than a small multiple of them. An empty reply refuses.
+"""
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from protocol import codec, limits
+from protocol.identity import public_key
+from protocol.messages import Hello, PeerId
+from protocol.rejection import Reason, Rejected
+
+EXCHANGE = f"/swarm-node/{limits.VERSION}/exchange"
+PULL = f"/swarm-node/{limits.VERSION}/pull"
+HELLO = "/swarm-node/hello"  # the only one without a version: it is how versions are found out
+
+NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello"}  # for a person
+
+REQUEST_LIMITS: Mapping[str, int] = {  # protocol id -> largest request, bytes
+    EXCHANGE: limits.MAX_EXCHANGE_REQUEST_BYTES,
+    PULL: limits.MAX_PULL_REQUEST_BYTES,
+    HELLO: limits.MAX_HELLO_BYTES,
+}
+
+_DIGEST_ENTRY = struct.Struct(f">{limits.KEY_TAG_BYTES}sI")
+_ITEM_HEADER = struct.Struct(">HH")
+_LENGTH = struct.Struct(">I")
+
+
+def swarm_tag(swarm: str) -> bytes:
+    """Eight bytes by which a request for another swarm is told apart before anything is parsed."""
+    text = f"swarm-node/{limits.VERSION}/swarm\0{swarm}"
+    return hashlib.sha256(text.encode()).digest()[: limits.SWARM_TAG_BYTES]
+
+
+def key_tag(peer: PeerId) -> bytes:
+    """Eight bytes that name a peer in a digest. ValueError if `peer` is not a peer id."""
+    return public_key(peer)[-limits.KEY_TAG_BYTES :]
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRequest:
+    tag: bytes  # swarm_tag
+    limit: int  # announcements wanted at most
+    digest: Mapping[bytes, int]  # key tag -> newest sequence number the caller knows
+    announcement: bytes  # sealed, the caller's own; empty if it has said it before
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An announcement on its way, and how long ago it left its author, by the clocks of those who carried it."""
+
+    age: int  # tenths of a second
+    sealed: bytes
+
+
+def encode_exchange(request: ExchangeRequest) -> bytes:
+    digest = b"".join(_DIGEST_ENTRY.pack(tag, seq) for tag, seq in request.digest.items())
+    return request.tag + bytes([request.limit, len(request.digest)]) + digest + request.announcement
+
+
+def decode_exchange(data: bytes) -> ExchangeRequest | Rejected:
+    if len(data) > limits.MAX_EXCHANGE_REQUEST_BYTES:
+        return Rejected(Reason.TOO_BIG)
+    start = limits.SWARM_TAG_BYTES + 2
+    if len(data) < start:
+        return Rejected(Reason.MALFORMED)
+    limit, count = data[start - 2], data[start - 1]
+    end = start + count * _DIGEST_ENTRY.size
+    announcement = data[end:]
+    wrong = count > limits.MAX_DIGEST or limit > limits.MAX_EXCHANGED or len(data) < end
+    if wrong or len(announcement) > limits.MAX_ANNOUNCEMENT_BYTES:
+        return Rejected(Reason.MALFORMED)
+    digest = dict(_DIGEST_ENTRY.iter_unpack(data[start:end]))
+    return ExchangeRequest(data[: limits.SWARM_TAG_BYTES], limit, digest, announcement)
+
+
+def encode_items(items: Sequence[Item]) -> bytes:
+    """The reply to an exchange; never empty, as a refusal is."""
+    parts = [_ITEM_HEADER.pack(item.age, len(item.sealed)) + item.sealed for item in items]
+    return bytes([len(items)]) + b"".join(parts)
+
+
+def decode_items(data: bytes) -> list[Item] | Rejected:
+    if len(data) > limits.MAX_EXCHANGE_REPLY_BYTES:
+        return Rejected(Reason.TOO_BIG)
+    if not data or data[0] > limits.MAX_EXCHANGED:
+        return Rejected(Reason.MALFORMED)
+    items, position = [], 1
+    for _ in range(data[0]):
+        if len(data) < position + _ITEM_HEADER.size:
+            return Rejected(Reason.MALFORMED)
+        age, length = _ITEM_HEADER.unpack_from(data, position)
+        position += _ITEM_HEADER.size + length
+        if length > limits.MAX_ANNOUNCEMENT_BYTES or position > len(data):
+            return Rejected(Reason.MALFORMED)
+        items.append(Item(age, data[position - length : position]))
+    return items if position == len(data) else Rejected(Reason.MALFORMED)
+
+
+def encode_pull(tag: bytes, hashes: Sequence[bytes]) -> bytes:
+    return tag + b"".join(hashes)
+
+
+def decode_pull(data: bytes) -> tuple[bytes, list[bytes]] | Rejected:
+    """Swarm tag and content hashes."""
+    tag, rest = data[: limits.SWARM_TAG_BYTES], data[limits.SWARM_TAG_BYTES :]
+    count, odd = divmod(len(rest), limits.HASH_BYTES)
+    if odd or not 1 <= count <= limits.MAX_PULLED:
+        return Rejected(Reason.MALFORMED)
+    return tag, [rest[start : start + limits.HASH_BYTES] for start in range(0, len(rest), limits.HASH_BYTES)]
+
+
+def encode_groups(envelopes: Sequence[bytes]) -> bytes:
+    """The reply to a pull: one envelope for each hash asked, in that order, empty where it is not held."""
+    return b"".join(_LENGTH.pack(len(envelope)) + envelope for envelope in envelopes)
+
+
+def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
+    """The `count` envelopes of a reply; nothing in them is checked yet."""
+    if len(data) > limits.MAX_PULL_REPLY_BYTES:
+        return Rejected(Reason.TOO_BIG)
+    envelopes, position = [], 0
+    for _ in range(count):
+        if len(data) < position + _LENGTH.size:
+            return Rejected(Reason.MALFORMED)
+        (length,) = _LENGTH.unpack_from(data, position)
+        position += _LENGTH.size + length
+        if length > limits.MAX_MESSAGE_BYTES or position > len(data):
+            return Rejected(Reason.MALFORMED)
+        envelopes.append(data[position - length : position])
+    return envelopes if position == len(data) else Rejected(Reason.MALFORMED)
+
+
+def encode_hello(swarm: str) -> bytes:
+    """Request and reply alike."""
+    return codec.encode(Hello(swarm=swarm, versions=(limits.VERSION,)))
+
+
+def decode_hello(data: bytes) -> Hello | Rejected:
+    return codec.decode(data, Hello) if len(data) <= limits.MAX_HELLO_BYTES else Rejected(Reason.TOO_BIG)

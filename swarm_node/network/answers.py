@@ -1,0 +1,105 @@
+"""Inbound streams: what others ask of this node. Every answer is bounded, paid for from a budget, and never raises."""
+
+from collections.abc import Mapping
+
+from protocol import announcing, limits, wire
+from protocol.messages import PeerId
+from protocol.rejection import Reason, Rejected
+from swarm_node.network.addresses import is_public, network_of
+from swarm_node.network.backend import Caller
+from swarm_node.network.buckets import Budgets, Limit, Rate
+from swarm_node.network.hearing import Verdict, hear
+from swarm_node.network.knowledge import Knowledge
+from swarm_node.network.reputation import BAD_REPLY_POINTS
+from swarm_node.network.view import age_of
+
+REFUSED = b""
+BYTES = "bytes"
+
+# Requests. A peer whose rounds take a second asks another about once a second, if there are only two of them.
+_REQUESTS: Mapping[str, Limit] = {
+    wire.EXCHANGE: Limit(peer=Rate(1.0, 10.0), total=Rate(20.0, 100.0)),
+    wire.PULL: Limit(peer=Rate(2.0, 20.0), total=Rate(50.0, 200.0)),
+    wire.HELLO: Limit(peer=Rate(0.1, 5.0), total=Rate(5.0, 50.0)),
+}
+_PEER_BYTES = Rate(64 * 1024, 2 * 1024 * 1024)  # of replies
+
+
+class Answers:
+    def __init__(self, knowledge: Knowledge, upload_limit: int, now: float) -> None:
+        """`upload_limit` in kilobytes per second, all replies together."""
+        self._knowledge = knowledge
+        self._tag = wire.swarm_tag(knowledge.swarm)
+        self._own_tag = wire.key_tag(knowledge.identity.peer_id)
+        upload = Rate(upload_limit * 1000, max(upload_limit * 1000, 2 * limits.MAX_PULL_REPLY_BYTES))
+        self._budgets = Budgets({**_REQUESTS, BYTES: Limit(_PEER_BYTES, upload)}, now)
+
+    def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
+        network = network_of(caller.address)
+        quota = network if is_public(network) else ""  # a LAN, and all who come through a container's door, have none
+        if self._knowledge.reputation.is_banned(caller.peer, now):
+            return self._refuse("banned")
+        if not self._budgets.allow(protocol, 1, caller.peer, quota, now):
+            return self._refuse("too often")
+        self._knowledge.contacts.called_in(caller.peer, caller.address, now)
+        reply = self._reply(caller.peer, protocol, request, now)
+        if reply and not self._budgets.allow(BYTES, len(reply), caller.peer, quota, now):
+            return self._refuse("too much")
+        return reply
+
+    def _reply(self, caller: PeerId, protocol: str, request: bytes, now: float) -> bytes:
+        if protocol == wire.EXCHANGE:
+            return self._exchange(caller, request, now)
+        return self._pull(request) if protocol == wire.PULL else self._hello(caller, request)
+
+    def _exchange(self, caller: PeerId, data: bytes, now: float) -> bytes:
+        request = wire.decode_exchange(data)
+        if isinstance(request, Rejected):
+            return self._refuse(request.reason)
+        if request.tag != self._tag:
+            return self._refuse("another swarm")
+        if request.announcement and not self._may_say(caller, request.announcement, now):
+            return self._refuse("bad announcement")
+        knowledge, items = self._knowledge, []
+        if request.limit and knowledge.herald.seq > request.digest.get(self._own_tag, -1):
+            items.append(wire.Item(age_of(knowledge.herald.made, now), knowledge.herald.sealed))
+        room = request.limit - len(items)
+        news = knowledge.view.news_for(request.digest, room, knowledge.rng)
+        items += [wire.Item(age_of(entry.made, now), entry.sealed) for entry in news]
+        return wire.encode_items(items)
+
+    def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
+        """A caller brings its own announcement and no other: nobody pushes a list of friends into the view."""
+        announcement = self._knowledge.verifier.peek(sealed)
+        good = not isinstance(announcement, Rejected) and announcement.author == caller
+        if not good or hear(self._knowledge, sealed, caller, now, now) is Verdict.FORGED:
+            self._knowledge.charge(caller, BAD_REPLY_POINTS, now)
+            return False
+        return True
+
+    def _pull(self, data: bytes) -> bytes:
+        request = wire.decode_pull(data)
+        if isinstance(request, Rejected):
+            return self._refuse(request.reason)
+        tag, hashes = request
+        if tag != self._tag:
+            return self._refuse("another swarm")
+        envelopes: list[bytes] = []
+        room = limits.MAX_PULL_REPLY_BYTES - len(hashes) * limits.FRAME_HEADER_BYTES
+        for key in hashes:
+            envelope = self._knowledge.store.get(announcing.to_text(key))
+            envelopes.append(envelope if len(envelope) <= room else b"")
+            room -= len(envelopes[-1])
+        self._knowledge.counters["groups served"] += sum(map(bool, envelopes))
+        return wire.encode_groups(envelopes)
+
+    def _hello(self, caller: PeerId, data: bytes) -> bytes:
+        hello = wire.decode_hello(data)
+        if isinstance(hello, Rejected):
+            return self._refuse(hello.reason)
+        self._knowledge.contacts.learn(caller).note = self._knowledge.mismatch(hello)
+        return wire.encode_hello(self._knowledge.swarm)
+
+    def _refuse(self, reason: Reason | str) -> bytes:
+        self._knowledge.counters[f"refused: {reason}"] += 1
+        return REFUSED

@@ -1,0 +1,113 @@
+"""The address book: peers this node may call, and how calling went. Outlives what gossip says of them.
+
+A peer that was ever talked to is kept longer than one that was only named: after a partition, or when everybody in the
+view is hostile, those are the way back.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from protocol import limits
+from protocol.messages import PeerId
+
+MAX_CONTACTS = 512
+FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
+MAX_RETRY = 60.0
+ANCHORS = 8  # peers known longest that still answer: gossip does not push them out
+
+
+@dataclass(slots=True)
+class Contact:
+    peer: PeerId
+    addresses: tuple[str, ...] = ()  # full multiaddrs
+    observed: str = ""  # where it called from; proven, but rarely to be dialled
+    answered_first: float = inf  # seconds; the first call it answered
+    heard: float = -inf  # last time anything came from it
+    tried: float = -inf  # last call
+    retry: float = -inf  # not before
+    failures: int = 0  # calls in a row
+    given: bool = False  # named by this node's user, cache or LAN, not by gossip
+    told: int = -1  # number of the last own announcement it has taken
+    note: str = ""  # why it is of no use, for a person
+
+    @property
+    def answered(self) -> bool:
+        return self.answered_first < inf
+
+    @property
+    def was_heard(self) -> bool:
+        return self.heard > -inf
+
+
+class Contacts:
+    """Bounded. When full, whoever never answered goes first, then whoever has been silent longest."""
+
+    def __init__(self) -> None:
+        self._contacts: dict[PeerId, Contact] = {}
+        self._anchors: tuple[PeerId, ...] = ()
+
+    def __iter__(self) -> Iterator[Contact]:
+        return iter(self._contacts.values())
+
+    def get(self, peer: PeerId) -> Contact | None:
+        return self._contacts.get(peer)
+
+    def learn(self, peer: PeerId, addresses: Sequence[str] = ()) -> Contact:
+        """The contact, new if need be; addresses given replace those known."""
+        contact = self._contacts.get(peer)
+        if contact is None:
+            contact = self._contacts[peer] = Contact(peer)
+            if len(self._contacts) > MAX_CONTACTS:
+                self._evict(peer)
+        if addresses:
+            contact.addresses = tuple(addresses)[: limits.MAX_ADDRESSES]
+        return contact
+
+    def called(self, peer: PeerId, now: float) -> Contact:
+        contact = self.learn(peer)
+        contact.tried = now
+        return contact
+
+    def answered(self, peer: PeerId, now: float) -> Contact:
+        contact = self.learn(peer)
+        if not contact.answered:
+            contact.answered_first = now
+            self._choose_anchors()
+        contact.heard, contact.failures, contact.retry, contact.note = now, 0, -inf, ""
+        return contact
+
+    def called_in(self, peer: PeerId, address: str, now: float) -> Contact:
+        """It called: it is alive, and there is a connection to call it back on."""
+        contact = self.learn(peer)
+        contact.observed, contact.heard, contact.failures, contact.retry = address, now, 0, -inf
+        return contact
+
+    def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> int:
+        """Another call failed; how many in a row. It is left alone for `pause` seconds, doubled each time."""
+        contact = self.learn(peer)
+        contact.retry = now + min(pause * 2.0**contact.failures, max(pause, MAX_RETRY))
+        contact.failures += 1
+        if contact.failures == 2:
+            self._choose_anchors()
+        return contact.failures
+
+    def is_ready(self, peer: PeerId, now: float) -> bool:
+        contact = self._contacts.get(peer)
+        return contact is None or now >= contact.retry
+
+    @property
+    def anchors(self) -> tuple[PeerId, ...]:
+        return self._anchors
+
+    def _choose_anchors(self) -> None:
+        steady = [contact for contact in self._contacts.values() if contact.answered and contact.failures < 2]
+        steady.sort(key=lambda contact: contact.answered_first)
+        self._anchors = tuple(contact.peer for contact in steady[:ANCHORS])
+
+    def _evict(self, newcomer: PeerId) -> None:
+        others = (contact for contact in self._contacts.values() if contact.peer != newcomer)
+        worst = min(others, key=lambda c: (c.peer in self._anchors, c.answered, c.given, c.heard, c.tried))
+        del self._contacts[worst.peer]
+        if worst.peer in self._anchors:
+            self._choose_anchors()

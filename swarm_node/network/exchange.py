@@ -1,0 +1,184 @@
+"""The exchange: who this node talks to, what it tells, what it fetches. Decisions only: no sockets, threads or clock.
+
+Every node keeps a small random sample of the newest announcements (Newscast: Jelasity, Kowalczyk, van Steen, 2003). A
+round's announcement is told to a few peers, which in return name what the caller does not know yet; from what it has
+heard by then a node draws the groups it fetches, by content hash, from their author or from whoever fetched them
+before. Traffic depends on what a round wants, not on how many nodes there are.
+
+Whoever drives it performs the actions and says how they went. Every method takes the time, in seconds of any clock
+that never goes back.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, ClassVar
+
+from protocol import announcing, codec, limits, wire
+from protocol.identity import Identity
+from protocol.messages import PeerId, Round
+from swarm_node.config import NetworkConfig
+from swarm_node.network.actions import Action
+from swarm_node.network.answers import Answers
+from swarm_node.network.backend import Caller, Failure
+from swarm_node.network.calls import Calls
+from swarm_node.network.contacts import Contacts
+from swarm_node.network.fetching import Fetching
+from swarm_node.network.gossip import Gossip
+from swarm_node.network.herald import Herald
+from swarm_node.network.knowledge import Knowledge
+from swarm_node.network.peers import PeerView, peer_views
+from swarm_node.network.remembered import Remembered
+from swarm_node.network.reputation import NO_SIGNAL, OTHER_POINTS, POINTS, USEFUL
+from swarm_node.network.store import GroupStore
+from swarm_node.network.verifier import Verifier
+from swarm_node.network.view import View
+
+
+class Exchange:
+    """One node's part in the swarm."""
+
+    protocols: ClassVar[Mapping[str, int]] = wire.REQUEST_LIMITS  # id -> largest request, bytes
+
+    def __init__(
+        self,
+        identity: Identity,
+        swarm: str,
+        config: NetworkConfig,
+        random: Random,
+        now: float,
+        serve_only: bool = False,
+        verifier: Verifier | None = None,
+    ) -> None:
+        self._knowledge = Knowledge(
+            identity=identity,
+            swarm=swarm,
+            rng=random,
+            herald=Herald(identity, swarm, now),
+            store=GroupStore(config.serve_rounds),
+            verifier=verifier or Verifier(),
+            view=View(),
+            contacts=Contacts(),
+        )
+        self._serve_only = serve_only
+        self._calls = calls = Calls(self._knowledge)
+        self._answers = Answers(self._knowledge, config.upload_limit, now)
+        self._gossip = Gossip(self._knowledge, calls, config.exchange_seconds, now)
+        self._fetching = Fetching(self._knowledge, calls, now)
+        self._ticked = now  # seconds
+
+    # What the trainer's side says.
+
+    def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float) -> list[Action]:
+        """Own sealed groups of a round, and how many groups of others the next one would like to have."""
+        knowledge, keys = self._knowledge, []
+        want = 0 if self._serve_only else want
+        self._fetching.begin(want, now)
+        for envelope in envelopes:
+            keys.append(announcing.to_text(codec.content_hash(codec.split(envelope)[1])))
+            knowledge.store.add(keys[-1], envelope, own=True, round=self._fetching.round, now=now)
+        knowledge.store.expire(self._fetching.round, now)
+        knowledge.herald.wrote(round, knowledge.rng.sample(keys, min(len(keys), limits.MAX_ANNOUNCED_GROUPS)))
+        return self._finish(self._gossip.announce(now, want), now)
+
+    def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
+        """What the trainer found in a group of `author`: "useful", "no signal", or why it could not be used."""
+        self._knowledge.charge(author, POINTS.get(outcome, OTHER_POINTS), now)
+        if outcome not in (USEFUL, NO_SIGNAL):
+            self._knowledge.store.remove([announcing.to_text(envelope_hash)])  # not to be passed on
+
+    # What the driver says.
+
+    def tick(self, now: float) -> list[Action]:
+        """Whatever is due. At least once a second."""
+        self._ticked = now
+        actions: list[Action] = []
+        for token in self._calls.overdue(now):
+            actions += self.failed(token, Failure.TIMEOUT, now)
+        return self._finish(actions + self._gossip.tick(now), now)
+
+    def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
+        """The reply to an inbound stream of one of `protocols`; b"" refuses. Never raises on a peer's bytes."""
+        self._count(protocol, "in", request)
+        reply = self._answers.answer(caller, protocol, request, now)
+        self._count(protocol, "out", reply)
+        return reply
+
+    def replied(self, token: int, reply: bytes, now: float) -> list[Action]:
+        if not reply:
+            return self.failed(token, Failure.REFUSED, now)
+        asked = self._calls.pop(token)
+        if asked is None:  # too late: it was given up
+            return []
+        self._count(asked.protocol, "in", reply)
+        actions: list[Action] = []
+        if asked.want:
+            actions = self._fetching.replied(asked, asked.want, reply, now)
+        elif asked.protocol == wire.EXCHANGE:
+            self._gossip.replied(asked, reply, now)
+        else:
+            self._gossip.introduced(asked, reply, now)
+        return self._finish(actions, now)
+
+    def failed(self, token: int, failure: Failure, now: float) -> list[Action]:
+        asked = self._calls.pop(token)
+        if asked is None:
+            return []
+        self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
+        failures = self._knowledge.contacts.failed(asked.peer, now)
+        actions: list[Action] = []
+        if asked.want:
+            actions = self._fetching.failed(asked, asked.want, now)
+        elif asked.protocol == wire.EXCHANGE:
+            actions = self._gossip.failed(asked, failure, failures, now)
+        return self._finish(actions, now)
+
+    def learned(self, peer: PeerId, addresses: Sequence[str], now: float) -> None:
+        """A peer known from elsewhere: given by the user, cached, found on the LAN, or connected."""
+        if peer != self._knowledge.identity.peer_id:
+            self._knowledge.contacts.learn(peer, addresses).given = True
+
+    def reachable(self, addresses: Sequence[str]) -> None:
+        """Own addresses as others may dial them, best first."""
+        self._knowledge.herald.reachable(addresses)
+
+    # What a person, the peer cache and a restart want to know.
+
+    def peers(self, now: float) -> list[PeerView]:
+        """Everybody known, those heard last first."""
+        return peer_views(self._knowledge, now)
+
+    def worth_keeping(self) -> list[PeerId]:
+        """Peers to stay connected to where connections are limited, best first."""
+        anchors = self._knowledge.contacts.anchors
+        return list(dict.fromkeys([*anchors, *(entry.announcement.author for entry in self._knowledge.view)]))
+
+    def counters(self) -> Mapping[str, int]:
+        """What happened so far: refusals and rejections by reason, failures, and bytes by protocol and direction."""
+        return {str(name): count for name, count in self._knowledge.counters.items()}
+
+    def state(self) -> dict[str, Any]:
+        """Plain data for a JSON file, as of the last tick."""
+        return Remembered(
+            seq=max(0, self._knowledge.herald.seq),
+            heard=self._knowledge.view.sequences(self._ticked),
+            seen=self._fetching.seen(),
+            bans=self._knowledge.reputation.bans(self._ticked),
+        ).dump()
+
+    def restore(self, state: dict[str, Any], now: float) -> None:
+        """Go on where `state` was taken. ValueError where this is not such data."""
+        remembered = Remembered.parse(state)
+        self._knowledge.herald.overtake(remembered.seq)
+        self._knowledge.view.restore(remembered.heard, now)
+        self._fetching.remember(remembered.seen)
+        for peer, seconds in remembered.bans.items():
+            self._knowledge.reputation.ban(peer, now, seconds)
+
+    def _finish(self, actions: list[Action], now: float) -> list[Action]:
+        """With what has become possible, and what has to be done for other reasons."""
+        actions += self._fetching.go_on(now) + self._knowledge.outbox
+        self._knowledge.outbox = []
+        return actions
+
+    def _count(self, protocol: str, direction: str, data: bytes) -> None:
+        self._knowledge.counters[f"{wire.NAMES[protocol]} bytes {direction}"] += len(data)

@@ -1,0 +1,120 @@
+"""Pulling groups by content hash: from the author or a holder, another one if that fails, and checked on arrival."""
+
+from collections.abc import Iterable
+
+from protocol import announcing, codec, wire
+from protocol.messages import PeerId
+from protocol.rejection import Rejected
+from swarm_node.network.actions import Action, Deliver
+from swarm_node.network.calls import Asked, Calls
+from swarm_node.network.knowledge import Knowledge
+from swarm_node.network.pulls import Want, Wants
+from swarm_node.network.reputation import BAD_REPLY_POINTS, BAN
+
+MAX_PULLS = 8  # at the same time
+PULL_DELAY = 2.0  # seconds that a round's pulls wait at most for its first exchanges
+MAX_SEEN = 8192  # groups remembered so that none is taken twice
+
+
+class Fetching:
+    def __init__(self, knowledge: Knowledge, calls: Calls, now: float) -> None:
+        self._knowledge = knowledge
+        self._calls = calls
+        self._tag = wire.swarm_tag(knowledge.swarm)
+        self._wants = Wants(knowledge.rng)
+        self._seen: dict[str, None] = {}  # content hashes of own groups and of those delivered, oldest first
+        self._began = now  # seconds
+        self.round = 0
+
+    def begin(self, count: int, now: float) -> None:
+        """The trainer's next round would like so many groups."""
+        self._wants.begin(count)
+        self._began, self.round = now, self.round + 1
+
+    def go_on(self, now: float) -> list[Action]:
+        """Ask for what is missing. First hear what is new, then choose: what comes is used a round later anyway."""
+        if self._calls.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY:
+            return []
+        actions: list[Action] = []
+        while room := MAX_PULLS - len(self._calls.busy(wire.PULL)):
+            wants = self._wants.choose(
+                room, self._knowledge.view, self._seen, lambda peer: self._knowledge.reputation.is_trusted(peer, now)
+            )
+            if not wants:
+                break
+            for want in wants:
+                actions += self._ask(want, now)
+        return actions
+
+    def replied(self, asked: Asked, want: Want, reply: bytes, now: float) -> list[Action]:
+        """A delivery, or the next source."""
+        self._knowledge.contacts.answered(asked.peer, now)
+        envelopes = wire.decode_groups(reply, 1)
+        if isinstance(envelopes, Rejected):
+            self._knowledge.counters[f"pull {envelopes.reason}"] += 1
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+        elif not envelopes[0]:
+            self._knowledge.counters["pull: no longer held"] += 1
+        elif self._is_genuine(asked.peer, want, envelopes[0], now):
+            return self._deliver(asked.peer, want, envelopes[0], now)
+        return self.failed(asked, want, now)
+
+    def failed(self, asked: Asked, want: Want, now: float) -> list[Action]:
+        self._knowledge.reputation.pulled(asked.peer, success=False)
+        return self._ask(want, now)
+
+    def remember(self, keys: Iterable[str]) -> None:
+        """Never fetch these."""
+        for key in keys:
+            self._seen.pop(key, None)
+            self._seen[key] = None
+        while len(self._seen) > MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
+
+    def seen(self) -> tuple[str, ...]:
+        return tuple(self._seen)
+
+    def _ask(self, want: Want, now: float) -> list[Action]:
+        knowledge = self._knowledge
+
+        def usable(peer: PeerId) -> bool:
+            return knowledge.contacts.is_ready(peer, now) and knowledge.reputation.is_trusted(peer, now)
+
+        if want.key in self._seen:  # came by another way
+            return []
+        peer = self._wants.source(want, knowledge.view, usable, lambda name: knowledge.reputation.of(name).success)
+        if peer is None:
+            self._wants.give_up(want)
+            return []
+        request = wire.encode_pull(self._tag, [announcing.to_bytes(want.key)])
+        return [self._calls.make(Asked(peer, wire.PULL, now, want=want), request)]
+
+    def _is_genuine(self, source: PeerId, want: Want, envelope: bytes, now: float) -> bool:
+        """Other bytes than asked for, or a signature that does not hold, are the source's lie: whoever follows the
+        protocol has checked both. An author that announces a group of another lies itself."""
+        knowledge = self._knowledge
+        if announcing.to_text(codec.content_hash(codec.split(envelope)[1])) != want.key:
+            knowledge.counters["pull: hash mismatch"] += 1
+            knowledge.ban(source, now)
+            return False
+        group = knowledge.verifier.authenticate(envelope, knowledge.swarm)
+        if isinstance(group, Rejected):
+            knowledge.counters[f"pull {group.reason}"] += 1
+            knowledge.ban(source, now)
+            return False
+        if group.author != want.origin:
+            knowledge.counters["pull: group of another author"] += 1
+            knowledge.charge(want.origin, BAN, now)
+            return False
+        return True
+
+    def _deliver(self, source: PeerId, want: Want, envelope: bytes, now: float) -> list[Action]:
+        self._knowledge.reputation.pulled(source, success=True)
+        if want.key in self._seen:
+            return []
+        self.remember([want.key])
+        self._knowledge.store.add(want.key, envelope, own=False, round=self.round, now=now)
+        self._knowledge.counters["groups pulled"] += 1
+        if source != want.origin:
+            self._knowledge.counters["groups pulled from a holder"] += 1
+        return [Deliver(envelope, source)]

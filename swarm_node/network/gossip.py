@@ -1,0 +1,172 @@
+"""Exchanges of announcements: with whom, when, and how much to ask for."""
+
+import math
+
+from protocol import limits, wire
+from protocol.messages import PeerId
+from protocol.rejection import Rejected
+from swarm_node.network.actions import Action
+from swarm_node.network.addresses import fair_sample
+from swarm_node.network.backend import Failure
+from swarm_node.network.calls import Asked, Calls
+from swarm_node.network.contacts import Contact
+from swarm_node.network.hearing import Verdict, hear
+from swarm_node.network.herald import REFRESH
+from swarm_node.network.knowledge import Knowledge
+from swarm_node.network.reputation import BAD_REPLY_POINTS
+from swarm_node.network.view import holding
+
+FANOUT = 2  # peers told of a new announcement at once
+RETRIES = 2  # others called instead, per announcement, when that fails
+MIN_NEWS = 8  # announcements heard per own one, at most: so many ...
+NEWS_PER_WANT = 3  # ... or so many for each group wanted
+SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
+ANCHOR_SHARE = 0.25  # of exchanges, with a peer known for long
+LONELY_CALLS = 4  # at the same time, while nobody answers
+LONELY_PAUSE = 2.0  # seconds between two calls of one peer, then
+LOST_PAUSE = 10.0  # seconds between two calls of a peer that gossip no longer names
+INCOMPATIBLE_PAUSE = 600.0  # seconds until a peer of another version or swarm is asked again
+
+
+class Gossip:
+    def __init__(self, knowledge: Knowledge, calls: Calls, every: float, now: float) -> None:
+        """`every`: seconds between two exchanges while a round lasts."""
+        self._knowledge = knowledge
+        self._calls = calls
+        self._every = every
+        self._tag = wire.swarm_tag(knowledge.swarm)
+        self._own_tag = wire.key_tag(knowledge.identity.peer_id)
+        self._appetite = MIN_NEWS  # announcements per own one
+        self._news = MIN_NEWS  # announcements that may still be asked for
+        self._retries = RETRIES
+        self._next = now  # seconds, when the next exchange is due
+        self._answered = now  # seconds, when a peer last answered one
+
+    def announce(self, now: float, want: int | None = None) -> list[Action]:
+        """Say anew what this node has, and hear as much of others as a round that wants `want` groups has use for."""
+        if want is not None:
+            self._appetite = max(MIN_NEWS, NEWS_PER_WANT * want)
+        held = [holding(key) for key in self._knowledge.store.foreign()]
+        self._knowledge.herald.announce(held, now)
+        self._news, self._retries = self._appetite, RETRIES
+        return self._spread(FANOUT, now)
+
+    def tick(self, now: float) -> list[Action]:
+        """Whatever is due."""
+        self._knowledge.view.expire(now)
+        herald = self._knowledge.herald
+        if herald.outdated or now - herald.made >= REFRESH:
+            return self.announce(now)
+        due = now >= self._next
+        if due:
+            self._next = now + self._every * self._knowledge.rng.uniform(0.8, 1.2)
+        if self._is_lonely(now):
+            return self._seek(now)
+        return self._spread(1 if self._news > 0 else 0, now) + self._probe(now) if due else []
+
+    def replied(self, asked: Asked, reply: bytes, now: float) -> None:
+        self._answered = now
+        self._knowledge.contacts.answered(asked.peer, now).told = asked.seq
+        items = wire.decode_items(reply)
+        if isinstance(items, Rejected) or len(items) > asked.news:
+            self._knowledge.counters["exchange malformed"] += 1
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+            return
+        heard = 0
+        for item in items:
+            # Counted from when it was asked for: with the way back an announcement only gets older.
+            verdict = hear(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
+            heard += verdict is Verdict.NEWS
+            if verdict is Verdict.FORGED:
+                self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+                break  # one forgery costs one verification, whatever stands behind it
+        self._news += asked.news - heard
+
+    def failed(self, asked: Asked, failure: Failure, failures: int, now: float) -> list[Action]:
+        """`failures` of this peer in a row. A stranger that refuses is asked who it is, else another peer is called."""
+        self._news += asked.news
+        strange = failure in (Failure.UNSUPPORTED, Failure.REFUSED)
+        if strange and not self._knowledge.contacts.learn(asked.peer).answered:
+            hello = wire.encode_hello(self._knowledge.swarm)
+            return [self._calls.make(Asked(asked.peer, wire.HELLO, now), hello)]
+        if failures >= 2 and not strange:
+            self._knowledge.view.remove(asked.peer)
+        if not self._retries:
+            return []
+        self._retries -= 1
+        return self._spread(1, now)
+
+    def introduced(self, asked: Asked, reply: bytes, now: float) -> None:
+        """The reply to a hello: a reason for a person why there is nothing to share."""
+        hello = wire.decode_hello(reply)
+        if isinstance(hello, Rejected):
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+            return
+        note = self._knowledge.mismatch(hello)
+        if note:
+            self._knowledge.counters["peers of another version or swarm"] += 1
+            self._knowledge.contacts.failed(asked.peer, now, INCOMPATIBLE_PAUSE)
+        self._knowledge.contacts.learn(asked.peer).note = note
+
+    def _is_lonely(self, now: float) -> bool:
+        return not len(self._knowledge.view) or now - self._answered > 3 * self._every
+
+    def _spread(self, count: int, now: float) -> list[Action]:
+        """Exchange with peers from the view, and now and then with one known for long."""
+        busy = self._calls.busy(wire.EXCHANGE)
+        able = [
+            entry
+            for entry in self._knowledge.view
+            if entry.announcement.author not in busy and self._may_call(entry.announcement.author, now)
+        ]
+        drawn = fair_sample(able, count, lambda entry: entry.network, self._knowledge.rng)
+        peers = [entry.announcement.author for entry in drawn]
+        anchors = [peer for peer in self._knowledge.contacts.anchors if peer not in busy and self._may_call(peer, now)]
+        others = [peer for peer in anchors if peer not in peers]
+        if peers and others and self._knowledge.rng.random() < ANCHOR_SHARE:
+            peers[0] = self._knowledge.rng.choice(others)
+        share = math.ceil(self._news / max(1, len(peers)))
+        return [self._exchange(peer, share, now) for peer in peers]
+
+    def _seek(self, now: float) -> list[Action]:
+        """Nobody answers: call everybody ever known in turn, several at once, so that dead ones cost no time."""
+        room = LONELY_CALLS - len(self._calls.busy(wire.EXCHANGE, wire.HELLO))
+        return [
+            self._exchange(contact.peer, MIN_NEWS, now)
+            for contact in self._neglected(LONELY_PAUSE, now)[: max(0, room)]
+        ]
+
+    def _probe(self, now: float) -> list[Action]:
+        """One peer that gossip does not name: a bootstrap, or somebody behind a partition that may have healed."""
+        lost = [contact for contact in self._neglected(LOST_PAUSE, now) if contact.peer not in self._knowledge.view]
+        return [self._exchange(contact.peer, 1, now) for contact in lost[:1]]
+
+    def _neglected(self, pause: float, now: float) -> list[Contact]:
+        """Contacts not called for so long, the longest first."""
+        busy = self._calls.busy(wire.EXCHANGE, wire.HELLO)
+        able = [
+            contact
+            for contact in self._knowledge.contacts
+            if now - contact.tried >= pause
+            and contact.peer not in busy
+            and not (contact.note and now < contact.retry)
+            and not self._knowledge.reputation.is_banned(contact.peer, now)
+        ]
+        return sorted(able, key=lambda contact: contact.tried)
+
+    def _may_call(self, peer: PeerId, now: float) -> bool:
+        return self._knowledge.contacts.is_ready(peer, now) and not self._knowledge.reputation.is_banned(peer, now)
+
+    def _exchange(self, peer: PeerId, news: int, now: float) -> Action:
+        """The call, for so much news. The own announcement travels unless this peer has taken it before."""
+        herald, view = self._knowledge.herald, self._knowledge.view
+        told = self._knowledge.contacts.learn(peer).told
+        wanted = limits.MAX_EXCHANGED if len(view) < SMALL_VIEW else max(0, min(limits.MAX_EXCHANGED, news))
+        self._news -= wanted
+        sealed = b"" if told == herald.seq else herald.sealed
+        digest = view.digest()
+        if herald.sealed:  # its own number too: whoever knows a higher one says so
+            digest[self._own_tag] = herald.seq
+        request = wire.ExchangeRequest(self._tag, wanted, digest, sealed)
+        asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=herald.seq)
+        return self._calls.make(asked, wire.encode_exchange(request))

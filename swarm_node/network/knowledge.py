@@ -1,0 +1,54 @@
+"""Everything one node knows of the swarm, and the few changes that concern several parts of it at once."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from protocol import limits
+from protocol.identity import Identity
+from protocol.messages import Hello, PeerId
+from swarm_node.network.actions import Action, Disconnect
+from swarm_node.network.contacts import Contacts
+from swarm_node.network.herald import Herald
+from swarm_node.network.reputation import Reputation
+from swarm_node.network.store import GroupStore
+from swarm_node.network.verifier import Verifier
+from swarm_node.network.view import View
+
+
+@dataclass(slots=True)
+class Knowledge:
+    identity: Identity
+    swarm: str
+    rng: Random
+    herald: Herald
+    store: GroupStore
+    verifier: Verifier
+    view: View
+    contacts: Contacts
+    reputation: Reputation = field(default_factory=Reputation)
+    counters: Counter[str] = field(default_factory=Counter)
+    outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
+
+    def charge(self, peer: PeerId, points: float, now: float) -> None:
+        """Points of guilt; enough of them ban."""
+        if self.reputation.charge(peer, points, now):
+            self._hang_up(peer)
+
+    def ban(self, peer: PeerId, now: float) -> None:
+        self.reputation.ban(peer, now)
+        self._hang_up(peer)
+
+    def _hang_up(self, peer: PeerId) -> None:
+        self.counters["bans"] += 1
+        self.view.remove(peer)
+        self.outbox.append(Disconnect(peer))
+
+    def mismatch(self, hello: Hello) -> str:
+        """Why a node that says so and this one cannot share, for a person; "" if they can."""
+        if limits.VERSION not in hello.versions:
+            theirs = ", ".join(map(str, hello.versions))
+            return f"speaks protocol version {theirs}, this node speaks {limits.VERSION}"
+        if hello.swarm != self.swarm:
+            return f"is in swarm {hello.swarm}, this node is in {self.swarm}"
+        return ""

@@ -1,0 +1,48 @@
+"""What a person sees of other peers, and what the peer cache keeps."""
+
+from dataclasses import dataclass
+
+from protocol.messages import PeerId
+from swarm_node.network.addresses import full
+from swarm_node.network.contacts import Contact
+from swarm_node.network.knowledge import Knowledge
+
+
+@dataclass(frozen=True, slots=True)
+class PeerView:
+    peer: PeerId
+    addresses: tuple[str, ...]  # full multiaddrs, to dial it
+    heard: float | None  # seconds since anything came from it directly; None: only named by others
+    announced: float | None  # seconds since it made its newest announcement; None: none known
+    round: int | None  # its own count, from that announcement
+    success: float  # moving average of pulls from it, 0 to 1
+    pulls: int
+    guilt: float  # points, see reputation.py
+    state: str  # "ok", "quarantined" or "banned"
+    note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
+
+
+def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
+    """Everybody known, those heard directly first."""
+    contacts = {contact.peer: contact for contact in knowledge.contacts}
+    names = dict.fromkeys([*contacts, *(entry.announcement.author for entry in knowledge.view)])
+    views = [_view(knowledge, name, contacts.get(name) or Contact(name), now) for name in names]
+    return sorted(views, key=lambda view: (view.heard is None, view.heard or 0.0, view.peer))
+
+
+def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> PeerView:
+    entry = knowledge.view.get(peer)
+    record = knowledge.reputation.of(peer)
+    announced = full(entry.announcement.addresses, peer) if entry else ()
+    return PeerView(
+        peer=peer,
+        addresses=announced or contact.addresses,
+        heard=now - contact.heard if contact.was_heard else None,
+        announced=now - entry.made if entry else None,
+        round=entry.announcement.round if entry else None,
+        success=record.success,
+        pulls=record.pulls,
+        guilt=record.guilt_at(now),
+        state=knowledge.reputation.state(peer, now),
+        note=contact.note,
+    )

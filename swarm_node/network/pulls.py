@@ -1,0 +1,75 @@
+"""Which groups to fetch for the trainer's next round, and from whom."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from random import Random
+
+from protocol.messages import PeerId
+from swarm_node.network.addresses import fair_sample
+from swarm_node.network.view import Entry, View, holding
+
+YOUTH = 3  # origins are drawn among so many times as many of the youngest announcements as are wanted
+MIN_CHOICE = 8  # ... but at least among so many
+
+
+@dataclass(slots=True)
+class Want:
+    """One group to fetch, and who was asked for it already."""
+
+    round: int  # counted by `Wants`
+    origin: PeerId
+    key: str  # content hash, as announced
+    asked: set[PeerId] = field(default_factory=set)
+
+
+class Wants:
+    """Of any origin a round gets at most one group: nobody can fill another's training set."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._missing = 0  # groups for which nobody has been asked yet
+        self._round = 0
+        self._origins: set[PeerId] = set()  # fetched from, or being fetched from, this round
+
+    def begin(self, count: int) -> None:
+        """A new round wants so many groups. What is under way still comes, and counts for nothing."""
+        self._missing = count
+        self._round += 1
+        self._origins = set()
+
+    def choose(self, most: int, view: View, seen: Collection[str], trusted: Callable[[PeerId], bool]) -> list[Want]:
+        """Up to `most` of the wants that are missing: young announcements, spread over networks of addresses."""
+        wanted = min(most, self._missing)
+        if wanted <= 0:
+            return []
+        eligible = [entry for entry in view if entry.announcement.author not in self._origins and _unseen(entry, seen)]
+        eligible = [entry for entry in eligible if trusted(entry.announcement.author)]
+        eligible.sort(key=lambda entry: entry.made, reverse=True)
+        young = eligible[: max(MIN_CHOICE, YOUTH * wanted)]
+        drawn = fair_sample(young, wanted, lambda entry: entry.network, self._rng)
+        self._missing -= len(drawn)
+        self._origins.update(entry.announcement.author for entry in drawn)
+        return [Want(self._round, entry.announcement.author, self._rng.choice(_unseen(entry, seen))) for entry in drawn]
+
+    def source(
+        self, want: Want, view: View, usable: Callable[[PeerId], bool], success: Callable[[PeerId], float]
+    ) -> PeerId | None:
+        """Whom to ask next: the author or a peer that says it holds the group, by chance, so that load spreads; those
+        whose pulls succeed more often. None when nobody is left."""
+        hint = holding(want.key)
+        holders = [entry.announcement.author for entry in view if hint in entry.announcement.held]
+        names = [peer for peer in dict.fromkeys([want.origin, *holders]) if peer not in want.asked and usable(peer)]
+        if not names:
+            return None
+        peer = self._rng.choices(names, [max(0.05, success(name)) for name in names])[0]
+        want.asked.add(peer)
+        return peer
+
+    def give_up(self, want: Want) -> None:
+        """Nobody had it: another origin may take its place, not this one again this round."""
+        if want.round == self._round:
+            self._missing += 1
+
+
+def _unseen(entry: Entry, seen: Collection[str]) -> list[str]:
+    return [key for key in entry.announcement.groups if key not in seen]

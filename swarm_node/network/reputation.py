@@ -1,0 +1,106 @@
+"""What this node found out about each peer by itself. Never gossiped: an opinion of others would be one more attack.
+
+Two things are kept apart. Serving: whether pulls from a peer succeed, a moving average that steers whom to ask. Guilt:
+points for what it signed or served, halved every ten minutes; enough of them quarantine a peer (its groups are not
+pulled) and more ban it (it is hung up on).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from protocol.messages import PeerId
+from protocol.rejection import Reason
+
+MAX_PEERS = 4096
+BAN_SECONDS = 3600.0
+HALF_LIFE = 600.0  # seconds until guilt has halved
+QUARANTINE = 3.0  # points
+BAN = 8.0
+EWMA = 0.2  # weight of the newest pull
+USEFUL, NO_SIGNAL = "useful", "no signal"
+
+# What the trainer's side found in an authentic group. Points fit what can happen to an honest peer: another version or
+# other settings are no crime, a forged address is.
+POINTS: Mapping[str, float] = {
+    USEFUL: -1.0,
+    NO_SIGNAL: 0.0,
+    Reason.WRONG_SEED: 4.0,
+    Reason.WRONG_INDEX: 2.0,
+    Reason.OWN_MESSAGE: 0.0,
+    Reason.TOO_FEW_COMPLETIONS: 1.0,
+    Reason.TOO_MANY_COMPLETIONS: 1.0,
+    Reason.COMPLETION_TOO_LONG: 1.0,
+    Reason.UNKNOWN_QUESTION: 1.0,
+}
+OTHER_POINTS = 1.0  # anything else it could not use: a scorer that hung, a question that could not be built
+BAD_REPLY_POINTS = 2.0  # an answer that nobody following the protocol gives
+
+
+@dataclass(slots=True)
+class Record:
+    success: float = 1.0  # moving average of pulls, 0 to 1; the benefit of the doubt first
+    pulls: int = 0
+    guilt: float = 0.0  # points, at `judged`
+    judged: float = 0.0  # seconds
+    banned_until: float = float("-inf")  # seconds
+
+    def guilt_at(self, now: float) -> float:
+        return self.guilt * math.exp2((self.judged - now) / HALF_LIFE)
+
+
+class Reputation:
+    """Records of the peers dealt with most recently."""
+
+    def __init__(self) -> None:
+        self._records: dict[PeerId, Record] = {}
+
+    def of(self, peer: PeerId) -> Record:
+        """For reading only; a fresh one for a stranger."""
+        return self._records.get(peer) or Record()
+
+    def pulled(self, peer: PeerId, success: bool) -> None:
+        record = self._touch(peer)
+        record.pulls += 1
+        record.success += EWMA * (success - record.success)
+
+    def charge(self, peer: PeerId, points: float, now: float) -> bool:
+        """Add points of guilt, or take some off. Whether that makes it banned now."""
+        record = self._touch(peer)
+        record.guilt, record.judged = max(0.0, record.guilt_at(now) + points), now
+        if record.guilt < BAN or self.is_banned(peer, now):
+            return False
+        self.ban(peer, now)
+        return True
+
+    def ban(self, peer: PeerId, now: float, seconds: float = BAN_SECONDS) -> None:
+        self._touch(peer).banned_until = now + seconds
+
+    def is_banned(self, peer: PeerId, now: float) -> bool:
+        return now < self.of(peer).banned_until
+
+    def is_trusted(self, peer: PeerId, now: float) -> bool:
+        """Neither banned nor in quarantine."""
+        return not self.is_banned(peer, now) and self.of(peer).guilt_at(now) < QUARANTINE
+
+    def state(self, peer: PeerId, now: float) -> str:
+        if self.is_banned(peer, now):
+            return "banned"
+        return "ok" if self.is_trusted(peer, now) else "quarantined"
+
+    def bans(self, now: float) -> dict[PeerId, float]:
+        """Seconds each ban has yet to run."""
+        return {peer: record.banned_until - now for peer, record in self._records.items() if record.banned_until > now}
+
+    def _touch(self, peer: PeerId) -> Record:
+        record = self._records.pop(peer, None) or Record()
+        self._records[peer] = record
+        if len(self._records) > MAX_PEERS:
+            # Whoever weighs least goes first, so that minting identities frees no culprit.
+            oldest = list(self._records)[: MAX_PEERS // 8]
+            del self._records[min(oldest, key=lambda name: self._weight(self._records[name]))]
+        return record
+
+    @staticmethod
+    def _weight(record: Record) -> tuple[float, float]:
+        return record.banned_until, record.guilt

@@ -1,0 +1,131 @@
+"""What this node has heard of others: their newest announcements, by gossip. A sample of the swarm, not all of it.
+
+Age is what carriers measured on their own clocks, added up, counted from when a carrier was asked: honest relays only
+ever make an announcement older, so what a dead peer said dies everywhere after `MAX_AGE`. A number once heard is
+remembered, so nothing is younger for being heard again.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from protocol import announcing, limits, wire
+from protocol.messages import Announcement, PeerId
+from swarm_node.network.addresses import NETWORK_SHARE, fair_sample
+
+CAPACITY = 64  # announcements
+MAX_AGE = 180.0  # seconds since its author made it
+SEQ_MEMORY = 4096  # authors whose last number is remembered
+SEQ_SECONDS = 3600.0  # ... for so long: then the author may begin anew, with a new disk for instance
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    announcement: Announcement
+    sealed: bytes
+    made: float  # seconds, on this node's clock
+    source: PeerId  # who passed it on
+    network: str  # of addresses, see addresses.network_of
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    seq: int
+    heard: float  # seconds
+
+
+class View:
+    """At most `CAPACITY` entries, one per author. When full, crowds lose first: the network of addresses, then the
+    carrier, that contributed most; then the oldest. `keep` names authors that are not pushed out by others."""
+
+    def __init__(self) -> None:
+        self._entries: dict[PeerId, Entry] = {}
+        self._known: dict[PeerId, Known] = {}  # least recently heard first
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __contains__(self, author: object) -> bool:
+        return author in self._entries
+
+    def get(self, author: PeerId) -> Entry | None:
+        return self._entries.get(author)
+
+    def is_news(self, announcement: Announcement, now: float) -> bool:
+        known = self._known.get(announcement.author)
+        return known is None or announcement.seq > known.seq or now - known.heard > SEQ_SECONDS
+
+    def is_jump(self, announcement: Announcement, now: float) -> bool:
+        """Whether the number runs away: then the author would lock itself, and its memory here, for good."""
+        known = self._known.get(announcement.author)
+        if known is None or now - known.heard > SEQ_SECONDS:
+            return False
+        return announcement.seq > known.seq + limits.MAX_SEQUENCE_JUMP
+
+    def add(self, entry: Entry, now: float, keep: Collection[PeerId]) -> None:
+        """Take in a genuine announcement that `is_news`."""
+        author = entry.announcement.author
+        self._known.pop(author, None)
+        self._known[author] = Known(entry.announcement.seq, now)
+        if len(self._known) > SEQ_MEMORY:
+            del self._known[next(iter(self._known))]
+        self._entries[author] = entry
+        if len(self._entries) > CAPACITY:
+            self._evict(keep)
+
+    def remove(self, author: PeerId) -> None:
+        """Its number stays known: only something newer brings it back."""
+        self._entries.pop(author, None)
+
+    def expire(self, now: float) -> None:
+        for author in [author for author, entry in self._entries.items() if now - entry.made > MAX_AGE]:
+            del self._entries[author]
+
+    def digest(self) -> dict[bytes, int]:
+        """What is known already, for a request."""
+        return {wire.key_tag(author): entry.announcement.seq for author, entry in self._entries.items()}
+
+    def news_for(self, digest: Mapping[bytes, int], count: int, rng: Random) -> list[Entry]:
+        """Up to `count` entries the caller lacks: drawn among twice as many of the youngest, so that copies differ."""
+        lacking = [
+            entry
+            for author, entry in self._entries.items()
+            if entry.announcement.seq > digest.get(wire.key_tag(author), -1)
+        ]
+        lacking.sort(key=lambda entry: entry.made, reverse=True)
+        return fair_sample(lacking[: 2 * count], count, lambda entry: entry.network, rng)
+
+    def sequences(self, now: float) -> dict[PeerId, tuple[int, float]]:
+        """Last number of each author, and how many seconds ago it was heard."""
+        return {author: (known.seq, now - known.heard) for author, known in self._known.items()}
+
+    def restore(self, sequences: Mapping[PeerId, tuple[int, float]], now: float) -> None:
+        self._known = {author: Known(seq, now - max(0.0, ago)) for author, (seq, ago) in sequences.items()}
+
+    def _evict(self, keep: Collection[PeerId]) -> None:
+        free = [entry for author, entry in self._entries.items() if author not in keep]
+        crowd = _largest(free, lambda entry: entry.network, NETWORK_SHARE)
+        crowd = crowd or _largest(free, lambda entry: entry.source, CAPACITY // 4) or free
+        self.remove(min(crowd, key=lambda entry: entry.made).announcement.author)
+
+
+def _largest(entries: list[Entry], key: Callable[[Entry], str], allowed: int) -> list[Entry]:
+    """The entries of the most frequent key, if there are more of them than allowed."""
+    counts = Counter(map(key, entries))
+    name, count = counts.most_common(1)[0]
+    return [entry for entry in entries if key(entry) == name] if count > allowed else []
+
+
+def age_of(made: float, now: float) -> int:
+    """Tenths of a second, rounded up, as carried."""
+    return min(limits.MAX_AGE_DECISECONDS, max(0, math.ceil((now - made) * 10)))
+
+
+def holding(key: str) -> str:
+    """The hint by which a content hash is named among what a peer holds: the text of its first bytes."""
+    return announcing.to_text(announcing.to_bytes(key)[: limits.HOLDING_BYTES])

@@ -1,0 +1,134 @@
+"""A swarm of exchanges in memory: identities, groups, and nodes that publish a round every few seconds."""
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from random import Random
+
+from protocol import announcing, codec
+from protocol.addressing import question_seed
+from protocol.identity import Identity
+from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
+from protocol.rejection import Rejected
+from swarm_node.config import NetworkConfig
+from swarm_node.network.exchange import Exchange
+from swarm_node.network.simulated import Answering, Member, World
+from swarm_node.network.verifier import Verifier
+
+SWARM = "test-swarm"
+
+
+@lru_cache(maxsize=4096)
+def identity(number: int) -> Identity:
+    return Identity.from_seed_bytes(number.to_bytes(32, "big"))
+
+
+def address(number: int, network: int | None = None) -> str:
+    """Of the internet, in a /24 of its own unless `network` names one."""
+    first, last = divmod(number if network is None else network, 200)
+    return f"/ip4/{20 + first}.{last}.7.{1 + number % 250}/tcp/31330"
+
+
+def group(author: Identity, round: int, index: int = 0, text: str = "4") -> RolloutGroup:
+    seed = question_seed(author.peer_id, Round(round))
+    question = Question(
+        environment="reasoning_gym", version="0.1.25", dataset="chain_sum", config_id="easy", seed=seed, index=index
+    )
+    answers = (Completion(text=text, ended=True), Completion(text=f"{text}?", ended=False))
+    return RolloutGroup(author=author.peer_id, round=round, question=question, completions=answers)
+
+
+def sealed_groups(author: Identity, round: int, count: int = 9, swarm: str = SWARM) -> list[bytes]:
+    return [codec.seal(group(author, round, index), author, swarm) for index in range(count)]
+
+
+def key_of(envelope: bytes) -> bytes:
+    return codec.content_hash(codec.split(envelope)[1])
+
+
+def announced(
+    author: Identity, seq: int, groups: Sequence[bytes] = (), addresses: Sequence[str] = (), round: int = 0
+) -> bytes:
+    """A sealed announcement of envelopes."""
+    announcement = Announcement(
+        addresses=tuple(addresses),
+        author=author.peer_id,
+        groups=tuple(announcing.to_text(key_of(envelope)) for envelope in groups),
+        held=(),
+        round=round,
+        seq=seq,
+    )
+    return announcing.seal(announcement, author, SWARM)
+
+
+class CountingVerifier(Verifier):
+    """The real one; counts its costly checks."""
+
+    def __init__(self) -> None:
+        self.checks = 0
+
+    def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> object:  # type: ignore[override]
+        self.checks += 1
+        return super().objection(sealed, announcement, swarm)
+
+    def authenticate(self, envelope: bytes, swarm: str) -> RolloutGroup | Rejected:
+        self.checks += 1
+        return super().authenticate(envelope, swarm)
+
+
+class Swarm:
+    """Nodes 0, 1, ...; node 0 is the one all others know at first."""
+
+    def __init__(self, seed: int = 0, loss: float = 0.0, every: float = 10.0) -> None:
+        self.world = World(Random(f"world/{seed}"), loss=loss)
+        self.members: list[Member] = []
+        self.exchanges: list[Exchange] = []
+        self._every = every  # seconds between rounds
+        self._rng = Random(f"swarm/{seed}")
+
+    def add(self, swarm: str = SWARM, network: int | None = None, want: int = 4, groups: int = 9) -> Member:
+        """A node that publishes, unless it wants nothing and has nothing."""
+        number = len(self.exchanges)
+        who, config = identity(number), NetworkConfig()
+        exchange = Exchange(who, swarm, config, Random(f"node/{number}"), self.world.now)
+        member = self.world.join(who.peer_id, exchange, address(number, network))
+        if self.members:
+            first = self.members[0]
+            exchange.learned(first.peer, [f"{first.address}/p2p/{first.peer}"], self.world.now)
+        self.members.append(member)
+        self.exchanges.append(exchange)
+        if want or groups:
+            self.world.after(self._rng.uniform(0, self._every), partial(self._publish, number, 0, want, groups, swarm))
+        return member
+
+    def add_many(self, count: int) -> "Swarm":
+        for _ in range(count):
+            self.add()
+        return self
+
+    def hostile(self, number: int, party: Answering, network: int | None = None) -> Member:
+        """Somebody with an address that follows no rules."""
+        return self.world.join(identity(number).peer_id, party, address(number, network))
+
+    def run(self, seconds: float) -> None:
+        self.world.run(seconds)
+
+    def pulled(self, member: Member, since: float = 0.0) -> list[RolloutGroup]:
+        """Groups of others this member got."""
+        groups = []
+        for when, delivery in member.delivered:
+            if when >= since:
+                opened = Verifier().authenticate(delivery.envelope, SWARM)
+                assert isinstance(opened, RolloutGroup)
+                groups.append(opened)
+        return groups
+
+    def ids(self, start: int = 0, stop: int | None = None) -> list[PeerId]:
+        return [member.peer for member in self.members[start:stop]]
+
+    def _publish(self, number: int, round: int, want: int, groups: int, swarm: str) -> None:
+        member, exchange = self.members[number], self.exchanges[number]
+        if member.alive:
+            envelopes = sealed_groups(identity(number), round, groups, swarm)
+            self.world.perform(member, exchange.publish(envelopes, Round(round), want, self.world.now))
+            next_round = partial(self._publish, number, round + 1, want, groups, swarm)
+            self.world.after(self._every * self._rng.uniform(0.9, 1.1), next_round)
