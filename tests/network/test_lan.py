@@ -1,0 +1,84 @@
+"""Nodes on one local network find each other. Here the network is the loopback interface."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from protocol.identity import Identity
+from protocol.messages import PeerId
+from swarm_node.network.lan import Lan
+from tests.network.hosts import ECHO, LIMIT, started
+
+pytestmark = pytest.mark.network
+
+
+class Ear:
+    """What one node was told."""
+
+    def __init__(self) -> None:
+        self.heard: dict[PeerId, Sequence[str]] = {}
+
+    def __call__(self, peer: PeerId, addresses: Sequence[str]) -> None:
+        self.heard[peer] = addresses
+
+    async def hears(self, peer: PeerId) -> Sequence[str]:
+        async with asyncio.timeout(10.0):
+            while peer not in self.heard:
+                await asyncio.sleep(0.02)
+        return self.heard[peer]
+
+
+def test_a_node_of_each_backend_find_each_other_and_talk() -> None:
+    async def scenario() -> None:
+        a, b = await started("hivemind"), await started("libp2p")
+        ear_a, ear_b = Ear(), Ear()
+        lan_a = Lan(a.peer_id, "test", "127.0.0.1", ear_a)
+        lan_b = Lan(b.peer_id, "test", "127.0.0.1", ear_b)
+        await asyncio.gather(lan_a.start(await a.addresses()), lan_b.start(await b.addresses()))
+        assert await a.dial(await ear_a.hears(b.peer_id), 5.0) == b.peer_id
+        assert await b.dial(await ear_b.hears(a.peer_id), 5.0) == a.peer_id
+        assert await a.call(b.peer_id, ECHO, b"neighbour", LIMIT, 5.0) == b">neighbour"
+        for closing in (lan_a, lan_b, a, b):
+            await closing.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30.0))
+
+
+def test_the_same_identity_twice_is_said() -> None:
+    async def scenario() -> None:
+        peer = Identity.create().peer_id
+        first, second = Lan(peer, "test", "127.0.0.1", Ear()), Lan(peer, "test", "127.0.0.1", Ear())
+        await first.start([])
+        with pytest.raises(OSError, match="has this identity"):
+            await second.start([])
+        await first.close()
+        await second.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30.0))
+
+
+def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
+    """A good node, announced last, is the only one that is heard of."""
+    good, other, liar = (Identity.create().peer_id for _ in range(3))
+
+    def at(peer: PeerId, address: str = "/ip4/127.0.0.1/tcp/9") -> list[str]:
+        return [f"{address}/p2p/{peer}"]
+
+    async def scenario() -> None:
+        ear = Ear()
+        listener = Lan(Identity.create().peer_id, "test", "127.0.0.1", ear)
+        speakers = {
+            Lan(other, "another swarm", "127.0.0.1", Ear()): at(other),
+            Lan(liar, "test", "127.0.0.1", Ear()): at(good),  # points at somebody else
+            Lan(good, "test", "127.0.0.1", Ear()): at(good) + at(good, "/ip4/8.8.8.8/tcp/53"),  # and at the world
+        }
+        *first, last = speakers.items()
+        await asyncio.gather(listener.start([]), *(speaker.start(addresses) for speaker, addresses in first))
+        await last[0].start(last[1])
+        assert await ear.hears(good) == at(good)
+        assert set(ear.heard) == {good}
+        for lan in (listener, *speakers):
+            await lan.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30.0))
