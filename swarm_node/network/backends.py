@@ -26,7 +26,6 @@ def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = Fa
     flags = Flags(
         listen=listen,
         announce=config.announce,
-        relays=config.peers if config.relay and not bootstrap else (),
         relay_service=bootstrap,
         gossipsub=config.gossipsub,
         max_connections=config.max_connections,

@@ -62,7 +62,6 @@ class Flags:
 
     listen: Sequence[str]
     announce: Sequence[str] = ()  # instead of what the daemon sees itself
-    relays: Sequence[str] = ()  # full multiaddrs, asked for a reservation when nothing comes in directly
     relay_service: bool = False  # be a relay, and be sure to be reachable
     gossipsub: bool = False
     max_connections: int = 64
@@ -71,7 +70,7 @@ class Flags:
         out = [
             f"-hostAddrs={','.join(self.listen)}",
             "-b=0",  # bootstrapping here would delay the start by 5 s for each dead peer
-            "-relay=1",
+            "-relay=1",  # without -autoRelay: that wants the DHT, and waits 3 minutes unless it knows four relays
             f"-relayService={int(self.relay_service)}",
             "-autonat=1",
             "-natPortMap=0",
@@ -84,8 +83,6 @@ class Flags:
         ]
         if self.announce:
             out.append(f"-announceAddrs={','.join(self.announce)}")
-        if self.relays:
-            out += ["-autoRelay=1", f"-trustedRelays={','.join(self.relays)}"]
         if self.relay_service:
             out.append("-forceReachabilityPublic=1")
         return out

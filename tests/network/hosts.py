@@ -11,7 +11,6 @@ from swarm_node.config import NetworkConfig
 from swarm_node.network.backend import Backend, Caller, Handler
 from swarm_node.network.backends import make_backend
 from swarm_node.network.hivemind_backend import HivemindBackend
-from swarm_node.network.libp2p_backend import Libp2pBackend, TrioStream
 from swarm_node.network.multiaddr import peer_bytes
 from swarm_node.network.streams import Stream
 
@@ -74,5 +73,6 @@ async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
     """A stream on which a test may write what no honest node writes. The hosts are connected."""
     if isinstance(host, HivemindBackend):
         return await host.daemon.open_stream(peer_bytes(peer), protocol, 5.0)
+
     assert isinstance(host, Libp2pBackend)
     return TrioStream(host.thread, await host.thread.call(host._open, peer, protocol))

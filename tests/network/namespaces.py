@@ -1,0 +1,180 @@
+"""A small internet of network namespaces for tests of what real networks do: NAT, partitions, lost relays.
+
+Nothing in it has a route to the outside. Its addresses look public, because libp2p treats others as local. Needs root
+on Linux and iptables; `reason()` says what is missing.
+
+    with Internet() as internet:
+        relay = internet.public("relay")
+        a = internet.behind_nat("a")
+        process = a.popen([sys.executable, ...])
+        internet.cut(a); internet.heal(a)
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+NETWORK = "45.33.10"  # /24 of the public side
+
+
+def reason() -> str:
+    """Why there can be no namespaces here; "" where there can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    missing = [tool for tool in ("ip", "iptables", "sysctl") if shutil.which(tool) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    probe = f"sn{os.getpid()}-probe"
+    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True, check=False)
+    if made.returncode:
+        return f"no network namespaces: {made.stderr.strip()}"
+    subprocess.run(["ip", "netns", "del", probe], check=True)
+    return ""
+
+
+class Namespace:
+    def __init__(self, name: str, address: str, port: str) -> None:
+        self.name = name  # as `ip netns` knows it
+        self.address = address  # IPv4 of this host
+        self.port = port  # interface that connects it, or the NAT in front of it, to the bridge
+
+    def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+        """A process inside. The network is the only thing that differs from outside."""
+        return subprocess.Popen(["ip", "netns", "exec", self.name, *command], text=True, **options)
+
+    def run(self, *command: str) -> None:
+        _run("ip", "netns", "exec", self.name, *command)
+
+
+class Internet:
+    """A bridge; public hosts on it, others behind a NAT of their own. Leaving it kills what runs inside."""
+
+    def __init__(self) -> None:
+        self._prefix = f"sn{os.getpid() % 100_000}"
+        self._names: list[str] = []
+        self._bridge = ""
+
+    def __enter__(self) -> Self:
+        try:
+            self._bridge = self._add("i")
+            _ip(self._bridge, "link", "add", "br0", "type", "bridge")
+            _ip(self._bridge, "link", "set", "br0", "up")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._names:
+            pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout
+            for pid in pids.split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), 9)
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+        self._names.clear()
+
+    def public(self, name: str) -> Namespace:
+        """A host with an address that everyone can reach."""
+        return self._attach(name)
+
+    def behind_nat(self, name: str, symmetric: bool = False) -> Namespace:
+        """A host in a private network; nothing comes in that it did not ask for.
+
+        `symmetric`: the NAT takes another port for every flow, which defeats hole punching.
+        """
+        router = self._attach(f"{name}r")
+        host = self._add(name)
+        number = len(self._names)
+        _run(
+            "ip",
+            "link",
+            "add",
+            "name",
+            "lan",
+            "netns",
+            router.name,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            host,
+        )
+        _ip(router.name, "addr", "add", f"192.168.{number}.1/24", "dev", "lan")
+        _ip(router.name, "link", "set", "lan", "up")
+        _ip(host, "addr", "add", f"192.168.{number}.2/24", "dev", "eth0")
+        _ip(host, "link", "set", "eth0", "up")
+        _ip(host, "route", "add", "default", "via", f"192.168.{number}.1")
+        router.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        masquerade = ["MASQUERADE", "--random-fully"] if symmetric else ["MASQUERADE"]
+        router.run("iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "eth0", "-j", *masquerade)
+        for chain in ("FORWARD", "INPUT"):
+            known = ["-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED"]
+            router.run("iptables", "-A", chain, "-i", "eth0", *known, "-j", "ACCEPT")
+            router.run("iptables", "-A", chain, "-i", "eth0", "-j", "DROP")
+        return Namespace(host, f"192.168.{number}.2", router.port)
+
+    def cut(self, *hosts: Namespace) -> None:
+        """Off the net: packets to and from these hosts vanish, as when a cable is pulled."""
+        for host in hosts:
+            _ip(self._bridge, "link", "set", host.port, "nomaster")
+
+    def split(self, *hosts: Namespace) -> None:
+        """A partition: these hosts reach each other, and nobody else."""
+        if "br1" not in _ip(self._bridge, "-br", "link"):
+            _ip(self._bridge, "link", "add", "br1", "type", "bridge")
+            _ip(self._bridge, "link", "set", "br1", "up")
+        for host in hosts:
+            _ip(self._bridge, "link", "set", host.port, "master", "br1")
+
+    def heal(self, *hosts: Namespace) -> None:
+        """Back on the net, after `cut` or `split`."""
+        for host in hosts:
+            _ip(self._bridge, "link", "set", host.port, "master", "br0")
+
+    def _add(self, name: str) -> str:
+        full = f"{self._prefix}-{name}"
+        _run("ip", "netns", "add", full)
+        self._names.append(full)
+        _ip(full, "link", "set", "lo", "up")
+        return full
+
+    def _attach(self, name: str) -> Namespace:
+        full = self._add(name)
+        address, port = f"{NETWORK}.{len(self._names)}", f"p{len(self._names)}"
+        _run(
+            "ip",
+            "link",
+            "add",
+            "name",
+            "eth0",
+            "netns",
+            full,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            port,
+            "netns",
+            self._bridge,
+        )
+        _ip(self._bridge, "link", "set", port, "master", "br0")
+        _ip(self._bridge, "link", "set", port, "up")
+        _ip(full, "addr", "add", f"{address}/24", "dev", "eth0")
+        _ip(full, "link", "set", "eth0", "up")
+        return Namespace(full, address, port)
+
+
+def _ip(namespace: str, *arguments: str) -> str:
+    return _run("ip", "-n", namespace, *arguments)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout

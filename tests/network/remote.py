@@ -1,0 +1,94 @@
+"""A host in a process of its own, driven by JSON lines: for tests in which hosts live in different networks.
+
+`python -m tests.network.remote BACKEND ROLE OPTIONS` is the process, `Remote` the test's end of it.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from protocol.messages import PeerId
+from swarm_node.network.backend import Backend, CallFailed
+from tests.network.hosts import LIMIT, started
+from tests.network.namespaces import Namespace
+
+ROOT = Path(__file__).parents[2]
+
+
+class Remote:
+    """A running host. Methods are those of a backend; a CallFailed over there is a RemoteFailed here."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.peer_id = PeerId(self._read()["peer"])
+
+    @classmethod
+    def start(cls, where: Namespace, backend: str, bootstrap: bool = False, **options: Any) -> "Remote":
+        options = {"host": "0.0.0.0", "relay": True, **options}
+        role = "bootstrap" if bootstrap else "node"
+        command = [sys.executable, "-m", "tests.network.remote", backend, role, json.dumps(options)]
+        return cls(where.popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT))
+
+    def dial(self, addresses: Sequence[str], timeout: float = 10.0) -> str:
+        return str(self._do("dial", list(addresses), timeout))
+
+    def echo(self, peer: PeerId, text: str, timeout: float = 10.0) -> str:
+        return str(self._do("echo", peer, text, timeout))
+
+    def addresses(self) -> list[str]:
+        return list(self._do("addresses"))
+
+    def connections(self) -> list[tuple[PeerId, str, bool]]:
+        return [(PeerId(peer), address, relayed) for peer, address, relayed in self._do("connections")]
+
+    def _do(self, operation: str, *arguments: Any) -> Any:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([operation, *arguments]) + "\n")
+        self.process.stdin.flush()
+        answer = self._read()
+        if "failed" in answer:
+            raise RemoteFailed(answer["failed"])
+        return answer["result"]
+
+    def _read(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+
+class RemoteFailed(Exception):
+    pass
+
+
+def operations(host: Backend) -> dict[str, Callable[..., Awaitable[Any]]]:
+    from tests.network.hosts import ECHO
+
+    async def echo(peer: str, text: str, timeout: float) -> str:
+        return (await host.call(PeerId(peer), ECHO, text.encode(), LIMIT, timeout)).decode()
+
+    async def connections() -> list[tuple[str, str, bool]]:
+        return [(it.peer, it.address, it.relayed) for it in await host.connections()]
+
+    return {"dial": host.dial, "echo": echo, "addresses": host.addresses, "connections": connections}
+
+
+async def main(backend: str, role: str, options: str) -> None:
+    host = await started(backend, bootstrap=role == "bootstrap", **json.loads(options))
+    known = operations(host)
+    print(json.dumps({"peer": host.peer_id}), flush=True)
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        operation, *arguments = json.loads(line)
+        try:
+            answer = {"result": await known[operation](*arguments)}
+        except CallFailed as error:
+            answer = {"failed": str(error)}
+        print(json.dumps(answer), flush=True)
+    await host.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
