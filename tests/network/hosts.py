@@ -73,6 +73,7 @@ async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
     """A stream on which a test may write what no honest node writes. The hosts are connected."""
     if isinstance(host, HivemindBackend):
         return await host.daemon.open_stream(peer_bytes(peer), protocol, 5.0)
+    from swarm_node.network.libp2p_backend import Libp2pBackend, TrioStream  # a second to load, and often not needed
 
     assert isinstance(host, Libp2pBackend)
     return TrioStream(host.thread, await host.thread.call(host._open, peer, protocol))

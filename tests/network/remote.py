@@ -75,10 +75,15 @@ def operations(host: Backend) -> dict[str, Callable[..., Awaitable[Any]]]:
     return {"dial": host.dial, "echo": echo, "addresses": host.addresses, "connections": connections}
 
 
+def say(message: object) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
 async def main(backend: str, role: str, options: str) -> None:
     host = await started(backend, bootstrap=role == "bootstrap", **json.loads(options))
     known = operations(host)
-    print(json.dumps({"peer": host.peer_id}), flush=True)
+    say({"peer": host.peer_id})
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         operation, *arguments = json.loads(line)
@@ -86,7 +91,7 @@ async def main(backend: str, role: str, options: str) -> None:
             answer = {"result": await known[operation](*arguments)}
         except CallFailed as error:
             answer = {"failed": str(error)}
-        print(json.dumps(answer), flush=True)
+        say(answer)
     await host.close()
 
 
