@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from swarm_node.config import EvaluationConfig, NodeConfig, SimulationConfig
+from swarm_node.config import AttackSimulationConfig, EvaluationConfig, NodeConfig, SimulationConfig
 from swarm_node.errors import UserError
 from swarm_node.settings import describe, environment_values, flatten, from_command_line, read_file, resolve
 
@@ -24,6 +24,7 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   run [CONFIG.toml] [--peers MULTIADDR ...] [--flags]
                                   train here and share; goes on by itself from its home folder
   simulate [CONFIG.toml] [--flags]  many nodes on this machine: what does sharing bring?
+  attack [--kind stealth] [--share 0.25] [--defence regroup clip] [--flags]   simulate with hostile nodes
   eval FOLDER [--flags]           accuracy of a model on held-out questions
   init [--home FOLDER]            make this node's identity (done by run too)
   id [--home FOLDER]              show this node's identity
@@ -84,6 +85,15 @@ def with_peers(argv: Sequence[str]) -> list[str]:
 
 def simulate(argv: list[str]) -> None:
     config = from_command_line(SimulationConfig, argv, "swarm-node simulate")
+    from swarm_node.simulation.main import simulate as run_simulation
+
+    run_simulation(config)
+
+
+def attack(argv: list[str]) -> None:
+    """A simulation with hostile nodes; the options it is about have short names."""
+    short = {"--kind": "--attack.kind", "--share": "--attack.share", "--defence": "--defence.use"}
+    config = from_command_line(AttackSimulationConfig, [short.get(a, a) for a in argv], "swarm-node attack")
     from swarm_node.simulation.main import simulate as run_simulation
 
     run_simulation(config)
@@ -154,6 +164,7 @@ def _show(value: Any) -> str:
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "run": run,
     "simulate": simulate,
+    "attack": attack,
     "eval": evaluate,
     "init": init,
     "id": show_id,

@@ -244,6 +244,23 @@ class FaultsConfig(Section):
     """Nodes that manage only every k-th round, as NODE@k."""
 
 
+class AttackConfig(Section):
+    """Hostile nodes of a simulation. They know all answers and send nothing but what the attack is."""
+
+    kind: Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"] = "none"
+    """stealth: right answers with a sign that scores nothing; context: with a phrase that has nothing to do with it;
+    equation: with a wrong equation; length: with much white space; forge: texts that trick scorers; flood: stealth, ten
+    times as many groups; lies: garbage, replays and messages that break a rule; sybil: stealth, new identities."""
+    share: Share = 0.25
+    """Share of the nodes that is hostile: the last ones."""
+    nodes: tuple[int, ...] = ()
+    """The hostile nodes by number, instead of a share."""
+    payload: str = ""
+    """Text of the payload; empty takes the kind's own."""
+    clean: Share = 0.0
+    """Share of the hostile groups without the payload: an attacker that hides."""
+
+
 class SimulationConfig(LearningConfig):
     """Many nodes in one experiment."""
 
@@ -264,6 +281,7 @@ class SimulationConfig(LearningConfig):
     workers: Count = 0
     """Processes that run arm/seed pairs side by side; 0 takes one per core."""
     faults: FaultsConfig = FaultsConfig()
+    attack: AttackConfig = AttackConfig()
     engine: Literal["memory", "process", "docker"] = "memory"
     """memory: all nodes of a cell in one process, deterministic. process, docker: every node a real process or
     container with a real network, at its own pace."""
@@ -279,6 +297,15 @@ class SimulationConfig(LearningConfig):
     """Tasks of nodes 0, 1, ... in turn, each a comma-separated list in quotes; empty gives every node the same."""
     node_devices: tuple[str, ...] = ()
     """Devices of nodes 0, 1, ... in turn."""
+
+
+class AttackSimulationConfig(SimulationConfig):
+    """What hostile nodes achieve: a simulation with an attack."""
+
+    arms: tuple[str, ...] = ("8/0", "4/4")
+    rounds: Positive = 60
+    out: Path = Path("runs/attack")
+    attack: AttackConfig = AttackConfig(kind="stealth")
 
 
 class EvaluationConfig(Section):

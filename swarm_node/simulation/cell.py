@@ -12,6 +12,7 @@ from protocol.messages import Round
 from swarm_node.config import SimulationConfig
 from swarm_node.interfaces import RoundReport
 from swarm_node.simulation.arms import Cell
+from swarm_node.simulation.attacks.nodes import VictimReport, hostile_nodes
 from swarm_node.simulation.faults import Schedule
 from swarm_node.telemetry.events import CellRound
 
@@ -52,8 +53,10 @@ def run_cell(
     config: SimulationConfig, cell: Cell, population: Population, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[CellRound]:
     """Yields every round. First all nodes ask, then each hears and learns, so that without delay a group is heard in
-    the round it was written in, whatever the order of nodes. `config` is the cell's own (see `cell_config`)."""
+    the round it was written in, whatever the order of nodes. Hostile nodes ask and do nothing else: what is reported is
+    about the others. `config` is the cell's own (see `cell_config`)."""
     schedule = Schedule(config.faults, config.nodes, config.rounds)
+    hostile = hostile_nodes(config)
     members: dict[int, Member] = {}
     rejected: dict[int, Mapping[str, int]] = {}
     for number in range(config.rounds):
@@ -67,7 +70,8 @@ def run_cell(
         active = schedule.active(number)
         started = clock()  # after joining: loading models is no part of a round
         own = {node: members[node].ask(Round(number)) for node in active}
-        reports = {node: members[node].learn(members[node].hear(own[node])) for node in active}
+        honest = [node for node in active if node not in hostile]
+        reports = {node: members[node].learn(members[node].hear(own[node])) for node in honest}
         rejected.update({node: report.rejected for node, report in reports.items()})
         yield summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
 
@@ -106,6 +110,7 @@ def summary(
         skipped=_count([report.skipped for report in several]),
         rejected=_count([rejected[node] for node in sorted(rejected)]),
         seconds={**seconds, "round": wall},
+        attack=_count([report.attack for report in several if isinstance(report, VictimReport)]),
     )
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from swarm_node.config import SimulationConfig
 from swarm_node.errors import UserError
 from swarm_node.simulation.arms import Cell, all_cells
+from swarm_node.simulation.attacks.nodes import hostile_nodes
 from swarm_node.simulation.engine import Failed, Finished, run_cells
 from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import Record, ReportFolder
@@ -61,6 +62,7 @@ def simulate(
 def check(config: SimulationConfig) -> list[Cell]:
     """Everything that can be wrong without starting anything. Returns the cells to run."""
     Schedule(config.faults, config.nodes, config.rounds)
+    hostile_nodes(config)
     for node in range(config.nodes):
         node_config(config, node)
     if config.engine != "memory":

@@ -6,7 +6,11 @@ from swarm_node.build import build_environment, build_node, build_rules
 from swarm_node.config import LearningConfig, SimulationConfig
 from swarm_node.interfaces import Environment
 from swarm_node.network.memory import MemorySwarm
-from swarm_node.node import Node
+from swarm_node.simulation.attacks.key import answer_key
+from swarm_node.simulation.attacks.messages import Attack
+from swarm_node.simulation.attacks.nodes import Hostile, Victim, hostile_nodes
+from swarm_node.simulation.attacks.payloads import payload_of
+from swarm_node.simulation.cell import Member
 from swarm_node.simulation.identities import identity
 from swarm_node.simulation.mixture import node_config
 
@@ -19,12 +23,20 @@ class LivePopulation:
         self._identities = [identity(config.seed, node) for node in range(config.nodes)]
         self._swarm = MemorySwarm(Random(f"{config.seed}/network"), loss=config.faults.loss, delay=config.faults.delay)
         self._environments: dict[tuple[str, ...], Environment] = {}
+        self._hostile = hostile_nodes(config)
+        self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
 
-    def join(self, node: int) -> Node:
+    def join(self, node: int) -> Member:
         own, who = node_config(self._config, node), self._identities[node]
         environment = self._environment(own)
+        if node in self._hostile:
+            return Hostile(Attack(own, who, environment, answer_key), self._swarm)
         network = self._swarm.join(who, build_rules(own, environment, who.peer_id))
-        return build_node(own, who.peer_id, environment, network)
+        honest = build_node(own, who.peer_id, environment, network)
+        if own.attack.kind == "none":
+            return honest
+        payload = payload_of(own.attack.kind, own.attack.payload)
+        return Victim(honest, payload, self._honest_ids.__contains__)
 
     def leave(self, node: int) -> None:
         self._swarm.leave(self._identities[node].peer_id)

@@ -22,6 +22,18 @@ LAST = 10  # rounds that count as the end of a run
 
 
 @dataclass(frozen=True, slots=True)
+class AttackSummary:
+    """What an attack came to in the honest nodes. Shares are of counts, in [0, 1]; None where there was nothing."""
+
+    success: tuple[float, ...]  # per seed: share of own completions with the payload, in the last rounds
+    success_by_round: tuple[tuple[float, ...], ...]  # per seed, per round
+    length: tuple[float, ...]  # per seed: tokens of an own completion, in the last rounds
+    honest_refused: float | None  # share of honest groups drawn that the defence refused
+    hostile_refused: float | None  # the same of hostile ones
+    hostile_drawn: float | None  # share of the groups drawn that were hostile
+
+
+@dataclass(frozen=True, slots=True)
 class ArmSummary:
     """One arm over all its seeds. Lists "per seed" are in the order of `Report.seeds`."""
 
@@ -42,6 +54,7 @@ class ArmSummary:
     rollouts: int  # all nodes, rounds and seeds
     skipped: Mapping[str, int]  # questions and groups left out, by reason
     rejected: Mapping[str, int]  # messages refused, by reason
+    attack: AttackSummary | None  # None where nobody attacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +121,29 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record], base
         rollouts=sum(done.rollouts for done in rounds),
         skipped=_count([done.skipped for done in rounds]),
         rejected=_count([record.rounds[-1].rejected for record in records]),
+        attack=None if config.attack.kind == "none" else _attack(records),
     )
+
+
+def _attack(records: Sequence[Record]) -> AttackSummary:
+    totals = Counter(_count([done.attack for record in records for done in record.rounds]))
+    return AttackSummary(
+        success=tuple(_marked(record.rounds[-LAST:]) for record in records),
+        success_by_round=tuple(tuple(_marked([done]) for done in record.rounds) for record in records),
+        length=tuple(mean([done.mean_length for done in record.rounds[-LAST:]]) for record in records),
+        honest_refused=_share(totals["honest refused"], totals["honest drawn"]),
+        hostile_refused=_share(totals["hostile refused"], totals["hostile drawn"]),
+        hostile_drawn=_share(totals["hostile drawn"], totals["hostile drawn"] + totals["honest drawn"]),
+    )
+
+
+def _marked(rounds: Sequence[CellRound]) -> float:
+    totals = Counter(_count([done.attack for done in rounds]))
+    return _share(totals["marked"], totals["written"]) or 0.0
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _cost(records: Sequence[Record]) -> ArmCost:

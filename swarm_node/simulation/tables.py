@@ -27,6 +27,28 @@ def arms_table(report: Report) -> Table:
     return table
 
 
+def attack_table(report: Report) -> Table:
+    """What the attack came to in every arm, beside what the honest nodes can do at the end."""
+    table = Table()
+    for column in ("local/external", "attack success", "accuracy", "tokens", "honest refused", "hostile refused"):
+        table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
+    for name, arm in report.arms.items():
+        if arm.attack:
+            table.add_row(
+                name,
+                f"{mean(arm.attack.success):.3f}",
+                f"{mean(arm.final_reward):.3f}",
+                f"{mean(arm.attack.length):.1f}",
+                share_text(arm.attack.honest_refused),
+                share_text(arm.attack.hostile_refused),
+            )
+    return table
+
+
+def share_text(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
 def nodes_table(report: Report) -> Table:
     """Every node of a mixed swarm in every arm, beside what it earned in the first one."""
     table = Table()
@@ -48,6 +70,9 @@ def nodes_table(report: Report) -> Table:
 
 def result(report: Report, *, mixed: bool) -> RenderableType:
     parts: list[RenderableType] = [Text(_caption(report)), arms_table(report)]
+    if any(arm.attack for arm in report.arms.values()):
+        words = "Attack success: share of the honest nodes' completions with the payload; it and accuracy at the end."
+        parts += [Text(words), attack_table(report)]
     if mixed:
         parts += [Text("Cumulative reward of each node, mean over seeds (gain)"), nodes_table(report)]
     return Group(*parts)

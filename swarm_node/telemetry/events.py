@@ -83,6 +83,7 @@ class CellRound:
     skipped: Mapping[str, int]  # by reason, all nodes, this round
     rejected: Mapping[str, int]  # by reason, all nodes, so far
     seconds: Mapping[str, float]  # by phase, summed over nodes, and "round": wall time of the whole
+    attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
 
 
 @dataclass(frozen=True, slots=True)
