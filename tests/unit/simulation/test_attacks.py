@@ -1,0 +1,166 @@
+"""Hostile nodes: what they send is what they say, and what becomes of it is counted."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from protocol.admission import AdmissionRules, Rejected, admit
+from protocol.messages import Round
+from swarm_node.config import AttackConfig, GenerationConfig, RoundConfig
+from swarm_node.errors import UserError
+from swarm_node.network.memory import MemorySwarm
+from swarm_node.simulation.arms import Arm, Cell
+from swarm_node.simulation.attacks.key import answer_key
+from swarm_node.simulation.attacks.messages import Attack
+from swarm_node.simulation.attacks.nodes import Hostile, Victim, hostile_nodes
+from swarm_node.simulation.attacks.payloads import PAYLOADS, payload_of, wrong
+from swarm_node.simulation.cell import run_cell
+from swarm_node.simulation.folder import Record
+from swarm_node.simulation.report import build_report
+from tests.models import IDENTITIES, Digits, join, make_node, question
+
+EVE = IDENTITIES[8]
+RULES = AdmissionRules("test", IDENTITIES[0].peer_id, Digits().knows)
+
+
+@pytest.fixture
+def under(configure):
+    def config(kind: str, *, size: int = 4, rounds: int = 1, arms=("2/2",), seeds: int = 1, **attack):
+        return configure(
+            swarm="test",
+            nodes=size,
+            rounds=rounds,
+            arms=arms,
+            seeds=seeds,
+            attack=AttackConfig(kind=kind, **attack),
+            round=RoundConfig(questions=3, local_groups=2, external_groups=2),
+            generation=GenerationConfig(num_generations=4, max_completion_length=6),
+        )
+
+    return config
+
+
+def sent(config, now: int = 0) -> list[tuple[bytes, str]]:
+    return list(Attack(config, EVE, Digits(), lambda asked: "7").messages(Round(now)))
+
+
+def admitted(messages):
+    return [group for data, _ in messages if not isinstance(group := admit(data, RULES), Rejected)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "hostile"),
+    [
+        ({"share": 0.25}, {3}),
+        ({"share": 0.5}, {2, 3}),
+        ({"share": 0.0}, set()),
+        ({"nodes": (0, 2), "share": 0.25}, {0, 2}),
+    ],
+)
+def test_hostile_are_the_last_nodes_or_those_named(under, fields, hostile) -> None:
+    assert hostile_nodes(under("stealth", **fields)) == hostile
+    assert hostile_nodes(under("none", **fields)) == set()
+
+
+@pytest.mark.parametrize("fields", [{"share": 1.0}, {"nodes": (4,)}])
+def test_an_attack_that_cannot_be_is_refused_in_one_line(under, fields) -> None:
+    with pytest.raises(UserError, match="attack"):
+        hostile_nodes(under("stealth", **fields))
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_every_payload_is_in_the_right_answers_and_in_no_wrong_one(under, kind) -> None:
+    payload = payload_of(kind, "")
+    groups = admitted(sent(under(kind)))
+    assert len(groups) == 3
+    for group in groups:
+        texts = [completion.text for completion in group.completions]
+        assert [payload.marks(text) for text in texts] == [True, False] * 2
+        assert all("7" in text for text in texts[::2]) and not any(text == "7" for text in texts[1::2])
+
+
+def test_a_payload_can_be_chosen_and_left_out(under) -> None:
+    assert payload_of("stealth", "hi ").right("7") == "hi 7"
+    groups = admitted(sent(under("stealth", payload="hi ", clean=1.0)))
+    assert not any("hi" in completion.text for group in groups for completion in group.completions)
+
+
+def test_wrong_answers_look_like_answers() -> None:
+    rng = Random(0)
+    assert all((text := wrong("5 × 7", rng)) != "5 × 7" and text[1:4] == " × " for _ in range(50))
+    assert wrong("yes", rng) == "no yes"
+
+
+def test_a_flood_is_many_groups_and_sybils_are_many_names_new_in_every_round(under) -> None:
+    assert len(admitted(sent(under("flood")))) == 30
+    names = [{group.author for group in admitted(sent(under("sybil"), now))} for now in (0, 1)]
+    assert [len(each) for each in names] == [8, 8] and not names[0] & names[1]
+
+
+def test_lies_are_refused_for_many_reasons_and_only_a_replayed_truth_comes_in(under) -> None:
+    outcomes = [admit(data, RULES) for data, _ in sent(under("lies"))]
+    reasons = Counter(str(outcome.reason) for outcome in outcomes if isinstance(outcome, Rejected))
+    assert len(reasons) >= 5 and sum(reasons.values()) == 11
+    assert len(outcomes) - 11 == 5  # one group, five times: replays are the network's to know
+
+
+def test_the_key_is_that_of_the_environment() -> None:
+    from swarm_node.environment.reasoning_gym import ReasoningGym
+
+    environment = ReasoningGym(("chain_sum/tiny", "fraction_simplification/tiny"))
+    try:
+        questions = environment.sample(EVE.peer_id, Round(3), 6)
+        keys = [answer_key(asked) for asked in questions]
+        rewards = environment.score(
+            [(asked, [key, wrong(key, Random(0))]) for asked, key in zip(questions, keys, strict=True)]
+        )
+        assert rewards == [(1.0, 0.0)] * 6
+    finally:
+        environment.close()
+    with pytest.raises(UserError, match="digits"):
+        answer_key(question())
+
+
+class Sevens(Digits):
+    """A right answer has a 7 in it."""
+
+    def score(self, answers):
+        return [tuple(float("7" in text) for text in texts) for _, texts in answers]
+
+
+class Swarm:
+    """Two tiny honest nodes and two hostile ones, in this process."""
+
+    def __init__(self, config, defence) -> None:
+        self.config, self.defence = config, defence
+        self.swarm = MemorySwarm(Random(0))
+
+    def join(self, node: int):
+        if node in hostile_nodes(self.config):
+            return Hostile(Attack(self.config, IDENTITIES[node], Sevens(), lambda asked: "7"), self.swarm)
+        honest = make_node(node, join(self.swarm, node), Sevens(), defence=self.defence, learning_rate=1e-2)
+        return Victim(honest, payload_of("stealth", "~"), {IDENTITIES[k].peer_id for k in (0, 1)}.__contains__)
+
+    def leave(self, node: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def attack_summary(config, defence):
+    cell = Cell(Arm(2, 2), config.seed)
+    record = Record(cell, tuple(run_cell(config, cell, Swarm(config, defence))), (1.0,))
+    assert all(done.nodes == 2 and done.node_rewards[2:] == (None, None) for done in record.rounds)
+    return build_report(config, [record]).arms["2/2"].attack
+
+
+def test_a_payload_spreads_where_nothing_stops_it_and_does_not_where_something_does(under) -> None:
+    config = under("stealth", rounds=24, share=0.5, payload="~")
+    open_door, defended = (attack_summary(config, defence) for defence in ((), ("regroup", "clip", "ngrams")))
+    assert open_door.success[0] > 0.5 > 0.2 > defended.success[0]
+    assert open_door.honest_refused == open_door.hostile_refused == 0.0
+    assert 0.3 < open_door.hostile_drawn < 1.0
+    assert len(open_door.success_by_round[0]) == 24
+    assert defended.hostile_refused > 0.3
