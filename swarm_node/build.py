@@ -1,6 +1,6 @@
 """The composition root: the only module that names concrete classes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 
@@ -20,7 +20,7 @@ from swarm_node.environment import reasoning_gym, sandbox
 from swarm_node.environment.catalogue import STARTER_TASKS
 from swarm_node.environment.mixture import Mixture
 from swarm_node.environment.reasoning_gym import ReasoningGym
-from swarm_node.interfaces import Environment, Network
+from swarm_node.interfaces import Environment, Network, Trainer
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.pool import RolloutPool
@@ -69,8 +69,10 @@ def build_node(
     environment: Environment,
     network: Network,
     policy: Policy | None = None,
+    trainer: Trainer | None = None,
+    refresh: Callable[[], bool] | None = None,
 ) -> Node:
-    """A node, its policy loaded by `config.model` unless given."""
+    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`."""
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or build_policy(config.model)
@@ -78,8 +80,8 @@ def build_node(
         peer_id=peer_id,
         seed=config.seed,
         environment=environment,
-        generator=BatchGenerator(policy, config.generation),
-        trainer=build_trainer(config, policy, _reference(config)),
+        generator=BatchGenerator(policy, config.generation, refresh),
+        trainer=trainer or build_trainer(config, policy, _reference(config)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
         sampler=UniformSampler(),

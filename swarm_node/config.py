@@ -202,6 +202,23 @@ class NetworkConfig(Section):
     """Requests of others answered at the same time; more are refused."""
 
 
+class AsynchronousConfig(Section):
+    """Write and train at the same time, in two processes. `swarm-node check` says where it helps."""
+
+    enabled: bool = False
+    """Generation in a process of its own, beside training. Needs two cores or devices to itself."""
+    max_staleness: Count = 1
+    """Updates by which the weights that wrote a text may be older than those that train on it. 0 takes turns: exactly
+    the synchronous loop. With more than 1 choose training.objective decoupled."""
+    generator_device: str = "auto"
+    """Device that writes. auto: a second GPU where there is one, else model.device."""
+    trainer_device: str = "auto"
+    """Device that trains. auto: model.device."""
+    interrupt: bool = False
+    """Go on with new weights in the middle of a completion, instead of with the next round: fresher text for the price
+    of computing again what was written so far."""
+
+
 class LearningConfig(Section):
     """What a node learns with and from; shared by one node and by a simulation of many."""
 
@@ -212,6 +229,7 @@ class LearningConfig(Section):
     environment: EnvironmentConfig = EnvironmentConfig()
     pool: PoolConfig = PoolConfig()
     defence: DefenceConfig = DefenceConfig()
+    asynchronous: AsynchronousConfig = AsynchronousConfig()
     swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0

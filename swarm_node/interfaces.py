@@ -105,6 +105,16 @@ class Defence(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Overlap:
+    """How generation and training of an asynchronous node went side by side."""
+
+    wall: float  # seconds since the round before was done
+    generating: float  # share of its time in which the generator wrote or judged
+    training: float  # share of its time in which the trainer did not wait for the generator
+    waiting: int  # rounds that were written and not yet trained on when this one was
+
+
+@dataclass(frozen=True, slots=True)
 class RoundReport:
     """One round of one node, as telemetry and the simulation see it."""
 
@@ -125,3 +135,4 @@ class RoundReport:
     rejected: Mapping[str, int]  # messages refused so far, by reason
     step: StepReport
     seconds: Mapping[str, float]  # wall time of "generate", "judge", "share", "train"
+    overlap: Overlap | None = None  # of an asynchronous node, whose `seconds` do not add up to its wall time

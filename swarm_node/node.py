@@ -1,7 +1,8 @@
-"""One node of the swarm. A round is: ask, hear, learn.
+"""One node of the swarm. A round is: ask, hear, learn, where to ask is to write and to share.
 
-`ask` and `hear` need no gradient, `learn` is one update of the policy; in turn they are the synchronous loop. Values
-pass along, one way, so that whoever drives a node (the run command, the simulation) may overlap or interleave them.
+Writing needs no gradient and no peers, `learn` is one update of the policy; in turn they are the synchronous loop.
+Values pass along, one way, so that whoever drives a node may overlap or interleave them: the simulation does with many
+nodes, asynchronous/ with the two halves of one.
 Nothing here waits for anybody: the network gives what has arrived.
 """
 
@@ -71,13 +72,19 @@ class Node:
         return self.learn(self.hear(self.ask(now)))
 
     def ask(self, now: Round) -> Own:
-        """Ask, answer, judge, share."""
+        return self.share(self.write(now))
+
+    def write(self, now: Round) -> Own:
+        """Ask, answer, judge."""
         ledger = Ledger()
         questions = self.environment.sample(self.peer_id, now, self.config.questions)
-        own = self._answer(questions, self.group_size, f"{self.seed}/{self.peer_id}/{now}", now, ledger)
-        with self._timed(ledger, "share"):
-            self.network.publish([scored.group for scored in own], now)
-        return Own(now, own, ledger)
+        groups = self._answer(questions, self.group_size, f"{self.seed}/{self.peer_id}/{now}", now, ledger)
+        return Own(now, groups, ledger)
+
+    def share(self, own: Own) -> Own:
+        with self._timed(own.ledger, "share"):
+            self.network.publish([scored.group for scored in own.groups], own.round)
+        return own
 
     def hear(self, own: Own) -> Batch:
         """Listen, and choose what to train on: own groups, and of those of others what the defence lets be."""

@@ -17,6 +17,8 @@ from rich.console import Console
 
 from protocol.identity import Identity
 from protocol.messages import Round
+from swarm_node.asynchronous.assembly import driving, trainer_side
+from swarm_node.asynchronous.node import AsynchronousNode
 from swarm_node.build import build_environment, build_node, build_policy
 from swarm_node.compute import checkpoint
 from swarm_node.compute.policy import Policy
@@ -55,6 +57,7 @@ def run(config: NodeConfig, console: Console) -> None:
         checkpoints = home / "checkpoints"
         latest = next(reversed(checkpoint.all_checkpoints(checkpoints)), None)
         state = _resumable(latest, config) if latest else None
+        both, config = config, trainer_side(config)
         policy = build_policy(config.model, latest)
         environment = build_environment(config)
         try:
@@ -64,7 +67,17 @@ def run(config: NodeConfig, console: Console) -> None:
             with Telemetry(sinks) as telemetry:
                 telemetry.emit(RunStarted(f"node {identity.peer_id}", str(home), _facts(policy, node)))
                 start = _restore(node, latest, state, telemetry) if latest and state else 0
-                _loop(config, node, policy, start, stop, telemetry)
+                with driving(
+                    both,
+                    node,
+                    policy,
+                    home / "generator.log",
+                    lambda text: telemetry.emit(Warned(text)),
+                    done=start,
+                    waiting=state["extra"].get("waiting", ()) if state else (),
+                    max_rounds=config.max_rounds,
+                ) as driver:
+                    _loop(config, driver, node, policy, start, stop, telemetry)
         finally:
             environment.close()
 
@@ -77,19 +90,32 @@ def load_identity(home: Path) -> Identity:
         raise UserError(str(error)) from error
 
 
-def _loop(config: NodeConfig, node: Node, policy: Policy, start: int, stop: Stop, telemetry: Telemetry) -> None:
+def _loop(
+    config: NodeConfig,
+    driver: Node | AsynchronousNode,
+    node: Node,
+    policy: Policy,
+    start: int,
+    stop: Stop,
+    telemetry: Telemetry,
+) -> None:
     done = start
+
+    def save() -> None:
+        waiting = driver.waiting() if isinstance(driver, AsynchronousNode) else []
+        _save(config, node, policy, done, telemetry, waiting)
+
     while not stop.wanted and (not config.max_rounds or done < config.max_rounds):
-        telemetry.emit(RoundDone(node.run_round(Round(done))))
+        telemetry.emit(RoundDone(driver.run_round(Round(done))))
         done += 1
         if done % config.checkpoint.every == 0:
-            _save(config, node, policy, done, telemetry)
+            save()
     if done > start:
-        _save(config, node, policy, done, telemetry)
+        save()
     telemetry.emit(RunFinished(f"stopped after {done} rounds"))
 
 
-def _save(config: NodeConfig, node: Node, policy: Policy, done: int, telemetry: Telemetry) -> None:
+def _save(config: NodeConfig, node: Node, policy: Policy, done: int, telemetry: Telemetry, waiting: list[str]) -> None:
     """A failed checkpoint is a warning: training goes on, the older checkpoints are whole, the next one may succeed."""
     assert isinstance(node.trainer, GrpoTrainer)
     extra = {
@@ -97,6 +123,7 @@ def _save(config: NodeConfig, node: Node, policy: Policy, done: int, telemetry: 
         "model": config.model.model_dump(mode="json"),
         "pool": node.pool.snapshot(),
         "defence": node.defence.snapshot(),
+        "waiting": waiting,
     }
     folder = config.home.expanduser() / "checkpoints"
     try:

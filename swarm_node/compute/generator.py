@@ -6,7 +6,7 @@ from a named stream: a completion depends on its own draws only, not on who else
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,13 +48,15 @@ class Decoder(Protocol):
 class Drawn:
     ids: list[int]
     log_probs: list[float]
+    versions: list[int]
 
 
 class BatchGenerator:
     """Implements interfaces.Generator on a policy's present weights."""
 
-    def __init__(self, policy: Policy, config: GenerationConfig) -> None:
-        self._policy, self._config = policy, config
+    def __init__(self, policy: Policy, config: GenerationConfig, refresh: Callable[[], bool] | None = None) -> None:
+        """`refresh` is asked before every token: it may put newer weights into `policy`, and says whether it did."""
+        self._policy, self._config, self._refresh = policy, config, refresh
         self._rule = SamplingRule(config.temperature, config.top_p, config.top_k)
         self._decoder_type = choose_decoder(policy, config.decoder)
         if config.max_completion_length >= policy.context_length:
@@ -74,11 +76,22 @@ class BatchGenerator:
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         written: list[Written | Skipped] = [Skipped("prompt longer than the context")] * len(prompts)
         if fits:
-            decoder = self._decoder_type(self._policy)
-            drawn = self._decode(decoder, [encoded[i] for i in fits], group_size, stream)
+            drawn = self._draw([encoded[i] for i in fits], group_size, stream)
             for i, group in zip(fits, drawn, strict=True):
-                written[i] = self._written(group)
+                written[i] = self._written(group) if group else Skipped("out of device memory")
         return written
+
+    def _draw(self, prompts: list[list[int]], group_size: int, stream: str, first: int = 0) -> list[list[Drawn]]:
+        """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,
+        and an empty group where even one is too much. `first` is the number of the first row in the stream."""
+        try:
+            return self._decode(prompts, group_size, stream, first)
+        except torch.OutOfMemoryError:
+            if len(prompts) == 1:
+                return [[]]
+        half = len(prompts) // 2
+        later = self._draw(prompts[half:], group_size, stream, first + half * group_size)
+        return self._draw(prompts[:half], group_size, stream, first) + later
 
     def _written(self, group: list[Drawn]) -> Written | Skipped:
         # What ends a completion is a flag, not text, also where the tokenizer does not count it as special.
@@ -89,24 +102,24 @@ class BatchGenerator:
         ended = [drawn.ids[-1] in self._policy.eos_ids for drawn in group]
         return Written(
             tuple(Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True)),
-            tuple(
-                Tokens(tuple(drawn.ids), tuple(drawn.log_probs), (self._policy.version,) * len(drawn.ids))
-                for drawn in group
-            ),
+            tuple(Tokens(tuple(drawn.ids), tuple(drawn.log_probs), tuple(drawn.versions)) for drawn in group),
         )
 
     @torch.inference_mode()
-    def _decode(self, decoder: Decoder, prompts: list[list[int]], group_size: int, stream: str) -> list[list[Drawn]]:
+    def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Drawn]]:
         policy, limit = self._policy, self._config.max_completion_length
         rows = len(prompts) * group_size
-        uniform = uniforms(stream, limit, rows).to(policy.device)
+        uniform = uniforms(stream, limit, first + rows)[:, first:].to(policy.device)
         eos = torch.tensor(sorted(policy.eos_ids), device=policy.device)
         ids = torch.full((limit, rows), policy.pad_id, device=policy.device)
         log_probs = torch.zeros(limit, rows, device=policy.device)
+        versions: list[int] = []  # of the weights that wrote each step
         lengths = torch.full((rows,), limit, device=policy.device)
         active = torch.arange(rows, device=policy.device).view(len(prompts), group_size)  # row of each slot
+        decoder = self._decoder_type(policy)
         logits = decoder.prefill(prompts, group_size, limit)
         for step in range(limit):
+            versions.append(policy.version)
             row = active.flatten()
             log_p = log_distribution(logits, self._rule)
             token = inverse_cdf(log_p, uniform[step, row])
@@ -116,12 +129,20 @@ class BatchGenerator:
             running = (lengths[row] == limit).view_as(active)
             if step + 1 == limit or not running.any():
                 break
+            if self._refresh is not None and self._refresh():
+                # The cache holds what the old weights made of the text so far: all of it is computed again. Prompts
+                # are no longer shared, since a row's own text follows.
+                active = row[running.flatten()][:, None]
+                so_far = [prompts[r // group_size] + ids[: step + 1, r].tolist() for r in active[:, 0].tolist()]
+                decoder = self._decoder_type(policy)
+                logits = decoder.prefill(so_far, 1, limit - step - 1)
+                continue
             if running.float().mean() <= COMPACT_BELOW:
                 slots = still_running(running)
                 decoder.keep(slots)
                 active, token = row[slots], token[slots.flatten()]
             logits = decoder.step(token)
-        return _split(ids, log_probs, lengths, group_size)
+        return _split(ids, log_probs, lengths, versions, group_size)
 
 
 def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
@@ -171,7 +192,7 @@ def still_running(running: Tensor) -> Tensor:
     return prompts[:, None] * group + order
 
 
-def _split(ids: Tensor, log_probs: Tensor, lengths: Tensor, group_size: int) -> list[list[Drawn]]:
+def _split(ids: Tensor, log_probs: Tensor, lengths: Tensor, versions: list[int], group_size: int) -> list[list[Drawn]]:
     id_rows, log_prob_rows, ends = ids.T.tolist(), log_probs.T.tolist(), lengths.tolist()
-    drawn = [Drawn(i[:n], p[:n]) for i, p, n in zip(id_rows, log_prob_rows, ends, strict=True)]
+    drawn = [Drawn(i[:n], p[:n], versions[:n]) for i, p, n in zip(id_rows, log_prob_rows, ends, strict=True)]
     return [drawn[k : k + group_size] for k in range(0, len(drawn), group_size)]

@@ -1,0 +1,98 @@
+"""An asynchronous node with real processes: the same as the synchronous one where it must be, and killed in parts."""
+
+import os
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from protocol.messages import Round
+from swarm_node.asynchronous.assembly import driving
+from swarm_node.asynchronous.node import AsynchronousNode
+from swarm_node.compute.checkpoint import all_checkpoints
+from swarm_node.config import AsynchronousConfig, LearningConfig
+from swarm_node.telemetry.jsonlines import read_jsonlines
+from tests.models import GENERATION, make_node, model_of, trainer_of, weights_of
+from tests.swarm.test_resume import curve, read_until, start
+
+CHILD = (sys.executable, str(Path(__file__).parents[1] / "generator_child.py"))
+
+
+@contextmanager
+def asynchronous(node, tmp_path, warnings, **options):
+    config = LearningConfig(
+        generation=GENERATION,
+        round=node.config,
+        threads=1,
+        asynchronous=AsynchronousConfig(enabled=True, **options),
+    )
+    policy = trainer_of(node).policy
+    with driving(config, node, policy, tmp_path / "log", warnings.append, command=CHILD) as driver:
+        assert isinstance(driver, AsynchronousNode)
+        yield driver
+
+
+def test_without_staleness_it_is_the_synchronous_loop_bit_for_bit(tmp_path) -> None:
+    torch.set_num_threads(1)
+    synchronous, other = (make_node(external=0, num_iterations=2) for _ in range(2))
+    expected = [synchronous.run_round(Round(now)) for now in range(5)]
+    with asynchronous(other, tmp_path, [], max_staleness=0) as driver:
+        reports = [driver.run_round(Round(now)) for now in range(5)]
+    assert [r.reward_by_task for r in reports] == [r.reward_by_task for r in expected]
+    assert [r.step for r in reports] == [r.step for r in expected]
+    assert all(map(torch.equal, weights_of(model_of(synchronous)), weights_of(model_of(other))))
+
+
+def test_a_generator_killed_in_the_middle_loses_no_round_and_the_bound_holds(tmp_path) -> None:
+    node, warnings = make_node(external=0), []
+    with asynchronous(node, tmp_path, warnings, max_staleness=2, interrupt=True) as driver:
+        reports = [driver.run_round(Round(now)) for now in range(4)]
+        os.kill(driver._process.pid, signal.SIGKILL)
+        reports += [driver.run_round(Round(now)) for now in range(4, 16)]
+    assert [report.round for report in reports] == list(range(16))
+    assert all(report.rollouts == 3 * GENERATION.num_generations for report in reports)
+    assert all(0 <= report.step.staleness <= 2 for report in reports)
+    assert max(report.step.staleness for report in reports) > 0
+    assert len(warnings) == 1
+    assert "killed by SIGKILL" in warnings[0]
+    overlaps = [report.overlap for report in reports]
+    assert all(0 <= o.generating <= 1 and 0 <= o.training <= 1 and 0 <= o.waiting <= 2 for o in overlaps)
+
+
+def processes_under(pid: int, module: str) -> list[psutil.Process]:
+    return [p for p in psutil.Process(pid).children(recursive=True) if module in p.cmdline()]
+
+
+def wait_for(condition, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.timeout(240)
+def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_on_every_round_once(tmp_path) -> None:
+    flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
+    node = start(tmp_path, *flags, "--max-rounds", "12")
+    read_until(node, "round 1 ")
+    (generator,) = processes_under(node.pid, "swarm_node.asynchronous.child")
+    for judge in processes_under(generator.pid, "swarm_node.environment.judge"):
+        judge.kill()
+    read_until(node, "checkpoint after 4 ")
+    node.send_signal(signal.SIGKILL)
+    node.communicate(timeout=60)
+    wait_for(lambda: not generator.is_running() or generator.status() == psutil.STATUS_ZOMBIE)
+    resumed = start(tmp_path, *flags, "--max-rounds", "12")
+    output, _ = resumed.communicate(timeout=120)
+    assert resumed.returncode == 0, output
+    assert "resumed after" in output
+    assert sorted(curve(tmp_path)) == list(range(12))
+    reports = [e["report"] for e in read_jsonlines(tmp_path / "events.jsonl") if e["event"] == "RoundDone"]
+    assert all(report["rollouts"] == 4 * 8 for report in reports)  # no group was lost with the judge
+    assert all(0 <= report["step"]["staleness"] <= 2 for report in reports)
+    assert all_checkpoints(tmp_path / "checkpoints")[-1].name == "00000012"

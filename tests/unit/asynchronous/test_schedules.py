@@ -1,0 +1,194 @@
+"""The trainer's half of an asynchronous node under every schedule: what is written when, and what dies when."""
+
+from collections import deque
+from contextlib import suppress
+from queue import Empty
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.messages import Completion, Round
+from swarm_node.asynchronous.node import MAX_DEATHS, AsynchronousNode, GeneratorFailed
+from swarm_node.asynchronous.pipe import FailedSaid, OwnSaid, read_said, write_said
+from swarm_node.compute.weights import SharedWeights
+from swarm_node.config import DefenceConfig, PoolConfig, RoundConfig
+from swarm_node.errors import UserError
+from swarm_node.interfaces import StepReport
+from swarm_node.network.alone import Alone
+from swarm_node.node import Node
+from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.groups import Tokens, Written
+from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.samplers import UniformSampler
+from tests.models import IDENTITIES, Digits, tiny_policy
+
+POLICY = tiny_policy()
+
+
+class Writer:
+    """A generator without a model, that notes the version it wrote with."""
+
+    def __init__(self) -> None:
+        self.version = 0
+
+    def generate(self, prompts, group_size, stream):
+        tokens = Tokens((5,), (-1.0,), (self.version,))
+        texts = tuple(Completion(text=str(k) if k % 2 else "x", ended=True) for k in range(group_size))
+        return [Written(texts, (tokens,) * group_size) for _ in prompts]
+
+
+class Counter:
+    """A trainer without a model, that notes the staleness of what it is given."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []  # round, staleness
+
+    def update(self, groups):
+        (number,) = {group.round for group in groups}
+        (version,) = {v for group in groups for tokens in group.own_tokens for v in tokens.versions}
+        self.seen.append((number, POLICY.version - version))
+        POLICY.version += 1
+        return StepReport()
+
+
+class Told(Alone):
+    """A network that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.rounds: list[int] = []
+
+    def publish(self, groups, now) -> None:
+        self.rounds.append(now)
+
+
+def node_of(trainer, network=None) -> Node:
+    return Node(
+        peer_id=IDENTITIES[0].peer_id,
+        seed=0,
+        environment=Digits(),
+        generator=Writer(),
+        trainer=trainer,
+        network=network or Alone(),
+        pool=RolloutPool(IDENTITIES[0].peer_id, PoolConfig()),
+        sampler=UniformSampler(),
+        defence=LayeredDefence(DefenceConfig()),
+        config=RoundConfig(questions=2, local_groups=2, external_groups=0),
+        group_size=2,
+        clock=lambda: 0.0,
+    )
+
+
+class ScriptedProcess:
+    """A generator process that follows a script, a step whenever it is looked at: w(rite), d(ie), n(othing)."""
+
+    def __init__(self, script: str, weights: SharedWeights) -> None:
+        self._script, self._weights = deque(script), weights
+        self._orders: deque[Round] = deque()
+        self._writer = node_of(Counter())
+        self.starts = 0
+
+    def start(self) -> None:
+        self.starts += 1
+        self._orders.clear()
+
+    def write(self, now: Round) -> None:
+        self._orders.append(now)
+
+    def take(self, block: bool):
+        while True:
+            step = self._script.popleft() if self._script else "w"
+            if step == "d":
+                return None
+            if step == "w" and self._orders:
+                self._writer.generator.version = self._weights.version
+                return read_said(write_said(OwnSaid(self._writer.write(self._orders.popleft()), idle=0.0)))
+            if not block:
+                raise Empty
+
+    def stop(self) -> str:
+        return "killed"
+
+
+def driver_of(script: str, max_staleness: int, trainer=None, network=None, max_rounds: int = 0):
+    POLICY.version = 0
+    weights = SharedWeights.create(POLICY)
+    process, warnings = ScriptedProcess(script, weights), []
+    node = node_of(trainer or Counter(), network)
+    return AsynchronousNode(node, POLICY, weights, process, max_staleness, warnings.append, max_rounds), warnings
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("wwwdn", max_size=40), st.integers(0, 4))
+def test_whatever_happens_each_round_is_trained_on_once_in_order_and_no_staler_than_allowed(script, eta) -> None:
+    trainer, network = Counter(), Told()
+    driver, warnings = driver_of(script.replace("dd", "d"), eta, trainer, network, max_rounds=8)
+    driver.start(Round(0), ())
+    with suppress(GeneratorFailed):
+        for now in range(8):
+            driver.run_round(Round(now))
+        assert len(trainer.seen) == 8
+    assert [number for number, _ in trainer.seen] == list(range(len(trainer.seen)))
+    assert all(0 <= staleness <= eta for _, staleness in trainer.seen)
+    assert network.rounds == sorted(set(network.rounds))  # what was shared was shared once
+    assert len(warnings) == driver._process.starts - 1
+    driver.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text("wwwn", max_size=30), st.integers(0, 3), st.integers(1, 5))
+def test_after_a_kill_the_checkpoint_goes_on_with_the_rounds_that_were_waiting(script, eta, killed_at) -> None:
+    first = Counter()
+    driver, _ = driver_of(script, eta, first)
+    driver.start(Round(0), ())
+    for now in range(killed_at):
+        driver.run_round(Round(now))
+    waiting, version = driver.waiting(), POLICY.version
+    driver.close()
+    assert len(waiting) <= eta + 1
+    second = Counter()
+    again, _ = driver_of("", eta, second)
+    POLICY.version = version
+    again.start(Round(killed_at), waiting)
+    for now in range(killed_at, 8):
+        again.run_round(Round(now))
+    assert [number for number, _ in first.seen + second.seen] == list(range(8))
+    assert all(0 <= staleness <= eta for _, staleness in first.seen + second.seen)
+    again.close()
+
+
+def test_with_staleness_allowed_the_next_round_is_ordered_before_this_one_is_trained_on() -> None:
+    for eta, most in ((0, 0), (1, 1), (3, 3)):
+        trainer = Counter()
+        driver, _ = driver_of("w" * 99, eta, trainer)
+        driver.start(Round(0), ())
+        for now in range(6):
+            driver.run_round(Round(now))
+        assert max(staleness for _, staleness in trainer.seen) == most
+        driver.close()
+
+
+def test_a_generator_that_cannot_live_is_given_up_with_its_last_words() -> None:
+    driver, warnings = driver_of("wn" + "d" * MAX_DEATHS, 0)
+    driver.start(Round(0), ())
+    driver.run_round(Round(0))
+    with pytest.raises(GeneratorFailed, match=r"failed 3 times at round 1 \(killed\)"):
+        driver.run_round(Round(1))
+    assert len(warnings) == MAX_DEATHS - 1
+    assert "another one goes on with round 1" in warnings[0]
+    driver.close()
+
+
+def test_a_users_mistake_in_the_generator_process_is_told_as_one() -> None:
+    driver, _ = driver_of("", 0)
+    driver._process.take = lambda block: FailedSaid("no such model", by_user=True)
+    driver.start(Round(0), ())
+    with pytest.raises(UserError, match=r"^no such model$"):
+        driver.run_round(Round(0))
+    driver.close()
+
+
+def test_half_a_line_of_a_dying_process_is_nothing() -> None:
+    line = write_said(OwnSaid(node_of(Counter()).write(Round(3)), idle=0.5))
+    assert read_said(line).own.round == 3
+    assert read_said(line[: len(line) // 2]) is None
