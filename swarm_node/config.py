@@ -60,6 +60,9 @@ class RoundConfig(Section):
     """Own groups in the training set of a round (I of the paper)."""
     external_groups: Count = 4
     """Groups heard from other peers in the training set of a round (J of the paper); 0 trains alone."""
+    fill_with_own: bool = True
+    """In a round for which nothing was heard, own groups take the place of others', so that a node without peers
+    trains on a full batch. Off in a simulation in memory, whose arms mean what they say."""
     local_sampler: Literal["uniform", "informative"] = "uniform"
     """How own groups are chosen: uniformly (the paper), or only among those with a non-zero advantage."""
     external_sampler: Literal["uniform", "matched"] = "uniform"

@@ -75,6 +75,10 @@ class Network(Protocol):
         """Groups that arrived since the last call, already admitted."""
         ...
 
+    def judged(self, group: RolloutGroup, useful: bool) -> None:
+        """What this node found in a group it had collected: whether there was anything to learn from it."""
+        ...
+
     def rejections(self) -> Mapping[str, int]:
         """How many messages were refused so far, by reason."""
         ...

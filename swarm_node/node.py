@@ -83,7 +83,8 @@ class Node:
 
     def share(self, own: Own) -> Own:
         with self._timed(own.ledger, "share"):
-            self.network.publish([scored.group for scored in own.groups], own.round)
+            # A group without signal here has none anywhere, rewards being made by all alike: nobody would train on it.
+            self.network.publish([scored.group for scored in own.groups if scored.has_signal], own.round)
         return own
 
     def hear(self, own: Own) -> Batch:
@@ -91,23 +92,26 @@ class Node:
         rng = Random(f"{self.seed}/{self.peer_id}/{own.round}")
         with self._timed(own.ledger, "share"):
             self.pool.add(self.network.collect(own.round), own.round)
-        config = self.config
+        config, candidates = self.config, self.pool.candidates()
+        alone = config.fill_with_own and not candidates
         choice = choose_local(
             own.groups,
-            config.local_groups,
-            config.external_groups,
+            config.local_groups + (config.external_groups if alone else 0),
+            0 if alone else config.external_groups,
             informative_only=config.local_sampler == "informative",
             match=config.external_sampler == "matched",
             rng=rng,
         )
         with self._timed(own.ledger, "judge"):
-            candidates = self.pool.candidates()
             draw = self.sampler.draw(choice.external, candidates, lambda asked: self._judge(asked, own.ledger), rng)
         self.pool.remove(draw.spent)
         defended = self.defence.defend(
             own.groups, draw.groups, lambda heard, size: self._attempt(heard, size, own), rng
         )
         own.ledger.skipped.update(refused.reason for refused in defended.refused)
+        used = {(scored.author, scored.question) for scored in defended.groups}
+        for group in draw.spent:
+            self.network.judged(group, useful=(group.author, group.question) in used)
         return Batch(own, choice.groups, defended.groups, defended.refused)
 
     def learn(self, batch: Batch) -> RoundReport:

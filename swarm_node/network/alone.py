@@ -15,5 +15,8 @@ class Alone(Network):
     def collect(self, now: Round) -> list[RolloutGroup]:
         return []
 
+    def judged(self, group: RolloutGroup, useful: bool) -> None:
+        pass
+
     def rejections(self) -> Mapping[str, int]:
         return {}

@@ -121,6 +121,9 @@ class MemoryNetwork(Network):
                 admitted.append(outcome)
         return admitted
 
+    def judged(self, group: RolloutGroup, useful: bool) -> None:
+        pass  # whoever sends rubbish is not slowed down here: a simulation has no reputation
+
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}
 

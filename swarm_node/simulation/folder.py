@@ -8,10 +8,10 @@ from typing import Any
 
 from swarm_node.config import SimulationConfig
 from swarm_node.errors import UserError
+from swarm_node.files import plain, write_bytes
 from swarm_node.simulation.arms import Cell, parse_arm
 from swarm_node.simulation.pipe import read_round
 from swarm_node.telemetry.events import CellRound
-from swarm_node.telemetry.files import plain, write_bytes
 from swarm_node.telemetry.manifest import manifest, write_manifest
 
 KIND = "simulation"  # what a manifest says of a folder of ours

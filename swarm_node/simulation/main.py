@@ -12,6 +12,7 @@ from rich.console import Console
 
 from swarm_node.config import SimulationConfig
 from swarm_node.errors import UserError
+from swarm_node.files import write_json
 from swarm_node.simulation.arms import Cell, all_cells
 from swarm_node.simulation.attacks.nodes import hostile_nodes
 from swarm_node.simulation.engine import Failed, Finished, run_cells
@@ -24,7 +25,6 @@ from swarm_node.simulation.real import check_real, run_name
 from swarm_node.simulation.report import Report, build_report
 from swarm_node.simulation.tables import result
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
-from swarm_node.telemetry.files import write_json
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import usable_cores
 from swarm_node.telemetry.sinks import Telemetry

@@ -17,10 +17,10 @@ from typing import IO, Any
 
 from swarm_node.config import SimulationConfig
 from swarm_node.errors import UserError
+from swarm_node.files import plain
 from swarm_node.simulation.arms import Cell, cell_config, parse_arm
 from swarm_node.simulation.cell import Run
 from swarm_node.telemetry.events import CellRound
-from swarm_node.telemetry.files import plain
 
 MEMORY_SAMPLES = 30  # per cell: enough to see whether memory grows
 

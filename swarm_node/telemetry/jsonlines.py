@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from swarm_node.files import plain
 from swarm_node.telemetry.events import Event
-from swarm_node.telemetry.files import plain
 
 
 class JsonLines:

@@ -225,3 +225,52 @@ def test_what_the_defence_refuses_is_counted_and_named() -> None:
     assert batch.refused
     assert {refused.author for refused in batch.refused} == {writer.peer_id}
     assert reader.learn(batch).skipped == {"longer than own": len(batch.refused)}
+
+
+def test_a_group_without_signal_is_not_shared() -> None:
+    class Strict(Digits):
+        def score(self, answers):
+            return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in answers]
+
+    swarm = MemorySwarm(Random(0))
+    listener = join(swarm, 1)
+    make_node(0, join(swarm, 0), Strict()).run_round(Round(0))
+    assert [group.question.index for group in listener.collect(Round(0))] == [1]
+
+
+def test_the_network_hears_what_its_groups_were_worth() -> None:
+    class Half(Digits):
+        """Question 0 of anybody else teaches nothing here."""
+
+        def score(self, answers):
+            rewards = [tuple(float(k == 0) for k, _ in enumerate(texts)) for _, texts in answers]
+            mine = make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(0), 1)[0].seed
+            return [
+                rewards[n] if asked.index or asked.seed == mine else tuple(0.0 for _ in texts)
+                for n, (asked, texts) in enumerate(answers)
+            ]
+
+    swarm = MemorySwarm(Random(0))
+    network = join(swarm, 1)
+    told = []
+    network.judged = lambda group, useful: told.append((group.question.index, useful))
+    writer, reader = make_node(0, join(swarm, 0)), make_node(1, network, Half(), external=8)
+    shared = {scored.question.index for scored in writer.ask(Round(0)).groups if scored.has_signal}
+    reader.hear(reader.ask(Round(0)))
+    assert sorted(told) == [(index, index != 0) for index in sorted(shared)]
+    assert told
+
+
+def test_own_groups_fill_a_batch_for_which_nothing_was_heard() -> None:
+    swarm = MemorySwarm(Random(0))
+    writer, reader = make_swarm(swarm, 2, local=1, external=2)
+    assert len(reader.hear(reader.ask(Round(0))).local) == 3
+    writer.ask(Round(1))
+    batch = reader.hear(reader.ask(Round(1)))
+    assert (len(batch.local), len(batch.external) > 0) == (1, True)
+
+
+def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
+    node = make_node(local=1, external=2)
+    node = replace(node, config=node.config.model_copy(update={"fill_with_own": False}))
+    assert len(node.hear(node.ask(Round(0))).local) == 1

@@ -3,13 +3,13 @@ from dataclasses import asdict
 
 import pytest
 
+from swarm_node.files import plain
 from swarm_node.simulation.arms import Arm, Cell
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.folder import Record
 from swarm_node.simulation.report import build_report
 from swarm_node.simulation.statistics import ci95, t_975
 from swarm_node.simulation.tables import gain_text, result
-from swarm_node.telemetry.files import plain
 
 
 @pytest.mark.parametrize(

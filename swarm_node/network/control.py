@@ -1,0 +1,82 @@
+"""How a running node is asked how it is: a unix socket in its home folder that only its user may open.
+
+One connection, one JSON object, no request: there is one question. Where the path is too long for a socket it lies in a
+folder of the same user below the temporary directory instead.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from swarm_node.errors import UserError
+
+MAX_PATH_BYTES = 100  # sun_path holds 108 on Linux, 104 elsewhere
+ANSWER_SECONDS = 10.0
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+
+
+def socket_path(home: Path) -> Path:
+    """Where the socket of this home is. UserError where somebody else owns the folder it would have to be in."""
+    path = home.absolute() / "control.sock"
+    if len(os.fsencode(path)) <= MAX_PATH_BYTES:
+        return path
+    folder = Path(tempfile.gettempdir()) / f"swarm-node-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError as error:
+        raise UserError(f"folder {folder}: {error.strerror}; choose a shorter --home") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise UserError(f"folder {folder} is not this user's alone: remove it, or choose a shorter --home")
+    return folder / (hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:24] + ".sock")
+
+
+async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> asyncio.Server:
+    """Answer whoever asks, until the server is closed. Raises OSError and UserError where there can be no socket.
+
+    The caller holds the lock of the home: a socket that lies there already is of a process that has gone.
+    """
+
+    async def reply(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            writer.write(json.dumps(await answer()).encode())
+            await writer.drain()
+        except OSError:  # whoever asked did not wait
+            pass
+        finally:
+            writer.close()
+
+    path = socket_path(home)
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(os.fspath(path))
+        path.chmod(0o600)  # before it listens: until then nobody can connect
+        return await asyncio.start_unix_server(reply, sock=listener)
+    except OSError:
+        listener.close()
+        raise
+
+
+def ask(home: Path) -> dict[str, Any] | None:
+    """What the node of this home says; None where no node answers."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(os.fspath(socket_path(home)))
+            data = bytearray()
+            while chunk := connection.recv(1024 * 1024):
+                data += chunk
+                if len(data) > MAX_ANSWER_BYTES:
+                    return None
+            answer = json.loads(data)
+        except (OSError, ValueError):
+            return None
+    return answer if isinstance(answer, dict) else None

@@ -1,0 +1,35 @@
+"""How others can reach this node, in one word and one line, from the addresses it can be reached by."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from swarm_node.network.multiaddr import usefulness
+
+
+class Reachability(StrEnum):
+    PUBLIC = "public"
+    RELAYED = "relayed"
+    LOCAL = "local network"
+    LOOPBACK = "loopback only"
+    OUTBOUND = "outbound only"
+
+
+_KINDS = (Reachability.PUBLIC, Reachability.RELAYED, Reachability.LOCAL, Reachability.LOOPBACK)  # as usefulness counts
+_MEANING = {
+    Reachability.PUBLIC: "others reach this node directly",
+    Reachability.RELAYED: "behind NAT, others reach this node through a relay",
+    Reachability.LOCAL: "nodes of the local network reach this node, those beyond it only when it calls them",
+    Reachability.LOOPBACK: "only nodes on this machine reach this node; listen on 0.0.0.0 (--network.host) for more",
+    Reachability.OUTBOUND: "nobody can call this node, it calls others; it trains and shares all the same",
+}
+
+
+def reachability(addresses: Sequence[str]) -> Reachability:
+    """Of the best of these full multiaddrs."""
+    return _KINDS[min(map(usefulness, addresses))] if addresses else Reachability.OUTBOUND
+
+
+def line(addresses: Sequence[str]) -> str:
+    """For a person, at the start."""
+    kind = reachability(addresses)
+    return f"network: {kind}: {_MEANING[kind]}"

@@ -1,0 +1,200 @@
+"""The trainer's side of the network: what it publishes, hears and finds, and a thread that keeps the rest going.
+
+Nothing here waits and nothing raises: what the network does or fails to do is a count or a line for the user.
+"""
+
+import asyncio
+import threading
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from protocol import codec
+from protocol.admission import AdmissionRules, Rejected, review
+from protocol.identity import Identity
+from protocol.messages import RolloutGroup, Round
+from swarm_node.config import NetworkConfig
+from swarm_node.errors import UserError
+from swarm_node.interfaces import Network
+from swarm_node.network import cache, control
+from swarm_node.network.pipe import Alive, Ask, Frame, Heard, Judged, Memory, Publish, Said, Start, View
+from swarm_node.network.supervisor import COMMAND, STOP_SECONDS, Supervisor
+
+INBOX_GROUPS = 1024  # heard and not collected yet
+LINES = 64  # for the user, not read yet
+UNSENT = "unsent: too big"
+INBOX_FULL = "inbox full"
+USEFUL, NO_SIGNAL = "useful", "no signal"
+VIEW_SECONDS = 2.0  # the network process may take to say how it is
+LOG_FILE = "network.log"
+
+
+class RemoteNetwork(Network):
+    """Access to the swarm through a network process. `start` once, `close` once; in between any thread may ask."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        home: Path,
+        config: NetworkConfig,
+        rules: AdmissionRules,
+        want: int,
+        progress: Callable[[], dict[str, Any]],
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        """`want`: groups of others per round; `progress`: what training says of itself to those who ask the node."""
+        self._identity, self._home, self._config, self._rules = identity, home, config, rules
+        self._want, self._progress = want, progress
+        self._inbox: deque[bytes] = deque()
+        self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
+        self._rejections: Counter[str] = Counter()
+        self._memory = cache.load(home, rules.swarm)
+        self._published: deque[Publish] = deque(maxlen=config.serve_rounds)
+        self._connected = 0
+        self._heard = 0
+        self._views: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._questions = 0
+        self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
+        self._loop = asyncio.new_event_loop()
+        self._main: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._work, name="network", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Says goodbye to the others; takes a few seconds at most."""
+        with suppress(RuntimeError):  # the loop has ended by itself
+            self._loop.call_soon_threadsafe(lambda: self._main and self._main.cancel())
+        self._thread.join(STOP_SECONDS + 2.0)
+
+    @property
+    def connected(self) -> int:
+        """Peers connected to, as of a few seconds ago."""
+        return self._connected
+
+    def lines(self) -> list[tuple[str, bool]]:
+        """What the network wants the user to know since the last call, and whether each is a warning."""
+        return [self._lines.popleft() for _ in range(len(self._lines))]
+
+    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
+        envelopes = []
+        for group in groups:
+            try:
+                envelopes.append(codec.seal(group, self._identity, self._rules.swarm))
+            except ValueError:
+                self._rejections[UNSENT] += 1
+        self._post(Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
+
+    def collect(self, now: Round) -> list[RolloutGroup]:
+        admitted = []
+        for _ in range(len(self._inbox)):
+            payload = codec.split(self._inbox.popleft())[1]
+            group = codec.decode(payload, RolloutGroup)
+            outcome = group if isinstance(group, Rejected) else review(group, self._rules)
+            if isinstance(outcome, RolloutGroup):
+                admitted.append(outcome)
+                continue
+            self._rejections[outcome.reason] += 1
+            if isinstance(group, RolloutGroup):
+                self._judge(group, str(outcome.reason))
+        return admitted
+
+    def judged(self, group: RolloutGroup, useful: bool) -> None:
+        self._judge(group, USEFUL if useful else NO_SIGNAL)
+
+    def rejections(self) -> Mapping[str, int]:
+        return {str(reason): count for reason, count in self._rejections.items()}
+
+    def _judge(self, group: RolloutGroup, outcome: str) -> None:
+        name = codec.content_hash(codec.encode(group))
+        self._post(Judged(author=group.author, content_hash=name, outcome=outcome))
+
+    def _post(self, frame: Frame) -> None:
+        with suppress(RuntimeError):  # closed: whatever is said now is lost
+            self._loop.call_soon_threadsafe(self._send, frame)
+
+    # What follows runs in the thread.
+
+    def _work(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001 - a mistake of ours in here must not end training
+            traceback.print_exc()
+            self._say(f"the network has ended by a mistake of this program ({error!r}); training goes on alone", True)
+
+    async def _serve(self) -> None:
+        self._main = asyncio.current_task()
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(await control.serve(self._home, self._answer))
+            except (OSError, UserError) as error:
+                self._say(f"this node cannot be asked for its status: {error}", True)
+            await self._supervisor.run()
+
+    def _opening(self) -> list[Frame]:
+        start = Start(
+            key=self._identity.key_bytes(),
+            swarm=self._rules.swarm,
+            home=str(self._home),
+            config=self._config,
+            memory=self._memory,
+        )
+        return [start, *self._published]
+
+    def _send(self, frame: Frame) -> None:
+        if isinstance(frame, Publish):
+            self._published.append(frame)
+        self._supervisor.send(frame)
+
+    def _receive(self, frame: Frame) -> None:
+        match frame:
+            case Heard(envelope=envelope):
+                if len(self._inbox) >= INBOX_GROUPS:
+                    self._inbox.popleft()
+                    self._rejections[INBOX_FULL] += 1
+                self._inbox.append(envelope)
+                self._heard += 1
+            case Memory():
+                self._memory = frame
+            case Alive(connected=connected):
+                self._connected = connected
+            case Said(text=text, warning=warning):
+                self._say(text, warning)
+            case View(number=number, view=view) if number in self._views:
+                self._views.pop(number).set_result(view)
+            case _:
+                pass
+
+    def _say(self, text: str, warning: bool) -> None:
+        self._lines.append((text, warning))
+
+    async def _answer(self) -> dict[str, Any]:
+        """The whole node, for `status` and its kin."""
+        return {
+            "role": "node",
+            "peer_id": self._identity.peer_id,
+            "training": self._progress() | {"heard": self._heard, "rejected": self.rejections()},
+            "network": await self._view(),
+        }
+
+    async def _view(self) -> Mapping[str, Any]:
+        """What the network process says of itself, if it does so soon."""
+        process = {"processes": self._supervisor.lives, "running": self._supervisor.running}
+        self._questions += 1
+        number = self._questions
+        answer = self._views[number] = self._loop.create_future()
+        self._supervisor.send(Ask(number=number))
+        try:
+            async with asyncio.timeout(VIEW_SECONDS):
+                return {**process, **await answer}
+        except TimeoutError:
+            self._views.pop(number, None)
+            return process | {"running": False}

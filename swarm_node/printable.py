@@ -1,0 +1,12 @@
+"""Text of strangers, made safe to show: the one place where a terminal is protected from what peers write."""
+
+import unicodedata
+
+# Unicode categories: control, format (bidi, zero width), surrogates, private, unassigned, line and paragraph breaks.
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """At most `limit` characters on one line, without escapes, controls or characters that reorder their neighbours."""
+    shown = "".join("?" if unicodedata.category(char) in _HIDDEN else char for char in text[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"

@@ -1,0 +1,52 @@
+"""Plays a network process, badly or well: `stand_in.py WAY COUNTER FD`. The counter file tells how often."""
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+
+from swarm_node.network import pipe
+from swarm_node.network.pipe import Alive, Ask, Heard, Memory, Publish, Said, Start, Stop, View
+
+
+async def play(way: str, life: int, connection: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection)
+    if way == "dies":
+        raise SystemExit(f"stand-in life {life} ends")
+    if way == "nonsense":
+        writer.write(b"\xff\xff\xff\xff")
+    while way == "floods":
+        writer.write(pipe.encode(Heard(envelope=b"x" * 1000)))
+        await writer.drain()
+    while way in ("deaf", "nonsense"):
+        await asyncio.sleep(3600)
+    while (frame := await pipe.read(reader)) is not None:
+        if isinstance(frame, Stop) and way != "stays":
+            return
+        for answer in answers(frame, life):
+            writer.write(pipe.encode(answer))
+
+
+def answers(frame: pipe.Frame, life: int) -> list[pipe.Frame]:
+    match frame:
+        case Start(memory=memory):
+            remembers = Said(text=f"life {life} remembers {memory.exchange}")
+            return [remembers, Memory(port=1, exchange={"life": life}, peers={}), Alive(connected=life)]
+        case Publish(envelopes=envelopes, round=number):
+            return [Said(text=f"life {life} round {number}"), *(Heard(envelope=each) for each in envelopes)]
+        case Ask(number=number):
+            return [View(number=number, view={"life": life})]
+        case _:
+            return []
+
+
+def main() -> None:
+    way, counter, descriptor = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    life = len(counter.read_text()) if counter.exists() else 0
+    counter.write_text("x" * (life + 1))
+    Path(f"{counter}.pid").write_text(str(os.getpid()))
+    asyncio.run(play(way, life, socket.socket(fileno=descriptor)))
+
+
+main()

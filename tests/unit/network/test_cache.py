@@ -1,0 +1,67 @@
+"""The peer cache: what was saved is known next time, and a file that is damaged or foreign does no harm."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from protocol.identity import Identity
+from swarm_node.network import cache
+from swarm_node.network.pipe import Memory
+
+A, B = (Identity.from_seed_bytes(bytes([n]) * 32).peer_id for n in (1, 2))
+ADDRESS = f"/ip4/192.0.2.1/tcp/31330/p2p/{A}"
+MEMORY = Memory(port=40001, exchange={"seq": 9}, peers={A: (ADDRESS,)})
+EMPTY = Memory(port=0, exchange={}, peers={})
+
+
+def test_what_was_saved_is_known_next_time(tmp_path: Path) -> None:
+    cache.save(tmp_path, "here", MEMORY)
+    assert cache.load(tmp_path, "here") == MEMORY
+    assert sorted(path.name for path in tmp_path.iterdir()) == [cache.EXCHANGE_FILE, cache.PEERS_FILE]
+
+
+def test_peers_of_another_swarm_are_not_called(tmp_path: Path) -> None:
+    cache.save(tmp_path, "here", MEMORY)
+    assert cache.load(tmp_path, "there") == EMPTY.model_copy(update={"port": 40001})
+
+
+def test_nothing_is_known_the_first_time(tmp_path: Path) -> None:
+    assert cache.load(tmp_path, "here") == EMPTY
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xff", b"[]", b"[" * 100_000, b'{"swarm": 3}', b"0" * 100_000])
+def test_a_damaged_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    cache.save(tmp_path, "here", MEMORY)
+    (tmp_path / cache.PEERS_FILE).write_bytes(content)
+    assert cache.load(tmp_path, "here").peers == {}
+    cache.save(tmp_path, "here", MEMORY)
+    (tmp_path / cache.EXCHANGE_FILE).write_bytes(content)
+    assert cache.load(tmp_path, "here") == MEMORY.model_copy(update={"exchange": {}})
+
+
+def test_only_addresses_that_name_their_peer_are_taken(tmp_path: Path) -> None:
+    wrong = [f"/ip4/192.0.2.1/tcp/1/p2p/{B}", "/ip4/192.0.2.1/tcp/1", "nonsense", f"/ip4/1.2.3.4/tcp/99999/p2p/{A}"]
+    peers = [{"id": A, "addresses": [wrong[0], ADDRESS, wrong[1]]}, {"id": B, "addresses": wrong[1:]}]
+    (tmp_path / cache.PEERS_FILE).write_text(json.dumps({"swarm": "here", "port": 1, "peers": peers}))
+    assert cache.load(tmp_path, "here").peers == {A: (ADDRESS,)}
+
+
+def test_it_is_bounded(tmp_path: Path) -> None:
+    peers = {
+        (peer := Identity.from_seed_bytes(n.to_bytes(32, "big")).peer_id): tuple(
+            f"/ip4/192.0.2.1/tcp/{port}/p2p/{peer}" for port in range(1, 20)
+        )
+        for n in range(1, 200)
+    }
+    cache.save(tmp_path, "here", MEMORY.model_copy(update={"peers": peers}))
+    known = cache.load(tmp_path, "here").peers
+    assert list(known) == list(peers)[: cache.MAX_PEERS]
+    assert all(len(addresses) == cache.MAX_ADDRESSES for addresses in known.values())
+
+
+def test_where_nothing_can_be_written_the_old_files_stay(tmp_path: Path) -> None:
+    cache.save(tmp_path, "here", MEMORY)
+    with pytest.raises(OSError):
+        cache.save(tmp_path / "missing", "here", MEMORY)
+    assert cache.load(tmp_path, "here") == MEMORY

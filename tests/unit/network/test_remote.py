@@ -1,0 +1,193 @@
+"""The trainer's side, against stand-ins for the network process that die, hang, flood, lie or behave."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from protocol import codec
+from protocol.addressing import question_seed
+from protocol.admission import AdmissionRules
+from protocol.identity import Identity
+from protocol.messages import Completion, Question, RolloutGroup, Round
+from swarm_node.config import NetworkConfig
+from swarm_node.network import control, remote, supervisor
+from swarm_node.network.remote import INBOX_FULL, RemoteNetwork
+
+OWN, OTHER = (Identity.from_seed_bytes(bytes([n]) * 32) for n in (1, 2))
+STAND_IN = str(Path(__file__).with_name("stand_in.py"))
+
+
+def group(author: Identity = OTHER, number: int = 0, index: int = 0, seed: int | None = None) -> RolloutGroup:
+    question = Question(
+        environment="e",
+        version="1",
+        dataset="d",
+        config_id="c",
+        seed=question_seed(author.peer_id, Round(number)) if seed is None else seed,
+        index=index,
+    )
+    completions = tuple(Completion(text=text, ended=True) for text in ("a", "b"))
+    return RolloutGroup(author=author.peer_id, round=Round(number), question=question, completions=completions)
+
+
+@contextmanager
+def network(home: Path, way: str, progress: Callable[[], dict[str, int]] = dict) -> Iterator[RemoteNetwork]:
+    rules = AdmissionRules("test", OWN.peer_id, lambda question: question.dataset == "d")
+    command = (sys.executable, STAND_IN, way, str(home / "lives"))
+    made = RemoteNetwork(OWN, home, NetworkConfig(), rules, 4, progress, command)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def until(found: Callable[[], object], seconds: float = 20.0) -> None:
+    """Poll: there are real processes at the other end."""
+    deadline = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def lines_of(made: RemoteNetwork, known: list[str]) -> list[str]:
+    known += [text for text, _ in made.lines()]
+    return known
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "FIRST_RESTART", 0.02)
+
+
+def test_publishing_and_collecting_go_through_the_process(tmp_path: Path) -> None:
+    with network(tmp_path, "echo") as made:
+        made.publish([group(OTHER)], Round(3))
+        heard: list[RolloutGroup] = []
+        until(lambda: heard.extend(made.collect(Round(3))) or heard)
+        assert heard == [group(OTHER)]
+        assert made.rejections() == {}
+        made.judged(heard[0], useful=True)
+        until(lambda: made.connected == 0 and (tmp_path / "lives").exists())
+
+
+def test_what_is_heard_is_reviewed_here(tmp_path: Path) -> None:
+    with network(tmp_path, "echo") as made:
+        made.publish([group(OWN), group(seed=7), group(index=3)], Round(0))
+        heard: list[RolloutGroup] = []
+        until(lambda: heard.extend(made.collect(Round(0))) or heard)
+        assert heard == [group(index=3)]
+        assert made.rejections() == {"own message": 1, "wrong seed": 1}
+
+
+def test_a_group_too_big_to_travel_is_counted(tmp_path: Path) -> None:
+    large = group(OWN).model_copy(
+        update={"completions": tuple(Completion(text="x" * 16_000, ended=True) for _ in range(8))}
+    )
+    with network(tmp_path, "echo") as made:
+        made.publish([large], Round(0))
+        assert made.rejections() == {remote.UNSENT: 1}
+
+
+def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did(tmp_path: Path) -> None:
+    said: list[str] = []
+    with network(tmp_path, "echo") as made:
+        made.publish([], Round(5))
+        until(lambda: "life 0 round 5" in lines_of(made, said))
+        until(lambda: made._memory.exchange == {"life": 0})
+        os.kill(int((tmp_path / "lives.pid").read_text()), signal.SIGKILL)
+        until(lambda: "life 1 round 5" in lines_of(made, said))
+        assert "life 1 remembers {'life': 0}" in said
+        assert any("training goes on" in line for line in said)
+
+
+@pytest.mark.parametrize(("way", "words"), [("dies", "stand-in life"), ("nonsense", "nonsense")])
+def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(tmp_path: Path, way: str, words: str) -> None:
+    said: list[str] = []
+    with network(tmp_path, way) as made:
+        until(lambda: len((tmp_path / "lives").read_text()) >= 3 if (tmp_path / "lives").exists() else False)
+        began = time.monotonic()
+        for number in range(500):
+            made.publish([], Round(number))
+            assert made.collect(Round(number)) == []
+        assert time.monotonic() - began < 2.0
+        until(lambda: words in " ".join(lines_of(made, said)))
+
+
+def test_a_process_that_hangs_is_killed_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "SILENCE_SECONDS", 0.3)
+    said: list[str] = []
+    with network(tmp_path, "deaf") as made:
+        until(lambda: "said nothing" in " ".join(lines_of(made, said)))
+
+
+def test_a_process_that_does_not_listen_never_holds_up_a_publisher(tmp_path: Path) -> None:
+    with network(tmp_path, "deaf") as made:
+        until(lambda: (tmp_path / "lives").exists())
+        began = time.monotonic()
+        long = group(OWN).model_copy(update={"completions": (Completion(text="x" * 8000, ended=True),) * 2})
+        for number in range(500):
+            made.publish([long], Round(number))
+        assert time.monotonic() - began < 5.0
+        until(lambda: made._supervisor.dropped > 100)
+
+
+def test_a_flood_keeps_the_newest_and_is_counted(tmp_path: Path) -> None:
+    with network(tmp_path, "floods") as made:
+        until(lambda: made.rejections().get(INBOX_FULL, 0) > 100)
+        assert len(made._inbox) <= remote.INBOX_GROUPS
+        began = time.monotonic()
+        assert made.collect(Round(0)) == []
+        assert time.monotonic() - began < 2.0
+        assert made.rejections()["malformed"] > 0
+
+
+@pytest.mark.parametrize("way", ["echo", "stays", "dies", "deaf"])
+def test_closing_ends_the_process_soon_whatever_it_does(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "STOP_SECONDS", 0.3)
+    with network(tmp_path, way):
+        until(lambda: (tmp_path / "lives.pid").exists() and (tmp_path / "lives.pid").read_text())
+        began = time.monotonic()
+    assert time.monotonic() - began < 4.0
+    assert not psutil.pid_exists(int((tmp_path / "lives.pid").read_text()))
+
+
+def test_a_running_node_can_be_asked_and_so_can_one_whose_network_is_down(tmp_path: Path) -> None:
+    with network(tmp_path, "echo", lambda: {"round": 8}) as made:
+        until(lambda: control.ask(tmp_path))
+        answer = control.ask(tmp_path)
+        assert answer is not None
+        assert answer["training"] == {"round": 8, "heard": 0, "rejected": {}}
+        assert answer["network"] == {"processes": 1, "running": True, "life": 0}
+    assert control.ask(tmp_path) is None
+    assert made.collect(Round(0)) == []
+    made.publish([], Round(9))  # after the end it is lost, and nothing happens
+
+
+def test_a_node_that_cannot_be_asked_trains_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "control.sock").mkdir()
+    said: list[str] = []
+    with network(tmp_path, "echo") as made:
+        until(lambda: "cannot be asked" in " ".join(lines_of(made, said)))
+        until(lambda: "life 0 remembers {}" in lines_of(made, said))
+
+
+def test_the_hash_reported_back_is_the_one_the_group_travels_under(tmp_path: Path) -> None:
+    envelope = codec.seal(group(OTHER), OTHER, "test")
+    sent: list[object] = []
+    with network(tmp_path, "echo") as made:
+        made._send = sent.append
+        made.judged(group(OTHER), useful=False)
+        until(lambda: sent)
+    (frame,) = sent
+    assert frame.content_hash == codec.content_hash(codec.split(envelope)[1])
+    assert (frame.author, frame.outcome) == (OTHER.peer_id, "no signal")

@@ -1,0 +1,23 @@
+"""What strangers write cannot move a cursor, ring a bell, hide or reorder anything."""
+
+import unicodedata
+
+from swarm_node.printable import printable
+
+
+def test_ordinary_text_of_any_script_is_shown_as_it_is() -> None:
+    for text in ("reset by peer: 12D3KooW", "naïve — 東京 🐝", ""):
+        assert printable(text) == text
+
+
+def test_nothing_a_terminal_obeys_gets_through() -> None:
+    hostile = "".join(map(chr, range(0x20))) + "\x7f\x9b31m\u202e\u200b\u2028\ud800\x1b]0;title\x07"
+    shown = printable(hostile)
+    assert not any(unicodedata.category(char)[0] == "C" or char == "\u2028" for char in shown)
+    assert "\n" not in shown
+    shown.encode()
+
+
+def test_it_is_short() -> None:
+    assert len(printable("x" * 10_000)) == 200
+    assert printable("x" * 200) == "x" * 200
