@@ -1,0 +1,88 @@
+"""The network process of a trainer: `python -m swarm_node.network.daemon FD`, FD being a socket to the trainer.
+
+It ends when the trainer says so or is gone. Nothing of torch is in it, and nothing that happens in it reaches training.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from protocol.identity import Identity
+from swarm_node.network import pipe
+from swarm_node.network.life import Life
+from swarm_node.network.pipe import Alive, Ask, Heard, Judged, Outbox, Publish, Said, Start, Stop, View
+
+OUTBOX_FRAMES = 512  # for the trainer: some rounds of groups
+ALIVE_SECONDS = 2.0
+MEMORY_SECONDS = 5.0
+
+
+def main() -> None:
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    os.set_inheritable(connection.fileno(), False)  # a child that outlived this process would hide its end
+    asyncio.run(converse(connection))
+
+
+async def converse(connection: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection)
+    start = await pipe.read(reader)
+    if not isinstance(start, Start):
+        return
+    outbox = Outbox(OUTBOX_FRAMES)
+    life = Life(
+        Identity.from_key_bytes(start.key),
+        start.swarm,
+        Path(start.home),
+        start.config,
+        start.memory,
+        deliver=lambda envelope: outbox.put(Heard(envelope=envelope)),
+        say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
+    )
+    works = [life.live(), outbox.pump(writer), _report(life, outbox), _obey(reader, life, outbox)]
+    tasks = [asyncio.create_task(work) for work in works]
+    done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    with suppress(OSError):
+        writer.write(pipe.encode(life.memory()))
+        writer.close()
+    for task in done:
+        task.result()
+
+
+async def _obey(reader: asyncio.StreamReader, life: Life, outbox: Outbox) -> None:
+    """Until the trainer wants no more, or is gone."""
+    while (frame := await pipe.read(reader)) is not None and not isinstance(frame, Stop):
+        _act(frame, life, outbox)
+
+
+def _act(frame: pipe.Frame, life: Life, outbox: Outbox) -> None:
+    now = life.clock()
+    match frame:
+        case Publish(envelopes=envelopes, round=number, want=want):
+            life.driver.perform(life.exchange.publish(envelopes, number, want, now))
+        case Judged(author=author, content_hash=content_hash, outcome=outcome):
+            life.exchange.verdict(author, content_hash, outcome, now)
+        case Ask(number=number):
+            outbox.put(View(number=number, view=life.view() | {"dropped": outbox.dropped}))
+        case _:
+            pass
+
+
+async def _report(life: Life, outbox: Outbox) -> None:
+    """Says every few seconds that this process lives, and what the next one must know."""
+    beat = 0
+    while True:
+        outbox.put(Alive(connected=len(life.driver.connected)))
+        if beat % round(MEMORY_SECONDS / ALIVE_SECONDS) == 0:
+            outbox.put(life.memory())
+        beat += 1
+        await asyncio.sleep(ALIVE_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""A node's life in the network: an exchange, backends that come and go, and what is remembered of it all.
+
+The network process of a trainer lives it, and so does a bootstrap node, which is nothing but that.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from protocol import limits
+from protocol.identity import Identity
+from swarm_node.config import NetworkConfig
+from swarm_node.errors import UserError
+from swarm_node.network import cache, reachability
+from swarm_node.network.backends import make_backend
+from swarm_node.network.driver import Driver, entries
+from swarm_node.network.exchange import Exchange
+from swarm_node.network.listening import check_free, listen_addresses
+from swarm_node.network.multiaddr import split_peer
+from swarm_node.network.pipe import Memory
+
+SAVE_SECONDS = 30.0
+FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
+LAST_RESTART = 30.0  # seconds
+SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
+
+Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning
+
+
+class Life:
+    def __init__(
+        self,
+        identity: Identity,
+        swarm: str,
+        home: Path,
+        config: NetworkConfig,
+        memory: Memory,
+        deliver: Callable[[bytes], None],
+        say: Say,
+        serve_only: bool = False,
+    ) -> None:
+        """`memory` is what is known from before; `deliver` takes groups for the trainer. UserError for addresses that
+        make no sense."""
+        self._identity, self._swarm, self._home, self._config = identity, swarm, home, config
+        self._say, self._serve_only = say, serve_only
+        self._port = memory.port
+        self._reach: reachability.Reachability | None = None
+        self._unsaved = False  # whether the last attempt to save failed
+        self._restarts = 0
+        self._began = self.clock()
+        random = Random()
+        now = self.clock()
+        self.exchange = Exchange(identity, swarm, config, random, now, serve_only)
+        if memory.exchange:
+            with suppress(ValueError):  # of an older version, or damaged: begin anew
+                self.exchange.restore(memory.exchange, now)
+        given = [(peer, address) for address in config.peers for _, peer in [split_peer(address)]]
+        self._entries = entries(given, memory.peers, identity.peer_id)
+        if any(peer == identity.peer_id for peer, _ in given):
+            say("one of --peers is this node itself: left out", True)
+        self.driver = Driver(self.exchange, self._entries, deliver, self._addresses_changed, self.clock, random)
+
+    @staticmethod
+    def clock() -> float:
+        """Seconds; the only clock there is here. Nothing in the network looks at the time of day."""
+        return time.monotonic()
+
+    async def live(self) -> None:
+        """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
+        saving = asyncio.create_task(self._keep_saving())
+        delay = FIRST_RESTART
+        try:
+            while True:
+                began = self.clock()
+                reason = await self._one_backend()
+                self._restarts += 1
+                delay = FIRST_RESTART if self.clock() - began > SOUND_SECONDS else min(2 * delay, LAST_RESTART)
+                self._say(f"network: {reason}; starting it again in {delay:.1f} s", True)
+                await asyncio.sleep(delay)
+        finally:
+            saving.cancel()
+            self._save()
+
+    async def _one_backend(self) -> str:
+        """Why it ended."""
+        try:
+            self._port = self._choose_port()
+            config = self._config.model_copy(update={"port": self._port})
+            return await self.driver.run(make_backend(config, self._identity, self._serve_only))
+        except UserError as error:
+            if self._serve_only:
+                raise
+            return str(error)
+
+    def _choose_port(self) -> int:
+        """The configured one, else that of last time, else a free one. UserError for a node that serves."""
+        wanted = self._config.port or self._port
+        if wanted:
+            try:
+                check_free(listen_addresses(self._config.host, wanted))
+                return wanted
+            except UserError as error:
+                if self._serve_only:
+                    raise
+                if self._config.port:
+                    self._say(f"network: {error}; a free port is used meanwhile", True)
+        return free_port()
+
+    def memory(self) -> Memory:
+        """What the next process, or the next run, should know."""
+        known = {view.peer: tuple(view.addresses) for view in self.exchange.peers(self.clock()) if view.addresses}
+        for entry in self._entries:
+            known.setdefault(entry.peer, entry.addresses)
+        best = dict(list(known.items())[: cache.MAX_PEERS])
+        return Memory(port=self._port, exchange=self.exchange.state(), peers=best)
+
+    def view(self) -> dict[str, Any]:
+        """Plain data for those who ask."""
+        now = self.clock()
+        return {
+            "swarm": self._swarm,
+            "protocol": limits.VERSION,
+            "backend": self._config.backend,
+            "uptime": round(now - self._began, 1),
+            "restarts": self._restarts,
+            "reachability": reachability.reachability(self.driver.addresses) if self.driver.addresses else "starting",
+            "addresses": self.driver.addresses,
+            "connected": len(self.driver.connected),
+            "relayed": self.driver.relayed,
+            "entries": [asdict(entry) for entry in self._entries],
+            "peers": [asdict(view) for view in self.exchange.peers(now)],
+            "counters": dict(self.exchange.counters()),
+        }
+
+    def _addresses_changed(self, addresses: Sequence[str]) -> None:
+        kind = reachability.reachability(addresses)
+        if kind != self._reach:
+            self._reach = kind
+            self._say(reachability.line(addresses), False)
+
+    async def _keep_saving(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            self._save()
+
+    def _save(self) -> None:
+        try:
+            cache.save(self._home, self._swarm, self.memory())
+            self._unsaved = False
+        except OSError as error:
+            if not self._unsaved:
+                self._say(f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there", True)
+            self._unsaved = True
+
+
+def free_port() -> int:
+    """A port that is free for TCP now; taken again at every start, so that peers that know it find the node."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
