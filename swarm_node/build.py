@@ -126,9 +126,11 @@ def examine(config: LearningConfig) -> list[str]:
     total = sum(p.numel() for p in policy.model.parameters())
     trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
     tasks = config.environment.tasks or STARTER_TASKS
+    refused = "" if config.training.layout == "padded" else " (this model cannot take packed ones)"
+    rows = trainer.packing.value if trainer.packing else f"padded{refused}"
     return [
         f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
-        f"decoder: {generator.decoder_name}; training rows: {'packed' if trainer.packed else 'padded'}",
+        f"decoder: {generator.decoder_name}; training rows: {rows}",
         f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
         f"tasks: {', '.join(tasks)}",
         sandbox.describe(sandbox.layers()),

@@ -109,10 +109,10 @@ class TrainingConfig(Section):
     """Optimiser steps per pass: the training set is split into this many parts."""
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
-    0 takes 16384 on a GPU and 2048 on a CPU, whose caches larger activations leave: a fifth faster there."""
+    0 takes 16384 on a GPU and 4096 on a CPU."""
     layout: Literal["auto", "packed", "padded"] = "auto"
-    """packed: each prompt once, its completions behind it under a tree mask; padded: one completion a row.
-    auto: packed where the model's logits agree, found out once at start."""
+    """packed: each prompt once, its completions behind it, under tree attention or a tree mask; padded: one completion
+    a row. auto: packed where the model's logits agree, found out once at start; `check` says what was found."""
     mask_truncated_completions: bool = False
     """Leave completions that were cut off out of the loss."""
 

@@ -61,18 +61,18 @@ def split(row: Row, columns: int) -> list[list[int]]:
     return pieces
 
 
-def micro_batches(rows: Sequence[Row], token_budget: int) -> Iterator[list[int]]:
+def micro_batches(rows: Sequence[Row], token_budget: int, *, pads: bool = True) -> Iterator[list[int]]:
     """Indices of rows, longest first, in batches of little padding whose padded size stays within the budget.
 
     A batch of one row always fits. Work grows with the padded size, so a batch whose padding would exceed MAX_PADDING
-    is closed, though a pass over fewer rows has its own cost.
+    is closed, though a pass over fewer rows has its own cost. Without `pads` rows lie end to end and none is counted.
     """
     batch: list[int] = []
     prompt = fed = real = 0  # widest of the batch: prompts are padded on the left, completions on the right
     for index in sorted(range(len(rows)), key=lambda i: -rows[i].length):
         row = rows[index]
         wider = max(prompt, len(row.prompt)), max(fed, row.fed)
-        padded = sum(wider) * (len(batch) + 1)
+        padded = sum(wider) * (len(batch) + 1) if pads else real + row.length
         if batch and (padded > token_budget or padded > (1 + MAX_PADDING) * (real + row.length)):
             yield batch
             batch, wider, real = [], (len(row.prompt), row.fed), 0

@@ -5,6 +5,9 @@ with a model (`trust_remote_code` stays off), so a stranger's model folder can b
 """
 
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,21 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from protocol.messages import Completion
-from swarm_node.algorithm import rows
+from swarm_node.algorithm import rows, tree
+from swarm_node.compute import tree_attention
 from swarm_node.config import LoraConfig, ModelConfig
 from swarm_node.errors import UserError
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
+
+
+class Packing(Enum):
+    """Ways to attend over rows that hold a prompt once, best first. The value says it to the user."""
+
+    FLEX = "packed, FlexAttention"
+    BLOCKS = "packed, tree attention"
+    MASK = "packed, 4-D mask"
 
 
 @dataclass
@@ -67,8 +79,11 @@ class Policy:
         ):
             return self.model(**inputs)
 
-    def logits(self, batch: rows.RowBatch) -> Tensor:
+    def logits(self, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
         """Logits [tokens, vocabulary] that predict `batch.target`."""
+        if isinstance(batch, tree.TreeBatch):
+            kernel = tree_attention.FLEX if self.packing is Packing.FLEX else tree_attention.BLOCKS
+            return self._tree_logits(batch, kernel)
         output = self.forward(
             input_ids=batch.input_ids,
             attention_mask=batch.attention_mask,
@@ -79,19 +94,52 @@ class Policy:
         kept: Tensor = output[:, -batch.logits_to_keep :]  # some models ignore logits_to_keep
         return kept.reshape(-1, kept.shape[-1])[batch.source]
 
-    @torch.no_grad()
-    def takes_packed_rows(self) -> bool:
-        """Whether a packed row gives the logits that padded rows give, found by trying, not by the model's name."""
+    def _tree_logits(self, batch: tree.TreeBatch, kernel: str) -> Tensor:
+        wanted = {"logits_to_keep": batch.source} if self._selects_logits else {}
+        with tree_attention.attending(self.model, batch, kernel) as mask:
+            output = self.forward(
+                input_ids=batch.input_ids,
+                attention_mask=mask,
+                position_ids=batch.position_ids,
+                use_cache=False,
+                **wanted,
+            )
+        logits: Tensor = output.logits[0]
+        return logits if wanted else logits[batch.source]
+
+    @cached_property
+    def _selects_logits(self) -> bool:
+        model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        return "logits_to_keep" in signature(model.forward).parameters
+
+    @cached_property
+    def packing(self) -> Packing | None:
+        """The best way for this model to train on packed rows, found by trying, not by its name; None if there is none.
+
+        A way is taken if a packed row gives the logits that padded rows give.
+        """
         if self._has_window():
-            return False
+            return None
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         prompt = [(7 * i + 3) % vocabulary for i in range(11)]
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
         packed = [rows.Row(prompt, completions), rows.Row(prompt[2:], completions[:2])]
         padded = [rows.Row(row.prompt, [c]) for row in packed for c in row.completions]
+        with torch.no_grad():
+            reference = self.logits(rows.build(padded, self.pad_id, self.device))
+        return next((way for way in Packing if self._agrees(way, packed, reference)), None)
+
+    @torch.no_grad()
+    def _agrees(self, way: Packing, packed: list[rows.Row], reference: Tensor) -> bool:
+        if way is Packing.FLEX and not tree_attention.flex_works(self.device):
+            return False
         try:
-            ours, reference = (self.logits(rows.build(layout, self.pad_id, self.device)) for layout in (packed, padded))
-        except Exception:  # noqa: BLE001  a model that refuses the mask may raise anything; padded rows always work
+            if way is Packing.MASK:
+                ours = self.logits(rows.build(packed, self.pad_id, self.device))
+            else:
+                kernel = tree_attention.FLEX if way is Packing.FLEX else tree_attention.BLOCKS
+                ours = self._tree_logits(tree.build(packed, self.device), kernel)
+        except Exception:  # noqa: BLE001  a model that refuses may raise anything; padded rows always work
             return False
         return agreement(ours, reference, coarse=reference.dtype != torch.float32)
 

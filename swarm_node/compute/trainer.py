@@ -14,19 +14,19 @@ from math import isfinite
 import torch
 from torch import Tensor
 
-from swarm_node.algorithm import rows
+from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.advantages import group_advantages
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution, log_probs_of
 from swarm_node.algorithm.foreign import ForeignRule
 from swarm_node.algorithm.loss import StepSize, kl_penalty, token_weight
 from swarm_node.algorithm.objectives import DEFAULT_IMPORTANCE, NEEDS_PROXIMAL, Bounds, Objective, Terms, clipped
-from swarm_node.compute.policy import Policy
+from swarm_node.compute.policy import Packing, Policy
 from swarm_node.config import GenerationConfig, TrainingConfig
 from swarm_node.errors import UserError
 from swarm_node.interfaces import StepReport
 from swarm_node.rollouts.groups import ScoredGroup, Tokens
 
-CPU_BUDGET, GPU_BUDGET = 2048, 16384  # tokens of a micro-batch
+CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
 
 Recorded = Sequence[list[float] | None]  # per completion a value for every token; None where none was recorded
@@ -132,7 +132,7 @@ class GrpoTrainer:
             fused=True,
         )
         self.steps = 0  # optimiser steps taken in this policy's life
-        self.packed = _choose_layout(policy, config.layout)
+        self.packing = _choose_packing(policy, config.layout)
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
@@ -227,8 +227,23 @@ class GrpoTrainer:
         return [piece for example in examples for piece in example.pieces(self._columns(example))]
 
     def _columns(self, example: Example) -> int:
+        """Of a row at most; a mask is kept small, since it grows with their square."""
+        if self.packing is None:
+            return 0
         widest = max(rows.MAX_PACKED, 2 * len(example.row.prompt))
-        return min(widest, self._token_budget) if self.packed else 0
+        return min(widest, self._token_budget) if self.packing is Packing.MASK else self._token_budget
+
+    def _build(self, parts: Sequence[Example]) -> rows.RowBatch | tree.TreeBatch:
+        """Model input of a micro-batch."""
+        policy, packed = self._policy, [part.row for part in parts]
+        if self._end_to_end:
+            return tree.build(packed, policy.device)
+        return rows.build(packed, policy.pad_id, policy.device)
+
+    @property
+    def _end_to_end(self) -> bool:
+        """Whether rows lie end to end, without pads."""
+        return self.packing in (Packing.FLEX, Packing.BLOCKS)
 
     def _step(self, examples: list[Example], totals: Totals) -> None:
         """One optimiser step over `examples`; gradients of micro-batches add up."""
@@ -251,7 +266,8 @@ class GrpoTrainer:
         """Gradients of all micro-batches, and the loss; with micro-batches of half the size where memory is short."""
         while True:
             parts, attempt = self._rows(examples), replace(totals)
-            batches = rows.micro_batches([part.row for part in parts], self._token_budget)
+            packed = [part.row for part in parts]
+            batches = rows.micro_batches(packed, self._token_budget, pads=not self._end_to_end)
             try:
                 loss = sum(self._backward([parts[i] for i in indices], size, attempt) for indices in batches)
             except torch.OutOfMemoryError:
@@ -270,7 +286,7 @@ class GrpoTrainer:
     def _backward(self, parts: list[Example], size: StepSize, totals: Totals) -> float:
         """Forward and backward of one micro-batch; returns its share of the loss."""
         config = self._config
-        batch = rows.build([part.row for part in parts], self._policy.pad_id, self._policy.device)
+        batch = self._build(parts)
         distribution = log_distribution(self._policy.logits(batch), self._rule, batch.target)
         log_probs = distribution.gather(-1, batch.target[:, None])[:, 0]
         present = log_probs.detach()
@@ -329,19 +345,19 @@ class GrpoTrainer:
         """Of every token, by completion."""
         values: list[list[float]] = []
         for part in self._rows([example]):
-            batch = rows.build([part.row], self._policy.pad_id, self._policy.device)
+            batch = self._build([part])
             flat = self._log_probs(self._policy, batch)
             ends = iter(flat.tolist())
             values += [list(islice(ends, len(ids))) for ids in part.row.completions]
         return values
 
-    def _reference_log_probs(self, batch: rows.RowBatch) -> Tensor:
+    def _reference_log_probs(self, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
         assert self._reference is not None
         with getattr(self._reference.model, "disable_adapter", nullcontext)():
             return self._log_probs(self._reference, batch)
 
     @torch.no_grad()
-    def _log_probs(self, policy: Policy, batch: rows.RowBatch) -> Tensor:
+    def _log_probs(self, policy: Policy, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
         return log_probs_of(policy.logits(batch), batch.target, self._rule)
 
     def _set_learning_rate(self) -> None:
@@ -362,11 +378,12 @@ def _flat(recorded: Recorded, parts: list[Example], otherwise: Tensor) -> Tensor
     return torch.where(flat.isnan(), otherwise, flat)
 
 
-def _choose_layout(policy: Policy, wanted: str) -> bool:
-    packs = wanted != "padded" and policy.takes_packed_rows()
-    if wanted == "packed" and not packs:
+def _choose_packing(policy: Policy, wanted: str) -> Packing | None:
+    if wanted == "padded":
+        return None
+    if wanted == "packed" and policy.packing is None:
         raise UserError(f"model {policy.name!r} cannot take packed rows; use --training.layout auto")
-    return packs
+    return policy.packing
 
 
 def _frozen(policy: Policy) -> Policy:

@@ -7,6 +7,7 @@ from protocol import limits
 from swarm_node.compute.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.compute.generator import BatchGenerator, Drawn, choose_decoder, still_running
 from swarm_node.compute.llama import LlamaDecoder
+from swarm_node.compute.policy import Packing
 from swarm_node.compute.trainer import GrpoTrainer
 from swarm_node.config import GenerationConfig, TrainingConfig
 from swarm_node.errors import UserError
@@ -137,7 +138,7 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
         groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
     generation = GenerationConfig(max_completion_length=10)
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
-    assert trainer.packed == (family not in ("Gemma2", "Bloom", "Mamba"))
+    assert trainer.packing == (None if family in ("Gemma2", "Bloom", "Mamba") else Packing.BLOCKS)
     report = trainer.update(groups)
     assert report.optimizer_steps == 1
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)

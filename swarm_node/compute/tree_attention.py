@@ -1,0 +1,136 @@
+"""Attention over rows that hold each prompt once, registered with transformers: any model that lets its attention be
+chosen can be trained on them without a mask of T x T.
+
+Two kernels. `blocks`, everywhere: prompts attend causally, completions to a copy of their prompt's keys and to
+themselves, two calls of torch's scaled_dot_product_attention. `flex`, on CUDA: torch's FlexAttention with a block mask.
+
+What it is not: a promise that a model computes what it should this way. Policy.packing compares logits before use.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+from transformers import AttentionInterface
+
+from swarm_node.algorithm.tree import Blocks, TreeBatch
+
+BLOCKS, FLEX = "swarm_node_blocks", "flex_attention"  # names under which transformers knows them
+_current: ContextVar[Blocks] = ContextVar("blocks of the batch in the model's forward")
+
+
+@contextmanager
+def attending(model: Any, batch: TreeBatch, kernel: str) -> Iterator[BlockMask | None]:
+    """The model attends over the tree of `batch` inside; yields the mask to call it with."""
+    before = model.config._attn_implementation
+    token = _current.set(batch.blocks)
+    model.set_attn_implementation(kernel)
+    try:
+        yield block_mask(batch) if kernel == FLEX else None
+    finally:
+        model.set_attn_implementation(before)
+        _current.reset(token)
+
+
+def block_mask(batch: TreeBatch) -> BlockMask:
+    """The tree mask as FlexAttention takes it: tiles of it that are empty cost nothing."""
+    groups, parents, columns = batch.groups, batch.parents, len(batch.groups)
+
+    def sees(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        related = (groups[key] == groups[query]) | (groups[key] == parents[query])
+        return (key <= query) & related
+
+    return create_block_mask(sees, None, None, columns, columns, device=groups.device)
+
+
+@cache
+def flex_works(device: torch.device) -> bool:
+    """Whether FlexAttention runs forwards and backwards here: it needs CUDA and a compiler."""
+    if device.type != "cuda":
+        return False
+    from torch.nn.attention.flex_attention import flex_attention
+
+    try:
+        query = torch.randn(1, 2, 128, 64, device=device, requires_grad=True)
+        torch.compile(flex_attention)(query, query, query).sum().backward()  # type: ignore[no-untyped-call]
+    except Exception:  # noqa: BLE001  compilers fail in ways of their own; the other kernel always works
+        return False
+    return True
+
+
+class _Rearranged(torch.autograd.Function):
+    """Rows of x by index, where the gradient's way back is an index too: each real row is taken exactly once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, there: Tensor, back: Tensor, pads: Tensor | None) -> Tensor:
+        ctx.save_for_backward(back)
+        ctx.pads = pads
+        return x.index_select(0, there)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (back,) = ctx.saved_tensors
+        gradient = gradients[0].index_select(0, back)
+        if ctx.pads is not None:
+            gradient.index_fill_(0, ctx.pads, 0.0)
+        return gradient, None, None, None
+
+
+class _Repeated(torch.autograd.Function):
+    """Blocks by index, each as often as it is named. torch's own way back adds single numbers, this one blocks."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.shape = x.shape
+        return x.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (index,) = ctx.saved_tensors
+        return gradients[0].new_zeros(ctx.shape).index_add_(0, index, gradients[0]), None
+
+
+def _attend(
+    _module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float | None = None, **_options: Any
+) -> tuple[Tensor, None]:
+    """transformers' signature: q [1, heads, T, dim], k and v [1, kv_heads, T, dim] -> [1, T, heads, dim].
+
+    In float32 on a CPU, whose kernel is twice as slow backwards in bfloat16.
+    """
+    blocks = _current.get()
+    wanted = query.dtype
+    with torch.autocast(query.device.type, enabled=False):
+        if query.device.type == "cpu":
+            query, key, value = query.float(), key.float(), value.float()
+        (q0, q1), (k0, k1), (v0, v1) = (_split(x, blocks) for x in (query, key, value))
+        attention = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
+        seen = [attention(q0, k0, v0, is_causal=True)]
+        if blocks.completions[0]:
+            keys, values = (
+                torch.cat([_Repeated.apply(prompt, blocks.parents), own], dim=2)  # type: ignore[no-untyped-call]
+                for prompt, own in ((k0, k1), (v0, v1))
+            )
+            seen.append(attention(q1, keys, values, attn_mask=blocks.mask))
+        flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
+        joined: Tensor = _Rearranged.apply(flat, blocks.places, blocks.columns, blocks.pads)  # type: ignore[no-untyped-call]
+    return joined.unsqueeze(0).to(wanted), None
+
+
+def _split(x: Tensor, blocks: Blocks) -> tuple[Tensor, Tensor]:
+    """[1, heads, T, dim] as the blocks of prompts and completions, [count, heads, longest, dim] each."""
+    rows = x[0].transpose(0, 1)
+    placed: Tensor = _Rearranged.apply(rows, blocks.columns, blocks.places, None)  # type: ignore[no-untyped-call]
+    sizes = [count * longest for count, longest in (blocks.prompts, blocks.completions)]
+    blocks_of = zip(torch.split(placed, sizes), (blocks.prompts, blocks.completions), strict=True)
+    prompts, completions = (part.view(*shape, *placed.shape[1:]).transpose(1, 2) for part, shape in blocks_of)
+    return prompts, completions
+
+
+AttentionInterface.register(BLOCKS, _attend)

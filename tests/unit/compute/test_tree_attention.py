@@ -1,0 +1,79 @@
+"""Tree attention in a model: the model is left as it was, precision is kept, and the block mask is the tree mask."""
+
+import pytest
+import torch
+from torch.nn.attention.flex_attention import create_mask, flex_attention
+
+from swarm_node.algorithm import tree
+from swarm_node.algorithm.rows import Row
+from swarm_node.compute import tree_attention
+from swarm_node.compute.policy import Packing
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.config import GenerationConfig, LoraConfig, TrainingConfig
+from tests.models import FAMILIES, text_group, tiny_policy
+
+CPU = torch.device("cpu")
+PACKED = [Row(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]), Row([7, 8], [[9, 10], [11]])]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_model_attends_as_before_once_a_batch_is_done(family) -> None:
+    policy = tiny_policy(family)
+    before, ids = policy.model.config._attn_implementation, torch.tensor([[5, 6, 7, 8]])
+    logits = policy.model(input_ids=ids).logits
+    policy.packing  # noqa: B018  tries every way
+    assert policy.model.config._attn_implementation == before
+    assert torch.equal(policy.model(input_ids=ids).logits, logits)
+
+
+def test_a_model_is_left_as_it_was_when_its_forward_fails() -> None:
+    policy = tiny_policy()
+    with pytest.raises(ZeroDivisionError), tree_attention.attending(policy.model, tree.build(PACKED, CPU), "sdpa"):
+        raise ZeroDivisionError
+    assert policy.model.config._attn_implementation == "sdpa"
+
+
+def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
+    batch = tree.build(PACKED, CPU)
+    mask, columns = tree_attention.block_mask(batch), len(batch.groups)
+    dense = create_mask(mask.mask_mod, None, None, columns, columns, device="cpu")
+    assert torch.equal(dense[0, 0], tree.allowed(batch))
+
+
+@pytest.mark.filterwarnings("ignore:.*flex_attention.*")
+def test_both_kernels_give_what_the_dense_mask_gives() -> None:
+    torch.manual_seed(0)
+    batch = tree.build(PACKED, CPU)
+    columns = len(batch.groups)
+    q, k, v = (torch.randn(1, heads, columns, 8) for heads in (4, 2, 2))
+    dense = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=tree.allowed(batch), enable_gqa=True, scale=0.2
+    )
+    flex = flex_attention(q, k, v, block_mask=tree_attention.block_mask(batch), enable_gqa=True, scale=0.2)
+    torch.testing.assert_close(flex, dense, atol=1e-6, rtol=1e-5)
+    token = tree_attention._current.set(batch.blocks)
+    blocks, _ = tree_attention._attend(None, q, k, v, None, scaling=0.2)
+    tree_attention._current.reset(token)
+    torch.testing.assert_close(blocks.transpose(1, 2), dense, atol=1e-6, rtol=1e-5)
+
+
+def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
+    from swarm_node.compute.policy import _with_lora
+
+    policy = tiny_policy("Llama", autocast=torch.bfloat16)
+    policy.model = _with_lora(policy.model, LoraConfig(r=2), None)
+    trainer = GrpoTrainer(policy, TrainingConfig(beta=0.1, num_iterations=2), GenerationConfig())
+    assert trainer.packing is Packing.BLOCKS
+    report = trainer.update([text_group([0.0, 1.0, 1.0], ["12", "3456", "7"])])
+    assert report.optimizer_steps == 2
+    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in policy.model.parameters())
+
+
+def test_a_model_that_takes_only_a_mask_gets_one() -> None:
+    policy = tiny_policy()
+    policy.model.set_attn_implementation = lambda _: (_ for _ in ()).throw(ValueError("not mine to choose"))
+    assert policy.packing is Packing.MASK
+
+
+def test_flex_attention_is_not_taken_on_a_cpu() -> None:
+    assert not tree_attention.flex_works(CPU)
