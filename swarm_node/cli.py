@@ -4,6 +4,7 @@ Commands import what they need when they are called, so that `--help` and `id` a
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,6 +62,8 @@ def dispatch(argv: Sequence[str]) -> None:
 
 def run(argv: list[str]) -> None:
     config = from_command_line(NodeConfig, with_peers(argv), "swarm-node run")
+    if config.asynchronous.enabled:  # before torch is loaded: its idle threads must not spin on the generator's cores
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from swarm_node.run import run as run_node
 
     run_node(config, Console())
@@ -136,8 +139,6 @@ def show_id(argv: list[str]) -> None:
 
 def check(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
-    import os
-
     if argv[:1] in (["--help"], ["-h"]):
         print("usage: swarm-node check [CONFIG.toml]   every option: value, where it comes from, what it means")
         return
@@ -155,6 +156,12 @@ def check(argv: list[str]) -> None:
 
     for line in examine(config):
         print(line)
+    import torch
+
+    from swarm_node.asynchronous.assembly import advice
+    from swarm_node.telemetry.manifest import usable_cores
+
+    print(advice(config, usable_cores(), torch.cuda.device_count()))
 
 
 def _show(value: Any) -> str:

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.interfaces import RoundReport
+from swarm_node.interfaces import Overlap, RoundReport
 from swarm_node.telemetry.events import CheckpointSaved, Event, Notice, RoundDone, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.series import moving_average, sparkline
 from swarm_node.telemetry.sinks import Sink
@@ -71,6 +71,10 @@ def _round_line(report: RoundReport) -> str:
         f"external {report.external_informative}",
         f"{report.rollouts / wall_seconds(report):.1f} rollouts/s",
     ]
+    if report.overlap is not None:
+        parts.append(_overlap(report.step.staleness, report.overlap))
+    if report.step.halvings:
+        parts.append("out of device memory: micro-batches halved")
     if report.skipped:
         parts.append(f"skipped {reasons(report.skipped)}")
     if report.rejected:
@@ -79,7 +83,15 @@ def _round_line(report: RoundReport) -> str:
 
 
 def wall_seconds(report: RoundReport) -> float:
-    return max(sum(report.seconds.values()), 1e-9)
+    spent = sum(report.seconds.values()) if report.overlap is None else report.overlap.wall
+    return max(spent, 1e-9)
+
+
+def _overlap(staleness: float, overlap: Overlap) -> str:
+    return (
+        f"staleness {staleness:.1f}  generator busy {overlap.generating:.0%}  trainer busy {overlap.training:.0%}  "
+        f"waiting {overlap.waiting}"
+    )
 
 
 def reasons(counts: Mapping[str, int]) -> str:
@@ -139,12 +151,15 @@ class LiveNode:
             f"{report.step.trained_tokens} tokens",
             "speed": f"{report.rollouts / seconds:.1f} rollouts/s   {report.generated_tokens / seconds:.0f} tokens/s",
             "pool": f"{report.pool_size} groups heard" + ("" if latest.peers is None else f"   {latest.peers} peers"),
+            "overlap": "" if report.overlap is None else _overlap(report.step.staleness, report.overlap),
             "skipped": reasons(self._skipped) or "nothing",
             "rejected": reasons(report.rejected) or "nothing",
             "checkpoint": self._checkpoint,
         }
         table = Table.grid(padding=(0, 2))
         for name, value in rows.items():
+            if name == "overlap" and not value:
+                continue  # a synchronous node has none
             table.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
         return table
 

@@ -3,6 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
+from swarm_node.interfaces import Overlap, StepReport
 from swarm_node.telemetry.events import CheckpointSaved, Notice, RoundDone, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.series import moving_average, sparkline
 from swarm_node.telemetry.terminal import LiveNode, PlainNode, node_terminal
@@ -96,3 +97,20 @@ def test_a_sparkline_goes_from_nothing_to_its_largest(values, line):
 
 def test_a_long_sparkline_shows_means():
     assert sparkline([0.0] * 50 + [1.0] * 50, 4) == "▁▁██"
+
+
+def test_an_asynchronous_node_shows_staleness_and_how_busy_each_side_is(round_report):
+    report = round_report(
+        3, overlap=Overlap(wall=4.0, generating=0.97, training=0.4, waiting=1), step=StepReport(staleness=1.25)
+    )
+    words = "staleness 1.2  generator busy 97%  trainer busy 40%  waiting 1"
+    assert words in plain(RoundDone(report))[0]
+    assert "18.0 rollouts/s" in plain(RoundDone(report))[0]  # 72 in 4 s of wall time, whatever the phases add up to
+    view, _ = live(RoundDone(report))
+    assert words in view
+    assert "overlap" not in live(RoundDone(round_report()))[0]
+
+
+def test_micro_batches_halved_for_lack_of_memory_are_told(round_report):
+    report = round_report(3, step=StepReport(halvings=2))
+    assert "out of device memory: micro-batches halved" in plain(RoundDone(report))[0]

@@ -1,0 +1,37 @@
+"""What `check` says about a second process, by machine."""
+
+import pytest
+
+from swarm_node.asynchronous.assembly import advice, generator_side, trainer_side
+from swarm_node.config import AsynchronousConfig, LearningConfig, ModelConfig
+
+
+def config(enabled: bool, device: str = "auto") -> LearningConfig:
+    return LearningConfig(model=ModelConfig(device=device), asynchronous=AsynchronousConfig(enabled=enabled))
+
+
+@pytest.mark.parametrize(
+    ("enabled", "device", "cores", "gpus", "words"),
+    [
+        (False, "auto", 2, 0, "off; --asynchronous.enabled would write and train at the same time on 2 cores"),
+        (False, "auto", 1, 0, "off, as 1 core cannot"),
+        (False, "auto", 16, 1, "off, as 1 GPU cannot"),
+        (False, "auto", 16, 2, "off; --asynchronous.enabled would write and train at the same time on 2 GPUs"),
+        (False, "cpu", 16, 1, "on 16 cores"),
+        (True, "auto", 4, 0, "on, on 4 cores"),
+        (True, "auto", 1, 0, "take turns: turn it off"),
+    ],
+)
+def test_it_is_suggested_where_it_helps(enabled, device, cores, gpus, words) -> None:
+    assert words in advice(config(enabled, device), cores, gpus)
+
+
+def test_each_side_has_its_device_and_its_cores() -> None:
+    both = LearningConfig(
+        threads=3, asynchronous=AsynchronousConfig(enabled=True, generator_device="cpu", trainer_device="cuda:0")
+    )
+    assert (generator_side(both).model.device, trainer_side(both).model.device) == ("cpu", "cuda:0")
+    assert generator_side(both).threads == trainer_side(both).threads == 3
+    halves = [side(config(True)).threads for side in (generator_side, trainer_side)]
+    assert all(threads >= 1 for threads in halves)
+    assert trainer_side(config(False)) == config(False)
