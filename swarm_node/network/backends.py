@@ -1,5 +1,7 @@
 """Chooses the backend. Neither library is loaded before it is wanted."""
 
+from collections.abc import Sequence
+
 from protocol.identity import Identity
 from swarm_node.config import NetworkConfig
 from swarm_node.errors import UserError
@@ -18,8 +20,9 @@ def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = Fa
             to_bytes(address)
     except ValueError as error:
         raise UserError(f"network.peers, network.announce: {error}") from error
+    relays = config.peers if config.relay and not bootstrap else ()
     if config.backend == "libp2p":
-        return _libp2p(config, identity, listen)
+        return _libp2p(config, identity, listen, relays)
     from swarm_node.network.hivemind_backend import HivemindBackend
     from swarm_node.network.p2pd import Flags
 
@@ -30,12 +33,12 @@ def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = Fa
         gossipsub=config.gossipsub,
         max_connections=config.max_connections,
     )
-    return HivemindBackend(identity, flags, config.max_inbound)
+    return HivemindBackend(identity, flags, config.max_inbound, relays)
 
 
-def _libp2p(config: NetworkConfig, identity: Identity, listen: list[str]) -> Backend:
+def _libp2p(config: NetworkConfig, identity: Identity, listen: Sequence[str], relays: Sequence[str]) -> Backend:
     try:
         from swarm_node.network.libp2p_backend import Libp2pBackend
     except ImportError as error:
         raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
-    return Libp2pBackend(identity, listen, config.announce, config.max_connections, config.max_inbound)
+    return Libp2pBackend(identity, listen, config.announce, config.max_connections, config.max_inbound, relays)

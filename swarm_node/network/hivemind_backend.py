@@ -6,20 +6,27 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId
+from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.listening import check_free
 from swarm_node.network.multiaddr import from_bytes, one_peer, peer_bytes, peer_text, split_peer, to_bytes, usefulness
-from swarm_node.network.p2pd import Daemon, DaemonError, Flags, Pipe, pb, whole_seconds
+from swarm_node.network.p2pd import RELAY_BYTES, Daemon, DaemonError, Flags, Pipe, pb, whole_seconds
+from swarm_node.network.relays import HOP, RESERVE_SECONDS, Relays, reserve
 from swarm_node.network.streams import Answering, ask
+
+RELAY_STARTS = 6
 
 
 class HivemindBackend(Backend):
-    def __init__(self, identity: Identity, flags: Flags, max_inbound: int) -> None:
+    def __init__(self, identity: Identity, flags: Flags, max_inbound: int, relays: Sequence[str] = ()) -> None:
+        """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
         self.peer_id = identity.peer_id
         self._identity = identity
         self._flags = flags
         self._max_inbound = max_inbound
         self._daemon: Daemon | None = None
+        self._relays = Relays(self, self._open, relays)
+        self._tending: asyncio.Task[None] | None = None
 
     @property
     def daemon(self) -> Daemon:
@@ -29,7 +36,7 @@ class HivemindBackend(Backend):
 
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
         check_free(self._flags.listen)
-        self._daemon = await Daemon.start(self._identity, self._flags)
+        self._daemon = await self._start_daemon()
         answering = Answering(handlers, limits, self._max_inbound)
 
         async def serve(info: Any, stream: Pipe) -> None:
@@ -42,6 +49,21 @@ class HivemindBackend(Backend):
 
         if handlers:
             await self._daemon.listen(list(handlers), serve)
+        if not any(usefulness(address) == 0 for address in await self.addresses()):
+            self._tending = asyncio.create_task(self._relays.run())
+
+    async def _start_daemon(self) -> Daemon:
+        """A running daemon, and in the role of a relay one that relays more than 128 KiB.
+
+        p2pd starts two relay services on the same protocol, one with the limits of its flags and one with libp2p's
+        defaults; whichever comes last serves. With one thread it is the right one in 23 of 24 starts; so it is asked.
+        """
+        for _ in range(RELAY_STARTS):
+            daemon = await Daemon.start(self._identity, self._flags)
+            if not self._flags.relay_service or await _relays_enough(daemon):
+                return daemon
+            await daemon.stop()
+        raise UserError("the network daemon p2pd does not become a relay; start again")
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         try:
@@ -55,10 +77,7 @@ class HivemindBackend(Backend):
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
         deadline = asyncio.get_running_loop().time() + timeout
-        try:
-            stream = await self.daemon.open_stream(peer_bytes(peer), protocol, timeout)
-        except (DaemonError, EOFError, OSError) as error:  # TimeoutError is an OSError
-            raise CallFailed(_why(error), _detail(error)) from error
+        stream = await self._open(peer, protocol, timeout)
         try:
             async with asyncio.timeout_at(deadline):
                 return await ask(stream, request, max_reply)
@@ -85,21 +104,45 @@ class HivemindBackend(Backend):
 
     async def addresses(self) -> list[str]:
         response = await self._reach(pb().Request(type=pb().Request.IDENTIFY))
-        known = {text for data in response.identify.addrs if (text := _text(data))}
+        known = {text for data in response.identify.addrs if (text := _text(data))} | set(self._relays.addresses())
         return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
 
     async def wait_closed(self) -> str:
         return await self.daemon.wait_closed()
 
     async def close(self) -> None:
+        if self._tending is not None:
+            self._tending.cancel()
         if self._daemon is not None:
             await self._daemon.stop()
+
+    async def _open(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
+        try:
+            return await self.daemon.open_stream(peer_bytes(peer), protocol, timeout)
+        except (DaemonError, EOFError, OSError) as error:  # TimeoutError is an OSError
+            raise CallFailed(_why(error), _detail(error)) from error
 
     async def _reach(self, request: Any, timeout: float = 5.0) -> Any:
         try:
             return await self.daemon.request(request, timeout)
         except (DaemonError, EOFError, OSError) as error:
             raise CallFailed(Failure.UNREACHABLE, _detail(error)) from error
+
+
+async def _relays_enough(daemon: Daemon) -> bool:
+    """Ask a daemon for a reservation, as a peer would. One that cannot be asked is taken for good."""
+    asker = await Daemon.start(Identity.create(), Flags(listen=["/ip4/127.0.0.1/tcp/0"]))
+    try:
+        own = (await daemon.request(pb().Request(type=pb().Request.IDENTIFY))).identify
+        target = pb().ConnectRequest(peer=own.id, addrs=own.addrs, timeout=whole_seconds(RESERVE_SECONDS))
+        await asker.request(pb().Request(type=pb().Request.CONNECT, connect=target), RESERVE_SECONDS)
+        stream = await asker.open_stream(own.id, HOP, RESERVE_SECONDS)
+        async with asyncio.timeout(RESERVE_SECONDS):
+            return await reserve(stream) >= RELAY_BYTES
+    except (DaemonError, EOFError, OSError):
+        return True
+    finally:
+        await asker.stop()
 
 
 def _text(data: bytes) -> str:

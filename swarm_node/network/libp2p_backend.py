@@ -30,8 +30,10 @@ from protocol.messages import PeerId
 from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.libp2p_guard import GuardedHost, GuardedSwarm, GuardedYamux
+from swarm_node.network.libp2p_relay import STOP, accept, dial_through
 from swarm_node.network.listening import check_free, on_interfaces
-from swarm_node.network.multiaddr import one_peer, peer_text, usefulness
+from swarm_node.network.multiaddr import one_peer, peer_text, split_peer, usefulness
+from swarm_node.network.relays import Relays
 from swarm_node.network.streams import Answering, ask
 from swarm_node.network.trio_thread import TrioThread
 
@@ -44,8 +46,15 @@ logging.getLogger("libp2p").setLevel(logging.CRITICAL)  # it quotes peers
 
 class Libp2pBackend(Backend):
     def __init__(
-        self, identity: Identity, listen: Sequence[str], announce: Sequence[str], max_connections: int, max_inbound: int
+        self,
+        identity: Identity,
+        listen: Sequence[str],
+        announce: Sequence[str],
+        max_connections: int,
+        max_inbound: int,
+        relays: Sequence[str] = (),
     ) -> None:
+        """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
         self.peer_id = identity.peer_id
         self._identity = identity
         self._listen = [address for address in listen if "/tcp/" in address]
@@ -56,6 +65,8 @@ class Libp2pBackend(Backend):
         self._thread: TrioThread | None = None
         self._host: GuardedHost | None = None
         self._swarm: GuardedSwarm | None = None
+        self._relays = Relays(self, self._open_stream, relays)
+        self._tending: asyncio.Task[None] | None = None
 
     @property
     def thread(self) -> TrioThread:
@@ -79,6 +90,8 @@ class Libp2pBackend(Backend):
         except Exception:
             await self._thread.stop()
             raise
+        if not any(usefulness(address) == 0 for address in await self.addresses()):
+            self._tending = asyncio.create_task(self._relays.run())
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         try:
@@ -98,7 +111,7 @@ class Libp2pBackend(Backend):
         stream: TrioStream | None = None
         try:
             async with asyncio.timeout_at(deadline):
-                stream = TrioStream(self.thread, await self.thread.call(self._open, peer, protocol))
+                stream = await self._open_stream(peer, protocol)
                 reply = await ask(stream, request, max_reply)
         except (TimeoutError, OSError) as error:
             raise CallFailed(Failure.TIMEOUT if stream else Failure.UNREACHABLE) from error
@@ -119,15 +132,20 @@ class Libp2pBackend(Backend):
         if self._announce:
             known = set(self._announce)
         else:
-            known = await self._reach(self._list_addresses)
+            known = await self._reach(self._list_addresses) | set(self._relays.addresses())
         return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
 
     async def wait_closed(self) -> str:
         return f"py-libp2p ended: {await self.thread.wait_ended() or 'stopped'}"
 
     async def close(self) -> None:
+        if self._tending is not None:
+            self._tending.cancel()
         if self._thread is not None:
             await self._thread.stop()
+
+    async def _open_stream(self, peer: PeerId, protocol: str) -> "TrioStream":
+        return TrioStream(self.thread, await self.thread.call(self._open, peer, protocol))
 
     # What follows runs in trio.
 
@@ -136,6 +154,7 @@ class Libp2pBackend(Backend):
         failed: list[Exception] = []
         self._swarm = self._make_swarm()
         self._host = host = GuardedHost(self._swarm, negotiate_timeout=int(HANDSHAKE_SECONDS))
+        host.set_stream_handler(TProtocol(STOP), lambda stream: accept(self.swarm, stream))
         for protocol in protocols:
             host.set_stream_handler(TProtocol(protocol), self._inbound(protocol, answering))
 
@@ -205,22 +224,33 @@ class Libp2pBackend(Backend):
         target = ID.from_base58(peer)
         if self.swarm.get_connections(target):
             return
-        addresses = [Multiaddr(text) for text in self._known.get(peer, ()) if "/tcp/" in text]
         reasons: list[str] = []
 
-        async def attempt(address: Multiaddr) -> None:
+        async def attempt(address: str) -> None:
             try:
-                await self.swarm.dial_addr(address, target)
+                await self._dial_one(address, target)
             except Exception as error:  # noqa: BLE001  the library raises all kinds of things for a dial that fails
                 reasons.append(str(error.__cause__ or error))
             else:
                 nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
-            for address in addresses:
-                nursery.start_soon(attempt, address)
+            for address in self._known.get(peer, ()):
+                if "/tcp/" in address:
+                    nursery.start_soon(attempt, address)
         if not self.swarm.get_connections(target):
             raise CallFailed(Failure.UNREACHABLE, ascii("; ".join(reasons) or "no TCP address")[1:-1][:200])
+
+    async def _dial_one(self, address: str, target: ID) -> None:
+        relay, through, _ = address.partition("/p2p-circuit")
+        if not through:
+            await self.swarm.dial_addr(Multiaddr(address), target)
+            return
+        assert self._host is not None
+        relay_id = ID.from_base58(split_peer(relay)[1])
+        if not self.swarm.get_connections(relay_id):
+            await self.swarm.dial_addr(Multiaddr(relay), relay_id)
+        await dial_through(self._host, self.swarm, relay_id, target)
 
     async def _open(self, peer: PeerId, protocol: str) -> INetStream:
         await self._connect(peer)

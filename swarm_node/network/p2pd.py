@@ -30,6 +30,7 @@ REQUEST_SECONDS = 5.0  # for requests that the daemon answers by itself
 MAX_CONTROL_BYTES = 4 * 1024 * 1024  # a reply of the daemon
 ORPHAN_SECONDS = 20  # an orphan that nobody ever connected to ends after this
 MEMORY_BYTES = 96 * 1024 * 1024  # soft limit of the Go heap: beyond it garbage is collected more often
+RELAY_BYTES = 256 * 1024 * 1024  # passed on in each direction before a relayed connection ends
 UNIX_PATH_BYTES = 100  # the system's limit is 108, 104 on macOS
 
 
@@ -84,7 +85,7 @@ class Flags:
         if self.announce:
             out.append(f"-announceAddrs={','.join(self.announce)}")
         if self.relay_service:
-            out.append("-forceReachabilityPublic=1")
+            out += ["-forceReachabilityPublic=1", f"-relayDataLimit={RELAY_BYTES}"]
         return out
 
 
@@ -283,7 +284,11 @@ async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subp
             stderr=asyncio.subprocess.STDOUT,
             pass_fds=[key_reader],
             start_new_session=True,  # Ctrl-C is for us: the daemon ends when we have said goodbye
-            env={"GOLOG_LOG_LEVEL": "error", "GOMAXPROCS": "2", "GOMEMLIMIT": str(MEMORY_BYTES)},
+            env={
+                "GOLOG_LOG_LEVEL": "error",
+                "GOMAXPROCS": "1" if flags.relay_service else "2",  # 1: see HivemindBackend._start_daemon
+                "GOMEMLIMIT": str(MEMORY_BYTES),
+            },
         )
     except OSError as error:
         raise UserError(

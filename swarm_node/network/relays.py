@@ -1,0 +1,147 @@
+"""Being reached through relays: the client of circuit relay v2, https://github.com/libp2p/specs (relay/circuit-v2.md).
+
+A reservation at a relay is one exchange on a stream. p2pd could make them by itself, but only after 3 minutes unless it
+knows four relays; and both backends need the same. A relay forgets a reservation when the connection ends, so the
+connections are watched.
+"""
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from protocol.messages import PeerId
+from swarm_node.network.backend import Backend, CallFailed
+from swarm_node.network.multiaddr import parts, split_peer, varint
+from swarm_node.network.streams import Stream
+
+HOP = "/libp2p/circuit/relay/0.2.0/hop"
+MAX_RELAYS = 3  # reservations held at once
+WATCH_SECONDS = 3.0  # between two looks at the connections
+RENEW_SECONDS = 20 * 60.0  # relays grant an hour; their clocks are not asked
+RETRY_SECONDS = 30.0  # after a relay refused or was not there, doubled up to 16 times that
+RESERVE_SECONDS = 5.0
+UNLIMITED = 1 << 62  # bytes
+
+_RESERVE = b"\x08\x00"  # HopMessage{type: RESERVE}
+_TYPE, _LIMIT, _STATUS_CODE, _LIMIT_DATA = 1, 4, 5, 2  # field numbers of HopMessage, and of Limit
+_STATUS = 2  # HopMessage.type of an answer
+_OK = 100
+_MAX_ANSWER = 4096  # bytes
+
+OpenStream = Callable[[PeerId, str], Awaitable[Stream]]  # CallFailed where there is none
+
+log = logging.getLogger(__name__)
+
+
+async def reserve(stream: Stream) -> int:
+    """One exchange on a fresh hop stream. Bytes that the relay passes on per connection and direction; 0: it refused.
+
+    EOFError or OSError as the stream ends.
+    """
+    await stream.write(varint(len(_RESERVE)) + _RESERVE)
+    size = await _read_varint(stream)
+    if size > _MAX_ANSWER:
+        return 0
+    answer = _fields(await stream.read(size))
+    if answer.get(_TYPE) != _STATUS or answer.get(_STATUS_CODE) != _OK:
+        return 0
+    limit = answer.get(_LIMIT, b"")
+    data = _fields(limit).get(_LIMIT_DATA, 0) if isinstance(limit, bytes) else 0
+    return data if isinstance(data, int) and data else UNLIMITED
+
+
+class Relays:
+    """Keeps reservations at some of these relays, for as long as `run` runs."""
+
+    def __init__(self, backend: Backend, open_stream: OpenStream, relays: Sequence[str]) -> None:
+        """`relays`: full multiaddrs; several of one relay are tried together."""
+        self._backend = backend
+        self._open_stream = open_stream
+        self._known: dict[PeerId, list[str]] = {}
+        for address in relays:
+            if may_relay(address):
+                self._known.setdefault(split_peer(address)[1], []).append(address)
+        self._renew: dict[PeerId, float] = {}  # held, and when to renew
+        self._retry: dict[PeerId, tuple[float, float]] = {}  # not held: when to try again, and the pause after that
+
+    def addresses(self) -> list[str]:
+        """Where this node is reached through relays now, without its own id."""
+        return [f"{address}/p2p-circuit" for relay in self._renew for address in self._known[relay]]
+
+    async def run(self) -> None:
+        while self._known:
+            with suppress(CallFailed):  # the daemon is gone: whoever supervises it sees that too
+                connected = {connection.peer for connection in await self._backend.connections()}
+                await self._tend(connected, asyncio.get_running_loop().time())
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _tend(self, connected: set[PeerId], now: float) -> None:
+        for relay in [relay for relay in self._renew if relay not in connected]:
+            del self._renew[relay]
+        for relay in self._known:
+            due = self._renew.get(relay, self._retry.get(relay, (now, 0.0))[0])
+            if due <= now and (relay in self._renew or len(self._renew) < MAX_RELAYS):
+                await self._reserve(relay, now)
+
+    async def _reserve(self, relay: PeerId, now: float) -> None:
+        agreed = False
+        with suppress(CallFailed, TimeoutError, EOFError, OSError):
+            await self._backend.dial(self._known[relay], RESERVE_SECONDS)
+            async with asyncio.timeout(RESERVE_SECONDS):
+                stream = await self._open_stream(relay, HOP)
+                try:
+                    agreed = await reserve(stream) > 0
+                finally:
+                    await stream.close()
+        if agreed:
+            self._renew[relay] = now + RENEW_SECONDS
+            self._retry.pop(relay, None)
+        else:
+            self._renew.pop(relay, None)
+            pause = self._retry.get(relay, (0.0, RETRY_SECONDS))[1]
+            self._retry[relay] = (now + pause, min(2 * pause, 16 * RETRY_SECONDS))
+            log.info("no reservation at relay %s", relay)
+
+
+def may_relay(address: str) -> bool:
+    """Whether the node at this address could relay for others: not one that only this machine or network sees."""
+    (name, value), *_ = parts(address)
+    return name not in ("ip4", "ip6") or ipaddress.ip_address(value).is_global
+
+
+async def _read_varint(stream: Stream) -> int:
+    number = shift = 0
+    while True:
+        byte = (await stream.read(1))[0]
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80 or shift > 28:
+            return number
+
+
+def _fields(data: bytes) -> dict[int, int | bytes]:
+    """Fields of a protobuf message by number, integers and byte strings; what was read so far if it makes no sense."""
+    found: dict[int, int | bytes] = {}
+    rest = data
+    with suppress(IndexError):
+        while rest:
+            key, rest = _take(rest)
+            value, rest = _take(rest)  # wire type 0: the value, 2: the length of what follows
+            if key & 7 == 0:
+                found[key >> 3] = value
+            elif key & 7 == 2:
+                found[key >> 3], rest = rest[:value], rest[value:]
+            else:
+                break
+    return found
+
+
+def _take(data: bytes) -> tuple[int, bytes]:
+    number = 0
+    for position in range(10):
+        number |= (data[position] & 0x7F) << 7 * position
+        if data[position] < 0x80:
+            return number, data[position + 1 :]
+    raise IndexError
