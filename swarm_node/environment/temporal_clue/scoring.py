@@ -1,0 +1,57 @@
+"""From the text of an answer to a reward: the share of questions answered rightly.
+
+An answer is a line such as `A. NAME`; the last line of a letter counts. All of it is plain string work in time linear
+in the text, since the text is a stranger's.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+
+LINE = re.compile(r"^[^A-Za-z\n]{0,8}([A-Z])[*_ ]{0,4}[.):][*_ ]{0,4}(\S.*)$", re.MULTILINE)
+TIME = re.compile(r"\b(\d{1,2})[:.](\d\d)\s*([ap])?\.?\s*(?:m\b)?", re.IGNORECASE)
+LONGEST = 200  # characters of an answer line that are read
+
+
+def score(text: str, key: Mapping[str, str], options: Collection[str]) -> float:
+    """Share of `key` (letter -> right answer) that `text` gives. `options`: all names that an answer may choose from.
+
+    A line that is not exactly an option counts as the one option it mentions, and as wrong if it mentions several.
+    """
+    said = {letter: line[:LONGEST] for letter, line in LINE.findall(text)}
+    known = {_plain(option) for option in options}
+    right = sum(_meant(said[letter], known) == _plain(answer) for letter, answer in key.items() if letter in said)
+    return right / len(key)
+
+
+def compat(text: str, key: Mapping[str, str]) -> float:
+    """As the published scorer counts, for figures that are to be compared with published ones.
+
+    Its pattern knows no digits, so that a time is never right.
+    """
+    right = 0
+    for letter, answer in key.items():
+        found = re.findall(rf"{re.escape(letter)}\. ([A-Za-z \.:-]+)", text)
+        right += bool(found) and found[-1].strip().lower() == answer.lower()
+    return right / len(key)
+
+
+def _meant(line: str, known: Collection[str]) -> str | None:
+    plain = _plain(line)
+    if plain in known:
+        return plain
+    mentioned = [option for option in known if f" {option} " in f" {plain} "]
+    longest = [m for m in mentioned if not any(m != other and f" {m} " in f" {other} " for other in mentioned)]
+    return longest[0] if len(longest) == 1 else None
+
+
+def _plain(text: str) -> str:
+    """Lower case, words only, times as minutes of the day, so that 12:30 am, 12:30 AM and 00:30 are one."""
+    words = re.findall(r"[^\W_]+", TIME.sub(_minutes, text).lower())
+    return " ".join(words[1:] if words[:1] in (["the"], ["in"], ["at"]) and len(words) > 1 else words)
+
+
+def _minutes(match: re.Match[str]) -> str:
+    hour, minute, half = int(match[1]), int(match[2]), (match[3] or "").lower()
+    if half:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    return f" t{hour * 60 + minute} "

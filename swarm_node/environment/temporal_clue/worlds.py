@@ -1,0 +1,100 @@
+"""What can be the case: a setting of rooms, people and weapons, and the worlds that its rules allow."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+DIRECTIONS = ("north", "south", "east", "west")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The cast and the place. A piece is a number: suspects first, then the victim, then the weapons."""
+
+    suspects: tuple[str, ...]
+    weapons: tuple[str, ...]
+    rooms: tuple[str, ...]  # row by row from the north-west; the last row may be short
+    columns: int  # rooms in a full row
+    times: tuple[str, ...]  # at least one, in order
+    motives: tuple[str, ...] = ()  # none: the puzzle is not about motives
+    motive_counts: tuple[int, ...] = ()  # how many suspects have each motive
+
+    @property
+    def victim(self) -> int:
+        return len(self.suspects)
+
+    @cached_property
+    def weapon_pieces(self) -> range:
+        return range(self.victim + 1, self.victim + 1 + len(self.weapons))
+
+    @property
+    def pieces(self) -> int:
+        return self.victim + 1 + len(self.weapons)
+
+    def beside(self, room: int, direction: str) -> int | None:
+        """The room just north (south, east, west) of `room`, if there is one."""
+        row, column = divmod(room, self.columns)
+        row += {"north": -1, "south": 1}.get(direction, 0)
+        column += {"west": -1, "east": 1}.get(direction, 0)
+        other = row * self.columns + column
+        return other if 0 <= column < self.columns and 0 <= other < len(self.rooms) else None
+
+    @cached_property
+    def reach(self) -> tuple[frozenset[int], ...]:
+        """For each room the rooms that one can be in a step later: itself and its neighbours."""
+        return tuple(
+            frozenset({room, *(r for d in DIRECTIONS if (r := self.beside(room, d)) is not None)})
+            for room in range(len(self.rooms))
+        )
+
+
+@dataclass(frozen=True)
+class World:
+    """One possible night."""
+
+    paths: tuple[tuple[int, ...], ...]  # [piece][time] room
+    motives: tuple[int, ...]  # [suspect] motive; empty where the setting has none
+    murderer: int  # suspect
+    weapon: int  # piece
+    time: int
+
+    @property
+    def scene(self) -> int:
+        return self.paths[self.murderer][self.time]
+
+
+def is_possible(setting: Setting, world: World) -> bool:
+    """Whether the night obeys the rules. They are written down a second time in solver.py, for CP-SAT."""
+    return (
+        all(walks(setting, world.paths[who]) for who in range(setting.victim + 1))
+        and all(is_carried(setting, world.paths, weapon) for weapon in setting.weapon_pieces)
+        and is_murder(setting, world.paths, world.murderer, world.weapon, world.time)
+        and all(world.motives.count(m) == n for m, n in enumerate(setting.motive_counts))
+    )
+
+
+def walks(setting: Setting, path: Iterable[int]) -> bool:
+    """Whether every step stays or goes to a neighbouring room."""
+    rooms = list(path)
+    return all(there in setting.reach[here] for here, there in zip(rooms, rooms[1:], strict=False))
+
+
+def is_carried(setting: Setting, paths: tuple[tuple[int, ...], ...], weapon: int) -> bool:
+    """Whether some suspect went along with the weapon whenever it moved."""
+    path = paths[weapon]
+    return all(
+        path[t] == path[t - 1]
+        or any((paths[s][t - 1], paths[s][t]) == (path[t - 1], path[t]) for s in range(setting.victim))
+        for t in range(1, len(path))
+    )
+
+
+def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: int, weapon: int, time: int) -> bool:
+    """Whether murderer, victim and weapon were in one room at that time, with no other suspect. From then on the
+    victim stays where it lies."""
+    scene = paths[setting.victim][time]
+    return (
+        all(room == scene for room in paths[setting.victim][time:])
+        and paths[weapon][time] == scene
+        and [s for s in range(setting.victim) if paths[s][time] == scene] == [murderer]
+    )
