@@ -1,37 +1,19 @@
 """Questions of reasoning-gym behind the Environment seam. The library itself runs in the judge process only."""
 
 import difflib
-import hashlib
 from collections.abc import Sequence
-from typing import Literal
 
-from protocol.addressing import question_seed
-from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import PeerId, Question, Round
 from swarm_node.environment.catalogue import CATALOGUE, EXCLUDED, STARTER_TASKS, VERSION
-from swarm_node.environment.judge_client import Item, JudgeClient, Reply
-from swarm_node.environment.judging import UNKNOWN_QUESTION
-from swarm_node.environment.lru import Lru
-from swarm_node.errors import UserError
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.environment.judge_client import JudgeClient
+from swarm_node.environment.judged import JudgedEnvironment, Scoring, UnknownTaskError
 
 NAME = "reasoning_gym"
 SOURCE = "swarm_node.environment.library"
-EXACT_FROM = 0.99  # a library score from here on is a right answer
-KEPT_PROMPTS = 2048
-KEPT_REWARDS = 8192  # groups; nodes of one simulation judge each other's
-EVALUATION = PeerId("evaluation")  # no key makes this id, so no peer asks these questions; see `held_out`
-
-Scoring = Literal["exact", "graded"]
-Rewards = tuple[float, ...] | Skipped
 
 
-class UnknownTaskError(UserError, ValueError):
-    """A task name that is not in the catalogue."""
-
-
-class ReasoningGym:
-    """The tasks of one node, each "dataset/config_id", and a judge for every task of the catalogue.
+class ReasoningGym(JudgedEnvironment):
+    """The tasks of one node, each "dataset/config_id", and a judge for every task of the catalogue, not only those this
+    node asks: what others ask may be learned from too.
 
     `exact` pays 1.0 for an answer the library scores 0.99 or better and 0.0 for any other, `graded` pays the library's
     score. `time_limit` is seconds of wall clock per question and its answers, `memory_limit` megabytes of the judge.
@@ -48,96 +30,8 @@ class ReasoningGym:
     ) -> None:
         if not tasks:
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
-        self.version = VERSION
-        self.tasks = tuple(parse_task(task) for task in tasks)
-        self._exact = scoring == "exact"
-        self._instruction = f"\n\n{instruction}" if instruction else ""
-        self._judge = JudgeClient(SOURCE, VERSION, time_limit, memory_limit)
-        self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
-        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too: a group that hangs the judge does so once
-
-    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few, and authors
-        begin at different tasks, so that a swarm covers them all."""
-        if not 0 <= count <= MAX_QUESTIONS_PER_ROUND:
-            raise ValueError(f"{count} questions in a round: at most {MAX_QUESTIONS_PER_ROUND}")
-        seed = question_seed(author, now)
-        whole = len(self.tasks)
-        first = (question_seed(author, Round(0)) + now * count) % whole if count % whole else 0
-        return [self._question(self.tasks[(first + k) % whole], seed, k) for k in range(count)]
-
-    def knows(self, question: Question) -> bool:
-        """Any task of the catalogue, not only those this node asks: what others ask may be learned from too."""
-        return (
-            question.environment == NAME
-            and question.version == self.version
-            and question.config_id in CATALOGUE.get(question.dataset, {})
-        )
-
-    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        known = {q: self._prompts.get(q) if self.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
-        missing = [question for question, prompt in known.items() if prompt is None]
-        found: dict[Question, str | Skipped] = {}
-        for question, reply in zip(missing, self._judge.ask([_item(q, None) for q in missing]), strict=True):
-            found[question] = reply + self._instruction if isinstance(reply, str) else _skipped(reply)
-            self._prompts.put(question, found[question])
-        return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
-
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
-        results: list[Rewards | None] = []
-        missing: dict[bytes, tuple[Question, tuple[str, ...]]] = {}
-        keys = [_key(question, texts) for question, texts in answers]
-        for key, (question, texts) in zip(keys, answers, strict=True):
-            known = self._rewards.get(key) if self.knows(question) else Skipped(UNKNOWN_QUESTION)
-            if known is None:
-                missing[key] = (question, tuple(texts))
-            results.append(known)
-        replies = self._judge.ask([_item(question, texts) for question, texts in missing.values()])
-        found = {key: self._pay(reply) for key, reply in zip(missing, replies, strict=True)}
-        for key, rewards in found.items():
-            self._rewards.put(key, rewards)
-        return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
-
-    @property
-    def restarts(self) -> int:
-        """How many judge processes hung or died so far."""
-        return self._judge.restarts
-
-    @property
-    def judge_pid(self) -> int | None:
-        return self._judge.pid
-
-    @property
-    def layers(self) -> dict[str, bool]:
-        """Of the sandbox, by name: whether this system has them. Empty before the first question."""
-        return self._judge.layers
-
-    def close(self) -> None:
-        self._judge.close()
-
-    def _question(self, task: tuple[str, str], seed: int, index: int) -> Question:
-        dataset, config_id = task
-        return Question(
-            environment=NAME, version=self.version, dataset=dataset, config_id=config_id, seed=seed, index=index
-        )
-
-    def _pay(self, reply: Reply) -> Rewards:
-        if not isinstance(reply, tuple):
-            return _skipped(reply)
-        return tuple(float(score >= EXACT_FROM) for score in reply) if self._exact else reply
-
-
-def held_out(environment: ReasoningGym, count: int) -> list[Question]:
-    """Questions for `swarm-node eval`, `count` in all, over the tasks in turn: of an author that cannot exist.
-
-    Their addresses are nobody's; a question itself may still have been asked, where a task has few (chain_sum/tiny has
-    not many sums), and so may the one of a neighbouring seed, since the library derives an item from seed + index.
-    """
-    tasks = len(environment.tasks)
-    page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: as many of each task
-    full, rest = divmod(count, page)
-    sizes = [page] * full + [rest] * (rest > 0)
-    return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]
+        judge = JudgeClient(SOURCE, VERSION, time_limit, memory_limit)
+        super().__init__(NAME, VERSION, CATALOGUE, [parse_task(task) for task in tasks], judge, scoring, instruction)
 
 
 def parse_task(name: str) -> tuple[str, str]:
@@ -153,18 +47,3 @@ def parse_task(name: str) -> tuple[str, str]:
         meant = config_id if config_id in CATALOGUE[close] else next(iter(CATALOGUE[close]))
         raise UnknownTaskError(f"unknown task {name!r}: did you mean '{close}/{meant}'?")
     raise UnknownTaskError(f"unknown task {name!r}: names are dataset/config_id, e.g. chain_sum/easy")
-
-
-def _item(question: Question, texts: tuple[str, ...] | None) -> Item:
-    return question.dataset, question.config_id, question.seed, question.index, texts
-
-
-def _skipped(reply: Reply) -> Skipped:
-    assert isinstance(reply, Skipped), "the judge client answers a prompt with text, answers with rewards"
-    return reply
-
-
-def _key(question: Question, texts: Sequence[str]) -> bytes:
-    """A digest that no peer can make collide, so that an entry stays small however long the texts are."""
-    digest = hashlib.sha256(repr(_item(question, tuple(texts))).encode("utf-8", "backslashreplace"))
-    return digest.digest()

@@ -145,9 +145,7 @@ def holds(clue: Clue, setting: Setting, world: World) -> bool:
                 for here, there in zip(paths[p], paths[q], strict=True)
             )
         case Moved(who, begin, end, time, weapon):
-            return _moves(who, begin, end, time, world) and (
-                weapon is None or _moves(weapon, begin, end, time, world)
-            )
+            return _moves(who, begin, end, time, world) and (weapon is None or _moves(weapon, begin, end, time, world))
         case Either(one, other):
             return holds(one, setting, world) != holds(other, setting, world)
         case Equivalent(one, other):

@@ -9,11 +9,10 @@ from random import Random
 
 from swarm_node.environment.temporal_clue import clues as c
 from swarm_node.environment.temporal_clue.candidates import true_clues
-from swarm_node.environment.temporal_clue.sizes import SIZES, Size, draw_setting
+from swarm_node.environment.temporal_clue.sizes import SIZES, VERSION, Size, draw_setting
 from swarm_node.environment.temporal_clue.solver import Rules
-from swarm_node.environment.temporal_clue.worlds import Setting, World, is_murder
+from swarm_node.environment.temporal_clue.worlds import Setting, World, is_murder, part_name
 
-VERSION = "1"  # of everything that an address leads to: names, sizes, clues, wording, scorer
 STEPS, TAKES = 0.5, 0.8  # probability that somebody walks on, and takes a weapon at hand along
 BIAS = {  # what is kept rather than dropped: added to a uniform number in [0, 1)
     c.Solution: -0.2,
@@ -166,15 +165,4 @@ def answer(asked: Asked, setting: Setting, world: World) -> str:
     if isinstance(asked, Where):
         (piece,) = c.meant(asked.who, world)
         return setting.rooms[world.paths[piece][asked.time]]
-    value = c.solution_of(world)[asked]
-    match asked:
-        case "murderer":
-            return setting.suspects[value]
-        case "weapon":
-            return setting.weapons[value - setting.victim - 1]
-        case "room":
-            return setting.rooms[value]
-        case "time":
-            return setting.times[value]
-        case _:
-            return setting.motives[value]
+    return part_name(setting, asked, c.solution_of(world)[asked])

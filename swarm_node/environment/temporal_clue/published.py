@@ -5,11 +5,11 @@ says which sentence was not understood.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from swarm_node.environment.temporal_clue import clues as c
-from swarm_node.environment.temporal_clue.worlds import DIRECTIONS, Setting
+from swarm_node.environment.temporal_clue.worlds import DIRECTIONS, Setting, World, part_name
 
 VICTIM = "Mr. Boddy"
 
@@ -62,6 +62,15 @@ def _bullets(prompt: str, after: str) -> tuple[str, ...]:
     _, found, rest = prompt.partition(after + "\n\n")
     block = rest.partition("\n\n")[0] if found else ""
     return tuple(line.removeprefix("• ") for line in block.splitlines())
+
+
+def read_options(prompt: str, solution: Mapping[str, str]) -> tuple[str, ...]:
+    """Names that an answer may be: those the prompt lists, if it is in the published wording, else the right ones."""
+    try:
+        setting = _setting(prompt)
+    except NotUnderstood:
+        return tuple(dict.fromkeys(solution.values()))
+    return (*setting.suspects, *setting.weapons, *setting.rooms, *setting.times, *setting.motives)
 
 
 class Reader:
@@ -137,6 +146,20 @@ class Reader:
     def killed_at(self, time: str) -> c.Clue:
         return c.Solution("time", self._time(time))
 
+    def answer(self, question: str, world: World) -> str:
+        """What is right in this world. Raises NotUnderstood."""
+        setting, solution = self._setting, c.solution_of(world)
+        if question in PARTS:
+            return part_name(setting, PARTS[question], solution[PARTS[question]])
+        if match := re.fullmatch(r"What motivates (.+)\?", question):
+            return setting.motives[world.motives[setting.suspects.index(match[1])]]
+        if match := re.fullmatch(r"Who is motivated by (.+)\?", question):
+            return setting.suspects[world.motives.index(self._motives[match[1]])]
+        if match := re.fullmatch(r"Where was (.+?)(?: at (\d\d:\d\d [AP]M))?\?", question):
+            (piece,) = c.meant(self.term(match[1]), world)
+            return setting.rooms[world.paths[piece][self._time(match[2])]]
+        raise NotUnderstood(f"not understood: {question!r}")
+
     def _place(self, sentence: str) -> c.At:
         clue = self.clue(sentence)
         if not isinstance(clue, c.At):
@@ -147,6 +170,13 @@ class Reader:
         return 0 if name is None and len(self._times) == 1 else self._times[name or ""]
 
 
+PARTS = {
+    f"Who murdered {VICTIM}?": "murderer",
+    "What weapon did the murderer use?": "weapon",
+    "Where was the murder committed?": "room",
+    "When did the murder occur?": "time",
+    "Why did the murderer do it?": "motive",
+}
 _AT = r"(?: at (?P<time>\d\d:\d\d [AP]M))?"
 _DIED = f"{re.escape(VICTIM)} was (?:murdered|killed)"
 PATTERNS: dict[str, Callable[..., c.Clue]] = {

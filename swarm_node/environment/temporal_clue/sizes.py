@@ -6,6 +6,8 @@ from random import Random
 
 from swarm_node.environment.temporal_clue.worlds import Setting
 
+VERSION = "1"  # of everything that an address leads to: names, sizes, clues, wording, scorer
+
 SUSPECTS = ("Alma", "Bruno", "Clara", "Dorian", "Edith", "Felix", "Greta", "Hugo", "Iris", "Jonas")
 WEAPONS = ("knife", "rope", "pistol", "poison", "hammer", "axe", "poker", "scarf")
 ROOMS = (

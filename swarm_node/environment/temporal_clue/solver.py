@@ -76,7 +76,9 @@ class Rules:
         for motive, count in enumerate(self.setting.motive_counts):
             self.model.add(sum(self.motive[s, motive] for s in range(self.setting.victim)) == count)
 
-    def another(self, clues: Iterable[c.Clue], known: Iterable[World] = (), work_limit: float = WORK_LIMIT) -> World | None:
+    def another(
+        self, clues: Iterable[c.Clue], known: Iterable[World] = (), work_limit: float = WORK_LIMIT
+    ) -> World | None:
         """A world where all clues hold that is none of the `known`; None when there is none.
 
         `work_limit`: the solver's deterministic seconds, which count work, not time. Raises Undecided beyond it.
@@ -116,7 +118,10 @@ class Rules:
             tuple(
                 tuple(next(r for r in rooms if is_true(self.at[p, r, t])) for t in times) for p in range(setting.pieces)
             ),
-            tuple(next(m for m in range(len(setting.motives)) if is_true(self.motive[s, m])) for s in range(setting.victim))
+            tuple(
+                next(m for m in range(len(setting.motives)) if is_true(self.motive[s, m]))
+                for s in range(setting.victim)
+            )
             if setting.motives
             else (),
             next(s for s, guilty in enumerate(self.murderer) if is_true(guilty)),

@@ -3,10 +3,10 @@ the solver. The dataset says which scorer: "temporal_clue" ours, "compat" the pu
 
 from functools import cached_property
 
-from swarm_node.environment.temporal_clue import generate, scoring, text
+from swarm_node.environment.temporal_clue import generate, scoring, sizes, text
 
-VERSION = generate.VERSION
-DATASET, COMPAT = "temporal_clue", "compat"
+VERSION = sizes.VERSION
+COMPAT = "compat"
 
 
 class PuzzleItem:

@@ -98,3 +98,18 @@ def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: in
         and paths[weapon][time] == scene
         and [s for s in range(setting.victim) if paths[s][time] == scene] == [murderer]
     )
+
+
+def part_name(setting: Setting, part: str, value: int) -> str:
+    """A part of the solution by its name: a murderer, weapon (a piece), room, time or motive."""
+    match part:
+        case "murderer":
+            return setting.suspects[value]
+        case "weapon":
+            return setting.weapons[value - setting.victim - 1]
+        case "room":
+            return setting.rooms[value]
+        case "time":
+            return setting.times[value]
+        case _:
+            return setting.motives[value]

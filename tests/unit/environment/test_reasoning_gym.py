@@ -9,7 +9,8 @@ import reasoning_gym as library
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environment.catalogue import CATALOGUE, PAPER_TASKS, STARTER_TASKS, VERSION
-from swarm_node.environment.reasoning_gym import ReasoningGym, UnknownTaskError, held_out, parse_task
+from swarm_node.environment.judged import UnknownTaskError, held_out
+from swarm_node.environment.reasoning_gym import ReasoningGym, parse_task
 from swarm_node.rollouts.groups import Skipped
 
 ALICE, BOB = PeerId("12D3KooWAlice"), PeerId("12D3KooWBob")
@@ -156,7 +157,8 @@ def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) 
 def test_the_library_is_not_imported_by_a_node() -> None:
     node = (
         "import sys\n"
-        "from swarm_node.environment.reasoning_gym import *\n"
+        "from protocol.messages import PeerId, Round\n"
+        "from swarm_node.environment.reasoning_gym import ReasoningGym\n"
         "gym = ReasoningGym()\n"
         "question = gym.sample(PeerId('a'), Round(0), 1)[0]\n"
         "assert isinstance(gym.prompts([question])[0], str)\n"
