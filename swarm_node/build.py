@@ -1,6 +1,6 @@
 """The composition root: the only module that names concrete classes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
@@ -15,11 +15,14 @@ from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.trainer import GrpoTrainer, Trust
-from swarm_node.config import LearningConfig, ModelConfig
+from swarm_node.config import EnvironmentConfig, LearningConfig, ModelConfig
 from swarm_node.environment import reasoning_gym, sandbox
 from swarm_node.environment.catalogue import STARTER_TASKS
+from swarm_node.environment.judged import AskingEnvironment
 from swarm_node.environment.mixture import Mixture
 from swarm_node.environment.reasoning_gym import ReasoningGym
+from swarm_node.environment.temporal_clue import environment as clue
+from swarm_node.errors import UserError
 from swarm_node.interfaces import Environment, Network, Trainer
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
@@ -31,17 +34,33 @@ CHARS_PER_TOKEN = 16  # generous, also for other tokenizers; bounds what a peer'
 
 def build_environment(config: LearningConfig) -> Environment:
     """Every environment this node asks and judges, by the name that questions carry. Close it after use."""
-    settings = config.environment
-    environments: Mapping[str, Environment] = {
-        reasoning_gym.NAME: ReasoningGym(
-            settings.tasks or STARTER_TASKS,
-            settings.scoring,
-            settings.time_limit,
-            settings.memory_limit,
-            settings.instruction,
-        ),
-    }
-    return Mixture(environments)
+    return Mixture(build_environments(config.environment))
+
+
+def build_environments(settings: EnvironmentConfig, published_scorer: bool = False) -> dict[str, AskingEnvironment]:
+    """The environments that the tasks belong to. A node takes part in those it has a task of, and in no other.
+
+    `published_scorer` judges puzzles as the published scorer does; for evaluation.
+    """
+    tasks = settings.tasks or STARTER_TASKS
+    bounds = settings.time_limit, settings.memory_limit
+    published = [task for task in tasks if task == f"{clue.NAME}/{clue.PUBLISHED}"]
+    puzzles = [task for task in tasks if task.startswith(f"{clue.NAME}/") and task not in published]
+    others = [task for task in tasks if task not in published and task not in puzzles]
+    if published and settings.puzzles is None:
+        raise UserError(f"task {published[0]} needs a file: --environment.puzzles FILE.json")
+    environments: dict[str, AskingEnvironment] = {}
+    if others:
+        environments[reasoning_gym.NAME] = ReasoningGym(others, settings.scoring, *bounds, settings.instruction)
+    if puzzles:
+        environments[clue.NAME] = clue.TemporalClue(
+            puzzles, settings.scoring, *bounds, settings.instruction, published_scorer
+        )
+    if published and settings.puzzles:
+        environments[clue.FILE_NAME] = clue.FilePuzzles(
+            settings.puzzles, settings.scoring, settings.instruction, published_scorer
+        )
+    return environments
 
 
 def build_rules(config: LearningConfig, environment: Environment, own_id: PeerId) -> AdmissionRules:

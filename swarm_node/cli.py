@@ -3,6 +3,7 @@
 Commands import what they need when they are called, so that `--help` and `id` answer at once.
 """
 
+import argparse
 import json
 import os
 import sys
@@ -27,6 +28,7 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   simulate [CONFIG.toml] [--flags]  many nodes on this machine: what does sharing bring?
   attack [--kind stealth] [--share 0.25] [--defence regroup clip] [--flags]   simulate with hostile nodes
   eval FOLDER [--flags]           accuracy of a model on held-out questions
+  solve SIZE|FILE.json [--index]  the solution of a Temporal Clue puzzle, found by CP-SAT
   init [--home FOLDER]            make this node's identity (done by run too)
   id [--home FOLDER]              show this node's identity
   check [CONFIG.toml]             show every option, its value, where it comes from and what it means
@@ -117,6 +119,19 @@ def evaluate(argv: list[str]) -> None:
         Console().print(table(rows))
 
 
+def solve(argv: list[str]) -> None:
+    """The solution of a puzzle: ours by its address, others' from the text of a JSON file."""
+    parser = argparse.ArgumentParser(prog="swarm-node solve", description=solve.__doc__)
+    parser.add_argument("what", help="temporal_clue/tiny, small, medium, large or full; or a JSON file of puzzles")
+    parser.add_argument("--seed", type=int, default=0, help="of the address, where it is one")
+    parser.add_argument("--index", type=int, default=0, help="of the address, or the place in the file, from 0")
+    options = parser.parse_args(argv)
+    from swarm_node.environment.temporal_clue.solve import solve as lines
+
+    for line in lines(options.what, options.seed, options.index):
+        print(line)
+
+
 def init(argv: list[str]) -> None:
     home = from_command_line(NodeConfig, argv, "swarm-node init").home.expanduser()
     from swarm_node.run import KEY_FILE, load_identity
@@ -173,6 +188,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "simulate": simulate,
     "attack": attack,
     "eval": evaluate,
+    "solve": solve,
     "init": init,
     "id": show_id,
     "check": check,

@@ -119,7 +119,9 @@ class TrainingConfig(Section):
 
 class EnvironmentConfig(Section):
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy. Empty: the nine tasks the starters know."""
+    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the nine tasks the starters know."""
+    puzzles: Path | None = None
+    """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks."""
     scoring: Literal["exact", "graded"] = "exact"
     """exact: 1 for a right answer, else 0; graded: the data set's own partial credit."""
     instruction: str = ""
@@ -169,6 +171,16 @@ class CheckpointConfig(Section):
     """Rounds between checkpoints. One is always written when the node stops."""
     keep: Positive = 2
     """Checkpoints kept on disk."""
+
+
+class ValidationConfig(Section):
+    """Held-out questions between rounds. Off by default: it costs generation."""
+
+    every: Count = 0
+    """Rounds between validations; 0 turns them off. The checkpoint with the highest reward is kept in the folder
+    `best` of the home, beside the last ones."""
+    questions: Positive = 64
+    """Held-out questions of each validation, over the tasks in turn; always the same ones."""
 
 
 class NetworkConfig(Section):
@@ -249,6 +261,7 @@ class NodeConfig(LearningConfig):
     max_rounds: Count = 0
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
     checkpoint: CheckpointConfig = CheckpointConfig()
+    validation: ValidationConfig = ValidationConfig()
     network: NetworkConfig = NetworkConfig()
 
 
@@ -338,5 +351,7 @@ class EvaluationConfig(Section):
     """Tasks as dataset/config. Empty: the nine tasks the starters know."""
     questions: Positive = 100
     """Held-out questions per task."""
+    puzzles: Path | None = None
+    """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks, all of them once."""
     json_output: bool = False
     """Print one JSON object instead of the table (also: --json)."""

@@ -1,6 +1,7 @@
-"""`swarm-node eval`: accuracy per task on held-out questions, with Wilson intervals."""
+"""`swarm-node eval`: accuracy per task on held-out questions, with Wilson intervals. Puzzles by both scorers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import sqrt
 
@@ -8,13 +9,16 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
-from swarm_node.build import build_policy
+from swarm_node.build import build_environments, build_policy
 from swarm_node.compute.generator import BatchGenerator
-from swarm_node.config import EvaluationConfig
+from swarm_node.config import EnvironmentConfig, EvaluationConfig
 from swarm_node.environment.catalogue import STARTER_TASKS
-from swarm_node.environment.reasoning_gym import ReasoningGym, held_out
+from swarm_node.environment.judged import AskingEnvironment, held_out
+from swarm_node.environment.temporal_clue import environment as clue
+from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
 
+PUBLISHED_SCORER = " (published scorer)"  # behind a task's name: the same answers, as the published scorer counts
 BATCH = 64  # prompts decoded together
 Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
 
@@ -30,28 +34,85 @@ class TaskAccuracy:
 
 
 def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
-    """One sampled answer per question; the last row is over all tasks. Progress goes to `console`."""
+    """One sampled answer per question; the last row is over all tasks. Progress goes to `console`.
+
+    A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
+    rather than too narrow.
+    """
     tasks = config.tasks or STARTER_TASKS
-    policy = build_policy(config.model)
-    generator = BatchGenerator(policy, config.generation)
-    environment = ReasoningGym(tasks, "exact")
-    right: dict[str, list[float]] = {task: [] for task in tasks}
-    skipped = dict.fromkeys(tasks, 0)
-    questions = held_out(environment, config.questions * len(tasks))
-    try:
-        with console.status("asking") as status:
+    scores: dict[str, list[float]] = {}
+    skipped: dict[str, int] = {}
+    with ExitStack() as stack, console.status("asking") as status:
+        asked = _environments(config, tasks, stack)  # before the model: a wrong task is told at once
+        generator = BatchGenerator(build_policy(config.model), config.generation)
+        for environment, scorers in asked:
+            questions = held_out(environment, _count(environment, config.questions))
             for number, batch in enumerate(_batches(questions)):
                 status.update(f"asked {min((number + 1) * BATCH, len(questions))} of {len(questions)} questions")
-                for question, score in zip(batch, _answer(generator, environment, batch, number), strict=True):
-                    task = f"{question.dataset}/{question.config_id}"
-                    if score is None:
-                        skipped[task] += 1
-                    else:
-                        right[task].append(score)
-    finally:
-        environment.close()
-    rows = [_row(task, right[task], skipped[task]) for task in tasks]
-    return [*rows, _row("all", [score for scores in right.values() for score in scores], sum(skipped.values()))]
+                for suffix, judged in answer(generator, environment, scorers, batch, f"evaluation/{number}").items():
+                    for question, score in zip(batch, judged, strict=True):
+                        task = f"{question.dataset}/{question.config_id}{suffix}"
+                        scores.setdefault(task, [])
+                        skipped.setdefault(task, 0)
+                        if score is None:
+                            skipped[task] += 1
+                        else:
+                            scores[task].append(score)
+    rows = [_row(task, scores[task], skipped[task]) for task in scores]
+    every = [score for task in tasks for score in scores[task]]
+    return [*rows, _row("all", every, sum(skipped[task] for task in tasks))]
+
+
+def _environments(
+    config: EvaluationConfig, tasks: Sequence[str], stack: ExitStack
+) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
+    """Each with its scorers by the suffix of their rows: puzzles have two, and are paid by the question."""
+    puzzles = tuple(task for task in tasks if task.startswith(f"{clue.NAME}/"))
+    others = tuple(task for task in tasks if task not in puzzles)
+    found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
+    if others:
+        made = build_environments(EnvironmentConfig(tasks=others, scoring="exact"))
+        found += [(environment, {"": environment}) for environment in made.values()]
+    if puzzles:
+        settings = EnvironmentConfig(tasks=puzzles, scoring="graded", puzzles=config.puzzles)
+        ours, published = build_environments(settings), build_environments(settings, published_scorer=True)
+        found += [(ours[name], {"": ours[name], PUBLISHED_SCORER: published[name]}) for name in ours]
+    for _, scorers in found:
+        for environment in scorers.values():
+            stack.callback(environment.close)
+    return found
+
+
+def _count(environment: AskingEnvironment, per_task: int) -> int:
+    """Questions in all; of a file all puzzles, each once."""
+    return environment.count if isinstance(environment, clue.FilePuzzles) else per_task * len(environment.tasks)
+
+
+def answer(
+    generator: Generator,
+    environment: Environment,
+    scorers: Mapping[str, Environment],
+    batch: Sequence[Question],
+    stream: str,
+) -> dict[str, list[float | None]]:
+    """By scorer the score of one sampled answer to each question; None where it could not be asked, answered or
+    judged."""
+    asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
+    written = generator.generate([prompt for _, prompt in asked], 1, stream)
+    answered = [
+        (i, answer.completions[0].text)
+        for (i, _), answer in zip(asked, written, strict=True)
+        if not isinstance(answer, Skipped)
+    ]
+    found: dict[str, list[float | None]] = {}
+    for suffix, scorer in scorers.items():
+        scores: list[float | None] = [None] * len(batch)
+        rewards = scorer.score([(batch[i], [text]) for i, text in answered])
+        for (i, _), reward in zip(answered, rewards, strict=True):
+            if not isinstance(reward, Skipped):
+                scores[i] = reward[0]
+        found[suffix] = scores
+    return found
 
 
 def table(rows: Sequence[TaskAccuracy]) -> Table:
@@ -85,22 +146,3 @@ def _row(task: str, scores: Sequence[float], skipped: int) -> TaskAccuracy:
 def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
     for start in range(0, len(questions), BATCH):
         yield questions[start : start + BATCH]
-
-
-def _answer(
-    generator: BatchGenerator, environment: ReasoningGym, batch: Sequence[Question], number: int
-) -> list[float | None]:
-    """1.0 or 0.0 for each question; None where it could not be asked, answered or judged."""
-    scores: list[float | None] = [None] * len(batch)
-    asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
-    written = generator.generate([prompt for _, prompt in asked], 1, f"evaluation/{number}")
-    answered = [
-        (i, answer.completions[0].text)
-        for (i, _), answer in zip(asked, written, strict=True)
-        if not isinstance(answer, Skipped)
-    ]
-    rewards = environment.score([(batch[i], [text]) for i, text in answered])
-    for (i, _), reward in zip(answered, rewards, strict=True):
-        if not isinstance(reward, Skipped):
-            scores[i] = reward[0]
-    return scores

@@ -11,6 +11,7 @@ from swarm_node.environment.judge_client import Item, JudgeClient, Reply
 from swarm_node.environment.judging import UNKNOWN_QUESTION
 from swarm_node.environment.lru import Lru
 from swarm_node.errors import UserError
+from swarm_node.interfaces import Environment
 from swarm_node.rollouts.groups import Skipped
 
 EXACT_FROM = 0.99  # a score from here on is a right answer
@@ -126,15 +127,13 @@ class JudgedEnvironment:
         return tuple(float(score >= EXACT_FROM) for score in reply) if self._exact else reply
 
 
-class Asking(Protocol):
+class AskingEnvironment(Environment, Protocol):
     """An environment that asks some tasks in turn."""
 
-    tasks: tuple[tuple[str, str], ...]
-
-    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]: ...
+    tasks: tuple[tuple[str, str], ...]  # (dataset, config id)
 
 
-def held_out(environment: Asking, count: int) -> list[Question]:
+def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     """Questions for `swarm-node eval` and for validation, `count` in all, over the tasks in turn: of an author that
     cannot exist.
 

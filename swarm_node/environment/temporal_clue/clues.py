@@ -126,7 +126,7 @@ def meant(term: Term, world: World) -> Iterator[int]:
             yield from (suspect for suspect, m in enumerate(world.motives) if m == motive)
 
 
-def holds(clue: Clue, setting: Setting, world: World) -> bool:
+def holds(clue: Clue, setting: Setting, world: World) -> bool:  # noqa: PLR0911  (a case per kind of clue)
     """Whether the clue is true of this world."""
     paths = world.paths
     match clue:

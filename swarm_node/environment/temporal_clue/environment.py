@@ -61,8 +61,8 @@ def parse_task(name: str) -> tuple[str, str]:
         return NAME, config_id
     if config_id in SIZES:
         raise UnknownTaskError(
-            f"task {name!r} takes too long to make on demand: make a file with python -m "
-            f"swarm_node.environment.temporal_clue.make {config_id}, and ask {NAME}/{PUBLISHED} with environment.puzzles"
+            f"task {name!r} takes too long to make on demand: make a file with python -m swarm_node.environment."
+            f"temporal_clue.make {config_id}, name it as environment.puzzles, and ask {NAME}/{PUBLISHED}"
         )
     close = difflib.get_close_matches(config_id, [*ASKED[NAME], PUBLISHED], n=1, cutoff=0.0)
     raise UnknownTaskError(f"unknown task {name!r}: did you mean '{NAME}/{close[0]}'?")
@@ -87,9 +87,10 @@ class FilePuzzles:
     def __init__(
         self, file: Path, scoring: Scoring = "graded", instruction: str = "", published_scorer: bool = False
     ) -> None:
-        self.puzzles = read_puzzles(file)
+        self._puzzles = read_puzzles(file)
+        self.count = len(self._puzzles)
         self.version = "sha256." + hashlib.sha256(file.expanduser().read_bytes()).hexdigest()[:32]
-        self.tasks = ((NAME, PUBLISHED),)
+        self.tasks: tuple[tuple[str, str], ...] = ((NAME, PUBLISHED),)
         self._exact, self._published_scorer = scoring == "exact", published_scorer
         self._instruction = f"\n\n{instruction}" if instruction else ""
 
@@ -120,9 +121,9 @@ class FilePuzzles:
         pass
 
     def _puzzle(self, question: Question) -> FilePuzzle:
-        order = list(range(len(self.puzzles)))
+        order = list(range(self.count))
         Random(f"{FILE_NAME}/{question.seed}").shuffle(order)
-        return self.puzzles[order[question.index % len(order)]]
+        return self._puzzles[order[question.index % self.count]]
 
     def _score(self, puzzle: FilePuzzle, text: str) -> float:
         if self._published_scorer:

@@ -1,7 +1,7 @@
 """Puzzles of others: a published prompt read back into a setting, clues and questions, so that it can be solved.
 
-The wording is that of the published Temporal Clue puzzles (MIT licence, OpenPipe). What does not fit it is an error that
-says which sentence was not understood.
+The wording is that of the published Temporal Clue puzzles (OpenPipe, MIT licence). What does not fit it is an error
+that says which sentence was not understood.
 """
 
 import re

@@ -82,7 +82,8 @@ def _shares(suspects: int, motives: int, rng: Random) -> tuple[int, ...]:
 def _columns(rooms: int, rng: Random) -> int:
     """Of a map that is about square."""
     root = round(rooms**0.5)
-    return rng.choice([k for k in (root, root + 1) if k <= rooms])
+    columns: int = rng.choice([k for k in (root, root + 1) if k <= rooms])
+    return columns
 
 
 def _times(count: int, rng: Random) -> tuple[str, ...]:

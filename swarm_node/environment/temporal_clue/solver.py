@@ -137,7 +137,7 @@ class Rules:
         self.model.add_bool_and(needed).only_enforce_if(literal)
         return literal
 
-    def _demands(self, clue: c.Clue) -> list[list[Literal]]:
+    def _demands(self, clue: c.Clue) -> list[list[Literal]]:  # noqa: PLR0911  (a case per kind of clue)
         """The clue as a conjunction of disjunctions: the ways in which it, or each half of it, can be true."""
         setting, at = self.setting, self.at
         rooms, times = range(len(setting.rooms)), range(len(setting.times))

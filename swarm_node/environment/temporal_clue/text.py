@@ -76,7 +76,7 @@ class Sentences:
             return f"Where was {self._term(asked.who)}{self._when(asked.time)}?"
         return PARTS[asked]
 
-    def _text(self, clue: c.Clue) -> str:
+    def _text(self, clue: c.Clue) -> str:  # noqa: PLR0911  (a case per kind of clue)
         setting, term, when = self._setting, self._term, self._when
         rooms = setting.rooms
         match clue:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 DIRECTIONS = ("north", "south", "east", "west")
 
@@ -76,7 +77,7 @@ def is_possible(setting: Setting, world: World) -> bool:
 def walks(setting: Setting, path: Iterable[int]) -> bool:
     """Whether every step stays or goes to a neighbouring room."""
     rooms = list(path)
-    return all(there in setting.reach[here] for here, there in zip(rooms, rooms[1:], strict=False))
+    return all(there in setting.reach[here] for here, there in pairwise(rooms))
 
 
 def is_carried(setting: Setting, paths: tuple[tuple[int, ...], ...], weapon: int) -> bool:
