@@ -28,11 +28,12 @@ from swarm_node.errors import UserError
 from swarm_node.network.alone import Alone
 from swarm_node.network.keyfile import KeyFileError, load_or_create
 from swarm_node.node import Node
-from swarm_node.telemetry.events import CheckpointSaved, Notice, RoundDone, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.events import CheckpointSaved, Notice, RoundDone, RunFinished, RunStarted, Validated, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
 from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import node_terminal, say
+from swarm_node.validation import REWARD, Validation, best_so_far
 
 KEY_FILE = "identity.key"
 
@@ -101,6 +102,9 @@ def _loop(
 ) -> None:
     done = start
 
+    best = config.home.expanduser() / "best"
+    validation = Validation(config.validation, node.environment, node.generator, best_so_far(best))
+
     def save() -> None:
         waiting = driver.waiting() if isinstance(driver, AsynchronousNode) else []
         _save(config, node, policy, done, telemetry, waiting)
@@ -108,6 +112,11 @@ def _loop(
     while not stop.wanted and (not config.max_rounds or done < config.max_rounds):
         telemetry.emit(RoundDone(driver.run_round(Round(done))))
         done += 1
+        if validation.due(done):
+            measured = validation.measure(done)
+            telemetry.emit(measured)
+            if measured.best:
+                _keep_best(best, measured, config, node, policy, telemetry)
         if done % config.checkpoint.every == 0:
             save()
     if done > start:
@@ -132,6 +141,19 @@ def _save(config: NodeConfig, node: Node, policy: Policy, done: int, telemetry: 
         telemetry.emit(Warned(f"no checkpoint after {done} rounds: {error}; training goes on, the last one is kept"))
     else:
         telemetry.emit(CheckpointSaved(done, str(path)))
+
+
+def _keep_best(
+    folder: Path, measured: Validated, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry
+) -> None:
+    assert isinstance(node.trainer, GrpoTrainer)
+    extra = {"peer_id": node.peer_id, "model": config.model.model_dump(mode="json"), REWARD: measured.reward}
+    try:
+        path = checkpoint.save(folder, measured.round, policy, node.trainer, extra, keep=1)
+    except OSError as error:
+        telemetry.emit(Warned(f"the best checkpoint so far was not kept: {error}"))
+    else:
+        telemetry.emit(CheckpointSaved(measured.round, str(path)))
 
 
 def _resumable(latest: Path, config: NodeConfig) -> dict[str, Any]:

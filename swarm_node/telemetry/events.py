@@ -33,6 +33,16 @@ class CheckpointSaved:
 
 
 @dataclass(frozen=True, slots=True)
+class Validated:
+    """Held-out questions were asked."""
+
+    round: int  # rounds done
+    reward: float  # mean over the questions
+    questions: int  # that were answered and judged
+    best: bool  # whether it is the highest reward so far
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something worth a line that needs no action."""
 
@@ -104,6 +114,7 @@ Event = (
     RunStarted
     | RoundDone
     | CheckpointSaved
+    | Validated
     | Notice
     | Warned
     | RunFinished

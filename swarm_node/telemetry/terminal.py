@@ -13,7 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from swarm_node.interfaces import Overlap, RoundReport
-from swarm_node.telemetry.events import CheckpointSaved, Event, Notice, RoundDone, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.events import (
+    CheckpointSaved,
+    Event,
+    Notice,
+    RoundDone,
+    RunFinished,
+    RunStarted,
+    Validated,
+    Warned,
+)
 from swarm_node.telemetry.series import moving_average, sparkline
 from swarm_node.telemetry.sinks import Sink
 
@@ -47,7 +56,7 @@ class PlainNode:
         pass
 
 
-def plain_line(event: Event) -> str:
+def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event)
     match event:
         case RunStarted(title=title, folder=folder, facts=facts):
             return ", ".join([f"{title} in {folder}", *(f"{key} {value}" for key, value in facts.items())])
@@ -55,6 +64,9 @@ def plain_line(event: Event) -> str:
             return _round_line(report)
         case CheckpointSaved(round=number, path=path):
             return f"checkpoint after {number} rounds: {path}"
+        case Validated(round=number, reward=reward, questions=questions, best=best):
+            note = ", the best so far" if best else ""
+            return f"validation after {number} rounds: reward {reward:.3f} on {questions} held-out questions{note}"
         case Notice(text=text) | RunFinished(text=text):
             return text
         case Warned(text=text):

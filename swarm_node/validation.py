@@ -1,0 +1,45 @@
+"""Validation: the same held-out questions every few rounds, and which checkpoint answered them best."""
+
+from pathlib import Path
+from statistics import fmean
+
+from protocol.messages import Round
+from swarm_node.compute import checkpoint
+from swarm_node.config import ValidationConfig
+from swarm_node.environment.judged import EVALUATION
+from swarm_node.evaluate import answer
+from swarm_node.interfaces import Environment, Generator
+from swarm_node.telemetry.events import Validated
+
+REWARD = "validation_reward"  # key of a checkpoint's extra state
+
+
+class Validation:
+    """One sampled answer to each held-out question, from the same random stream each time."""
+
+    def __init__(
+        self, config: ValidationConfig, environment: Environment, generator: Generator, best: float | None
+    ) -> None:
+        """`best`: the highest reward so far, of an earlier part of the run."""
+        self.best = best
+        self._config, self._environment, self._generator = config, environment, generator
+
+    def due(self, done: int) -> bool:
+        return self._config.every > 0 and done % self._config.every == 0
+
+    def measure(self, done: int) -> Validated:
+        """Mean reward of the present weights after `done` rounds. Questions that could not be judged are left out."""
+        questions = self._environment.sample(EVALUATION, Round(0), self._config.questions)
+        scores = answer(self._generator, self._environment, {"": self._environment}, questions, "validation")[""]
+        judged = [score for score in scores if score is not None]
+        reward = fmean(judged) if judged else 0.0
+        is_best = self.best is None or reward > self.best
+        if is_best:
+            self.best = reward
+        return Validated(done, reward, len(judged), is_best)
+
+
+def best_so_far(folder: Path) -> float | None:
+    """Reward of the best checkpoint that is kept there."""
+    kept = checkpoint.all_checkpoints(folder)
+    return float(checkpoint.read_state(kept[-1])["extra"][REWARD]) if kept else None

@@ -1,0 +1,40 @@
+"""The best checkpoint by held-out questions is kept beside the last ones, also over a resume."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from swarm_node.compute.checkpoint import all_checkpoints, read_state
+from swarm_node.config import CheckpointConfig, EnvironmentConfig, NodeConfig, RoundConfig, ValidationConfig
+from swarm_node.run import run
+from swarm_node.telemetry.jsonlines import read_jsonlines
+from swarm_node.validation import best_so_far
+
+
+def config(home: Path, rounds: int) -> NodeConfig:
+    return NodeConfig.model_validate(
+        {
+            "home": home,
+            "max_rounds": rounds,
+            "model": {"name": "dense"},
+            "environment": EnvironmentConfig(tasks=("chain_sum/tiny", "gcd/tiny")),
+            "round": RoundConfig(questions=2, local_groups=2, external_groups=0),
+            "checkpoint": CheckpointConfig(every=100),
+            "validation": ValidationConfig(every=1, questions=8),
+            "network": {"enabled": False},
+            "threads": 1,
+        }
+    )
+
+
+def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
+    for rounds in (2, 4):  # stopped in the middle, and resumed
+        run(config(tmp_path, rounds), Console(quiet=True))
+    events = [event for event in read_jsonlines(tmp_path / "events.jsonl") if event["event"] == "Validated"]
+    assert [event["round"] for event in events] == [1, 2, 3, 4]
+    highest = max(events, key=lambda event: event["reward"])  # the first of equals
+    assert [event["round"] for event in events if event["best"]][-1] == highest["round"]
+    (kept,) = all_checkpoints(tmp_path / "best")
+    assert read_state(kept)["rounds"] == highest["round"]
+    assert best_so_far(tmp_path / "best") == highest["reward"]
+    assert {event["questions"] for event in events} == {8}
