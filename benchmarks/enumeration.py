@@ -5,7 +5,7 @@ from itertools import permutations, product
 
 from swarm_node.environment.temporal_clue.clues import Clue, holds
 from swarm_node.environment.temporal_clue.generate import Puzzle
-from swarm_node.environment.temporal_clue.worlds import Setting, World, is_carried, is_possible, walks
+from swarm_node.environment.temporal_clue.worlds import Setting, World, is_carried, walks
 
 
 def worlds(setting: Setting) -> Iterator[World]:
@@ -15,15 +15,16 @@ def worlds(setting: Setting) -> Iterator[World]:
     strolls = [path for path in paths if walks(setting, path)]
     motives = set(permutations([m for m, count in enumerate(setting.motive_counts) for _ in range(count)]))
     for people in product(strolls, repeat=setting.victim + 1):
-        if not any(_alone(setting, people, time) for time in range(times)):
+        deeds = [(who, t) for t in range(times) for who in range(setting.victim) if _alone(setting, people, who, t)]
+        if not deeds:
             continue
         carried = [path for path in paths if is_carried(setting, (*people, path), len(people))]
         for weapons in product(carried, repeat=len(setting.weapons)):
-            for murderer, weapon, time in product(range(setting.victim), setting.weapon_pieces, range(times)):
-                world = World((*people, *weapons), (), murderer, weapon, time)
-                if is_possible(setting, World(world.paths, next(iter(motives)), murderer, weapon, time)):
-                    for assigned in motives:
-                        yield World(world.paths, assigned, murderer, weapon, time)
+            for murderer, time in deeds:
+                for weapon, path in zip(setting.weapon_pieces, weapons, strict=True):
+                    if path[time] == people[murderer][time]:
+                        for assigned in motives:
+                            yield World((*people, *weapons), assigned, murderer, weapon, time)
 
 
 def size(setting: Setting) -> int:
@@ -61,8 +62,8 @@ def _broken(puzzle: Puzzle, world: World) -> list[int]:
     return found
 
 
-def _alone(setting: Setting, people: tuple[tuple[int, ...], ...], time: int) -> bool:
-    """Whether somebody was alone with the victim, at a place that it has not left since."""
+def _alone(setting: Setting, people: tuple[tuple[int, ...], ...], murderer: int, time: int) -> bool:
+    """Whether only this suspect was with the victim, at a place that it has not left since."""
     victim = people[setting.victim]
     stays = all(room == victim[time] for room in victim[time:])
-    return stays and sum(path[time] == victim[time] for path in people[: setting.victim]) == 1
+    return stays and [s for s in range(setting.victim) if people[s][time] == victim[time]] == [murderer]
