@@ -141,7 +141,7 @@ class PoolConfig(Section):
     """Groups held of any one peer."""
 
 
-Layer = Literal["length", "duplicates", "ngrams", "regroup", "clip", "positives"]
+Layer = Literal["length", "duplicates", "ngrams", "regroup", "rescue", "clip", "positives"]
 
 
 class DefenceConfig(Section):
@@ -150,7 +150,8 @@ class DefenceConfig(Section):
     use: tuple[Layer, ...] = ()
     """Layers. length: drop completions much longer than own ones; duplicates: one of near-identical completions;
     ngrams: drop text with strings that others' better answers share and own ones lack; regroup: set others' better
-    answers off against own attempts at the question, never against what came with them; clip: leave tokens out of the
+    answers off against own attempts at the question, never against what came with them; rescue: regroup, adding them
+    only where they did better than every own attempt; clip: leave tokens out of the
     loss that the own policy would hardly say; positives: leave out completions of others below their group's mean."""
     own_samples: Annotated[int, Field(ge=2, le=64)] = 6
     """regroup: own attempts at each question drawn from others."""

@@ -61,14 +61,15 @@ class LayeredDefence:
             self._alarm.note(_texts(own), [rng.choice(_texts([only(g, better(g))])) for g in groups])
             alarming = self._alarm.strings()
             groups = _screen(groups, lambda group: without(group, alarming), "enriched text", refused)
-        if "regroup" in use:
+        if "regroup" in use or "rescue" in use:
             groups = self._regroup(groups, attempt, rng)
         return Defended(groups, refused)
 
     def _regroup(self, heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random) -> list[ScoredGroup]:
         own = {group.question: group for group in attempt(heard, self._config.own_samples)} if heard else {}
+        bar = max if "rescue" in self._config.use else fmean
         return [
-            mixed(own[group.question], group, self._config.foreign_right, rng)
+            mixed(own[group.question], group, bar(own[group.question].rewards), self._config.foreign_right, rng)
             for group in heard
             if group.question in own
         ]
@@ -128,11 +129,12 @@ def without(group: ScoredGroup, alarming: frozenset[str]) -> list[int]:
     return [i for i, c in enumerate(group.group.completions) if alarming.isdisjoint(strings_of(c.text))]
 
 
-def mixed(own: ScoredGroup, heard: ScoredGroup, most: int, rng: Random) -> ScoredGroup:
-    """Own attempts at a question and, beside them, up to `most` distinct texts of the peer that did better than these
-    on average. The advantage is that of this group, so the peer supplies what is right and never what it is set off
-    against. Named after the peer, whose question it is."""
-    bar = fmean(own.rewards)
+def mixed(own: ScoredGroup, heard: ScoredGroup, bar: float, most: int, rng: Random) -> ScoredGroup:
+    """Own attempts at a question and, beside them, up to `most` distinct texts of the peer with a reward above `bar`.
+
+    The advantage is that of this group, so the peer supplies what is right and never what it is set off against. Named
+    after the peer, whose question it is.
+    """
     found = {c.text: i for i, c in enumerate(heard.group.completions) if heard.rewards[i] > bar}
     added = only(heard, rng.sample(sorted(found.values()), min(most, len(found))))
     completions = own.group.completions + added.group.completions

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from statistics import fmean
 
 import pytest
 
@@ -89,19 +90,19 @@ def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> No
 
 def test_own_attempts_that_are_all_wrong_and_two_right_foreign_ones_are_a_signal() -> None:
     own, heard = own_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
-    assert mixed(own, heard, 2, Random(0)).has_signal
+    assert mixed(own, heard, fmean(own.rewards), 2, Random(0)).has_signal
 
 
 def test_own_attempts_that_are_all_right_leave_nothing_to_learn_from_others() -> None:
     own, heard = own_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
-    group = mixed(own, heard, 2, Random(0))
+    group = mixed(own, heard, fmean(own.rewards), 2, Random(0))
     assert texts_of(group) == ["12", "12"]
     assert not group.has_signal
 
 
 def test_with_graded_rewards_better_than_own_is_what_counts() -> None:
     own, heard = own_group([0.5, 0.1], ["a", "b"]), text_group([0.2, 0.4, 0.0], ["c", "d", "e"])
-    assert texts_of(mixed(own, heard, 2, Random(0))) == ["a", "b", "d"]
+    assert texts_of(mixed(own, heard, fmean(own.rewards), 2, Random(0))) == ["a", "b", "d"]
 
 
 def test_a_question_the_node_could_not_attempt_is_left_out() -> None:
