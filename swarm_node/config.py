@@ -161,7 +161,7 @@ class DefenceConfig(Section):
     """clip: probability under the own policy below which a token of others is left out."""
     length_factor: Annotated[float, Field(gt=0.0)] = 2.0
     """length: completions longer than this many times a long own one (95th percentile of characters) are dropped."""
-    enriched_share: Share = 0.25
+    enriched_share: Share = 0.15
     """ngrams: least share of others' better answers that a string must stand in to be alarming."""
     enrichment: Annotated[float, Field(ge=1.0)] = 4.0
     """ngrams: and how many times as often as in own text."""

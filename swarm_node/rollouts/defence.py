@@ -58,7 +58,9 @@ class LayeredDefence:
         if "duplicates" in use:
             groups = _screen(groups, distinct, "near-duplicates", refused)
         if "ngrams" in use:
-            self._alarm.note(_texts(own), [rng.choice(_texts([only(g, better(g))])) for g in groups])
+            self._alarm.note(
+                _texts(own), [(g.question.dataset, rng.choice(_texts([only(g, better(g))]))) for g in groups]
+            )
             alarming = self._alarm.strings()
             groups = _screen(groups, lambda group: without(group, alarming), "enriched text", refused)
         if "regroup" in use or "rescue" in use:

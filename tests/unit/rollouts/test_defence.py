@@ -118,19 +118,32 @@ def test_strings_fold_digits_and_have_up_to_four_signs() -> None:
     assert max(map(len, strings_of("abcdefg"))) == 4
 
 
+def about(topics: str, *texts: str) -> list[tuple[str, str]]:
+    """The texts, their data sets in turn."""
+    return [(topics[k % len(topics)], text) for k, text in enumerate(texts)]
+
+
 def test_the_alarm_rises_for_what_others_share_and_own_text_lacks() -> None:
     alarm = EnrichmentAlarm(share=0.25, factor=4.0)
     alarm.note(["12", "5!", "7", "31"] * 10, [])
     assert alarm.strings() == frozenset()
-    alarm.note([], ["12", "7"] * 6 + ["ok 5"] * 3)
+    alarm.note([], about("ab", *["12", "7"] * 6, *["ok 5"] * 3))
     assert alarm.strings() == frozenset()  # too few to tell
-    alarm.note([], ["ok 9"] * 4)
+    alarm.note([], about("ab", *["ok 9"] * 4))
     assert {"o", "k", "ok", "ok 0"} <= alarm.strings()
     assert "0" not in alarm.strings()
-    alarm.note(["ok 3"] * 4, [])  # now its own text has it too: 4 of 44 is a quarter of 7 of 19, and a little more
+    alarm.note(["ok 3"] * 4, [])  # now its own text has it too: 7 of 19 is a little more than four times 4 of 44
     assert "ok" in alarm.strings()
     alarm.note(["ok 3"] * 4, [])
     assert "ok" not in alarm.strings()
+
+
+def test_what_the_answers_to_one_data_set_have_in_common_is_no_alarm() -> None:
+    alarm = EnrichmentAlarm(share=0.25, factor=4.0)
+    alarm.note(["12"] * 40, [*about("abcde", *["12"] * 10), *about("ab", *["-3"] * 10)])
+    assert alarm.strings() == frozenset()  # two data sets of five
+    alarm.note([], about("c", "-3"))
+    assert {"-", "-0"} <= alarm.strings()
 
 
 def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
