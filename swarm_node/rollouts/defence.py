@@ -15,7 +15,7 @@ from statistics import fmean
 
 from protocol.messages import PeerId
 from swarm_node.config import DefenceConfig
-from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
+from swarm_node.rollouts.enrichment import OWN_A_ROUND, EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import ScoredGroup
 
 TYPICAL = 0.95  # quantile of own lengths that stands for a long one
@@ -58,9 +58,9 @@ class LayeredDefence:
         if "duplicates" in use:
             groups = _screen(groups, distinct, "near-duplicates", refused)
         if "ngrams" in use:
-            self._alarm.note(
-                _texts(own), [(g.question.dataset, rng.choice(_texts([only(g, better(g))]))) for g in groups]
-            )
+            written = _texts(own)
+            said = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
+            self._alarm.note(rng.sample(written, min(OWN_A_ROUND, len(written))), said)
             alarming = self._alarm.strings()
             groups = _screen(groups, lambda group: without(group, alarming), "enriched text", refused)
         if "regroup" in use or "rescue" in use:
