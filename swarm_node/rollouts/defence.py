@@ -19,6 +19,7 @@ from swarm_node.rollouts.enrichment import OWN_A_ROUND, EnrichmentAlarm, strings
 from swarm_node.rollouts.groups import ScoredGroup
 
 TYPICAL = 0.95  # quantile of own lengths that stands for a long one
+ROOM = 16  # characters that a text of others may always be longer: where answers are words, twice nothing is nothing
 NEAR = 0.9  # share of strings in common from which two texts are near-duplicates
 
 Attempt = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
@@ -104,9 +105,12 @@ def better(group: ScoredGroup) -> list[int]:
 
 
 def longest(own: Sequence[ScoredGroup], factor: float) -> float:
-    """`factor` times a long own completion of this round, in characters."""
+    """`factor` times a long own completion of this round, in characters, or a little more where that is next to none."""
     lengths = sorted(map(len, _texts(own)))
-    return factor * max(1, lengths[int(TYPICAL * (len(lengths) - 1))]) if lengths else float("inf")
+    if not lengths:
+        return float("inf")
+    long = lengths[int(TYPICAL * (len(lengths) - 1))]
+    return max(factor * long, long + ROOM)
 
 
 def within(group: ScoredGroup, limit: float) -> list[int]:

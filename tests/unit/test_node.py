@@ -1,15 +1,12 @@
 """A node's round with real parts: what it asks, what it trains on, what it counts."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 import torch
 
 from protocol.messages import Round
-from swarm_node.config import DefenceConfig
 from swarm_node.network.memory import MemorySwarm
-from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import Skipped
 from tests.models import (
     GENERATION,
@@ -214,11 +211,11 @@ def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same
     assert report.rollouts == 3 * GENERATION.num_generations  # attempts at others' questions are not its own round's
 
 
-def test_what_the_defence_refuses_is_counted_and_named() -> None:
+def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
+    monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own, factor: 0.0)
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
     reader = make_node(1, join(swarm, 1), external=3, defence=("length",))
-    reader = replace(reader, defence=LayeredDefence(DefenceConfig(use=("length",), length_factor=1e-9)))
     writer.ask(Round(0))
     batch = reader.hear(reader.ask(Round(0)))
     assert batch.external == []

@@ -41,10 +41,11 @@ def test_without_layers_everything_passes_as_it_is() -> None:
 
 
 def test_completions_far_longer_than_own_ones_are_dropped_and_a_group_without_signal_refused() -> None:
-    own = [own_group([0.0] * 20, ["123"] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
-    assert longest(own, 2.0) == 6.0
-    padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 5, "123456", "12"])
-    poisoned = text_group([1.0, 0.0], ["12" + " " * 50, "5"], author="eve")
+    own = [own_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
+    assert longest(own, 2.0) == 60.0
+    assert longest([own_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
+    padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
+    poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
     defended = defend(("length",), [padded, poisoned], own, length_factor=2.0)
     assert [texts_of(group) for group in defended.groups] == [["123456", "12"]]
     assert defended.groups[0].rewards == (0.0, 1.0)
