@@ -105,7 +105,7 @@ def better(group: ScoredGroup) -> list[int]:
 
 
 def longest(own: Sequence[ScoredGroup], factor: float) -> float:
-    """`factor` times a long own completion of this round, in characters, or a little more where that is next to none."""
+    """`factor` times a long own completion of this round, in characters, or a little more where that is too little."""
     lengths = sorted(map(len, _texts(own)))
     if not lengths:
         return float("inf")
