@@ -1,5 +1,6 @@
 """A node's round with real parts: what it asks, what it trains on, what it counts."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
