@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import torch
 
 from protocol import limits
 from protocol.admission import AdmissionRules
+from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node import starters
 from swarm_node.algorithm.foreign import FOREIGN_RULES
@@ -15,7 +17,7 @@ from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.trainer import GrpoTrainer, Trust
-from swarm_node.config import EnvironmentConfig, LearningConfig, ModelConfig
+from swarm_node.config import EnvironmentConfig, LearningConfig, ModelConfig, NodeConfig
 from swarm_node.environment import reasoning_gym, sandbox
 from swarm_node.environment.catalogue import STARTER_TASKS
 from swarm_node.environment.judged import AskingEnvironment
@@ -24,6 +26,8 @@ from swarm_node.environment.reasoning_gym import ReasoningGym
 from swarm_node.environment.temporal_clue import environment as clue
 from swarm_node.errors import UserError
 from swarm_node.interfaces import Environment, Network, Trainer
+from swarm_node.network.alone import Alone
+from swarm_node.network.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.pool import RolloutPool
@@ -73,6 +77,17 @@ def build_rules(config: LearningConfig, environment: Environment, own_id: PeerId
         max_completions=min(limits.MAX_COMPLETIONS, 2 * generation.num_generations),
         max_completion_chars=min(limits.MAX_COMPLETION_CHARS, CHARS_PER_TOKEN * generation.max_completion_length),
     )
+
+
+def build_network(
+    config: NodeConfig, identity: Identity, environment: Environment, progress: Callable[[], dict[str, Any]]
+) -> Network:
+    """The swarm, not entered yet; nobody where the network is off. `progress`: what training says of itself."""
+    if not config.network.enabled:
+        return Alone()
+    rules = build_rules(config, environment, identity.peer_id)
+    want = config.network.pull or config.round.external_groups
+    return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress)
 
 
 def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:

@@ -6,11 +6,10 @@ exactly where the last checkpoint was taken.
 
 import fcntl
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import FrameType
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
@@ -19,56 +18,57 @@ from protocol.identity import Identity
 from protocol.messages import Round
 from swarm_node.asynchronous.assembly import driving, trainer_side
 from swarm_node.asynchronous.node import AsynchronousNode
-from swarm_node.build import build_environment, build_node, build_policy
+from swarm_node.build import build_environment, build_network, build_node, build_policy
 from swarm_node.compute import checkpoint
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.trainer import GrpoTrainer
 from swarm_node.config import NodeConfig
 from swarm_node.errors import UserError
-from swarm_node.network.alone import Alone
+from swarm_node.interfaces import Network
+from swarm_node.network.backends import check_addresses
 from swarm_node.network.keyfile import KeyFileError, load_or_create
+from swarm_node.network.remote import RemoteNetwork
 from swarm_node.node import Node
+from swarm_node.printable import printable
+from swarm_node.stopping import Interrupted, Stop, stoppable
 from swarm_node.telemetry.events import CheckpointSaved, Notice, RoundDone, RunFinished, RunStarted, Validated, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.progress import Progress
+from swarm_node.telemetry.sinks import Sink, Telemetry
 from swarm_node.telemetry.terminal import node_terminal, say
 from swarm_node.validation import REWARD, Validation, best_so_far
 
 KEY_FILE = "identity.key"
-
-
-class Stop:
-    """Set by the first Ctrl-C or SIGTERM: the round in progress ends, a checkpoint is written. A second interrupts."""
-
-    def __init__(self) -> None:
-        self.wanted = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.wanted:
-            raise KeyboardInterrupt
-        self.wanted = True
+LINE_CHARS = 400  # of what the network says
 
 
 def run(config: NodeConfig, console: Console) -> None:
     """Train until `max_rounds`, or until interrupted."""
     home = config.home.expanduser()
-    with _owned(home), _stoppable() as stop:
+    check_addresses(config.network)
+    # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
+    with owned(home), stoppable() as stop, suppress(Interrupted), stop.interruptible():
         identity = load_identity(home)
         checkpoints = home / "checkpoints"
         latest = next(reversed(checkpoint.all_checkpoints(checkpoints)), None)
         state = _resumable(latest, config) if latest else None
         both, config = config, trainer_side(config)
-        policy = build_policy(config.model, latest)
-        environment = build_environment(config)
-        try:
-            node = build_node(_without_peers(config), identity.peer_id, environment, Alone(), policy)
-            write_manifest(home / "manifest.json", manifest("node", config, [config.seed]))
-            sinks = [JsonLines(home / "events.jsonl", lambda text: say(console, text)), node_terminal(console)]
-            with Telemetry(sinks) as telemetry:
-                telemetry.emit(RunStarted(f"node {identity.peer_id}", str(home), _facts(policy, node)))
-                start = _restore(node, latest, state, telemetry) if latest and state else 0
-                with driving(
+        with ExitStack() as stack:
+            environment = build_environment(config)
+            stack.callback(environment.close)
+            progress = Progress(monotonic)
+            network = build_network(config, identity, environment, progress.facts)
+            if isinstance(network, RemoteNetwork):
+                network.start()  # first, so that others are found while the policy loads
+                stack.callback(network.close)
+            policy = build_policy(config.model, latest)
+            node = build_node(config, identity.peer_id, environment, network, policy)
+            telemetry = stack.enter_context(_telemetry(home, config, console, progress))
+            telemetry.emit(RunStarted(f"node {identity.peer_id}", str(home), _facts(policy, node)))
+            start = _restore(node, latest, state, telemetry) if latest and state else 0
+            driver = stack.enter_context(
+                driving(
                     both,
                     node,
                     policy,
@@ -77,10 +77,25 @@ def run(config: NodeConfig, console: Console) -> None:
                     done=start,
                     waiting=state["extra"].get("waiting", ()) if state else (),
                     max_rounds=config.max_rounds,
-                ) as driver:
-                    _loop(config, driver, node, policy, start, stop, telemetry)
-        finally:
-            environment.close()
+                )
+            )
+            _loop(config, driver, node, policy, start, stop, telemetry)
+
+
+@contextmanager
+def _telemetry(home: Path, config: NodeConfig, console: Console, progress: Progress) -> Iterator[Telemetry]:
+    """To the terminal, the home folder and whoever asks. A folder that cannot be written costs its files, no more."""
+    sinks: list[Sink] = [node_terminal(console), progress]
+    try:
+        write_manifest(home / "manifest.json", manifest("node", config, [config.seed]))
+        sinks.append(JsonLines(home / "events.jsonl", lambda text: say(console, text)))
+        trouble = ""
+    except OSError as error:
+        trouble = f"{home} cannot be written: {error.strerror}; training goes on, make room there"
+    with Telemetry(sinks) as telemetry:
+        if trouble:
+            telemetry.emit(Warned(trouble))
+        yield telemetry
 
 
 def load_identity(home: Path) -> Identity:
@@ -101,27 +116,58 @@ def _loop(
     telemetry: Telemetry,
 ) -> None:
     done = start
+    stop.updating = lambda: isinstance(node.trainer, GrpoTrainer) and node.trainer.updating
 
     best = config.home.expanduser() / "best"
     validation = Validation(config.validation, node.environment, node.generator, best_so_far(best))
 
-    def save() -> None:
-        waiting = driver.waiting() if isinstance(driver, AsynchronousNode) else []
+    def save(waiting: list[str]) -> None:
         _save(config, node, policy, done, telemetry, waiting)
 
+    def waiting() -> list[str]:
+        return driver.waiting() if isinstance(driver, AsynchronousNode) else []
+
+    _pass_on(node.network, telemetry)
     while not stop.wanted and (not config.max_rounds or done < config.max_rounds):
-        telemetry.emit(RoundDone(driver.run_round(Round(done))))
+        try:
+            with stop.interruptible():
+                report = driver.run_round(Round(done))
+        except Interrupted:
+            _leave(done, start, stop, telemetry, save)
+            return
+        peers = node.network.connected if isinstance(node.network, RemoteNetwork) else None
+        telemetry.emit(RoundDone(report, peers))
+        _pass_on(node.network, telemetry)
         done += 1
         if validation.due(done):
-            measured = validation.measure(done)
-            telemetry.emit(measured)
-            if measured.best:
-                _keep_best(best, measured, config, node, policy, telemetry)
+            with suppress(Interrupted):
+                with stop.interruptible():
+                    measured = validation.measure(done)
+                telemetry.emit(measured)
+                if measured.best:
+                    _keep_best(best, measured, config, node, policy, telemetry)
         if done % config.checkpoint.every == 0:
-            save()
+            save(waiting())
     if done > start:
-        save()
+        save(waiting())
     telemetry.emit(RunFinished(f"stopped after {done} rounds"))
+
+
+def _leave(done: int, start: int, stop: Stop, telemetry: Telemetry, save: Callable[[list[str]], None]) -> None:
+    """In the middle of a round, which is given up and done again next time, what was written for it included."""
+    if stop.updating():
+        telemetry.emit(Warned("stopped in the middle of an update: what was learned since the last checkpoint is lost"))
+    elif done > start:
+        save([])
+    telemetry.emit(RunFinished(f"stopped after {done} rounds, in the middle of the next"))
+
+
+def _pass_on(network: Network, telemetry: Telemetry) -> None:
+    """What the network wants the user to know."""
+    if isinstance(network, RemoteNetwork):
+        for text, warning in network.lines():
+            shown = printable(text, LINE_CHARS)
+            telemetry.emit(Warned(shown) if warning else Notice(shown))
 
 
 def _save(config: NodeConfig, node: Node, policy: Policy, done: int, telemetry: Telemetry, waiting: list[str]) -> None:
@@ -178,14 +224,6 @@ def _restore(node: Node, latest: Path, state: dict[str, Any], telemetry: Telemet
     return int(state["rounds"])
 
 
-def _without_peers(config: NodeConfig) -> NodeConfig:
-    """Until there is a network to hear others by, own groups take the place of theirs."""
-    both = config.round.local_groups + config.round.external_groups
-    return config.model_copy(
-        update={"round": config.round.model_copy(update={"local_groups": both, "external_groups": 0})}
-    )
-
-
 def _facts(policy: Policy, node: Node) -> dict[str, str]:
     parameters = sum(p.numel() for p in policy.model.parameters())
     layout = "packed" if getattr(node.trainer, "packed", False) else "padded"
@@ -199,7 +237,7 @@ def _facts(policy: Policy, node: Node) -> dict[str, str]:
 
 
 @contextmanager
-def _owned(home: Path) -> Iterator[None]:
+def owned(home: Path) -> Iterator[None]:
     """The home belongs to one process at a time; the lock goes away with the process, however it ends."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -214,14 +252,3 @@ def _owned(home: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _stoppable() -> Iterator[Stop]:
-    stop = Stop()
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -131,6 +131,7 @@ class GrpoTrainer:
             weight_decay=config.weight_decay,
             fused=True,
         )
+        self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
         self.packing = _choose_packing(policy, config.layout)
         self._reference = (reference or _frozen(policy)) if config.beta else None
@@ -145,7 +146,9 @@ class GrpoTrainer:
         totals = Totals()
         examples = [e for g in groups if g.has_signal and (e := self._example(g, totals)) is not None]
         if examples:
+            self.updating = True
             self._steps(examples, totals)
+            self.updating = False
         self._policy.version += 1  # also without a step: a version is a batch consumed
         return self._report(totals, len(examples)) if examples else StepReport(skipped=totals.skipped)
 

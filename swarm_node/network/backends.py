@@ -10,16 +10,22 @@ from swarm_node.network.listening import listen_addresses
 from swarm_node.network.multiaddr import split_peer, to_bytes
 
 
-def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = False) -> Backend:
-    """Not started yet. `bootstrap`: also relay for others. UserError for addresses that make no sense."""
-    listen = listen_addresses(config.host, config.port)
+def check_addresses(config: NetworkConfig) -> None:
+    """UserError of one line for an address that makes no sense."""
+    listen_addresses(config.host, config.port)
     try:
         for peer in config.peers:
             split_peer(peer)
         for address in config.announce:
             to_bytes(address)
     except ValueError as error:
-        raise UserError(f"network.peers, network.announce: {error}") from error
+        raise UserError(f"--peers or network.announce: {error}") from error
+
+
+def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = False) -> Backend:
+    """Not started yet. `bootstrap`: also relay for others. UserError for addresses that make no sense."""
+    check_addresses(config)
+    listen = listen_addresses(config.host, config.port)
     relays = config.peers if config.relay and not bootstrap else ()
     if config.backend == "libp2p":
         return _libp2p(config, identity, listen, relays)

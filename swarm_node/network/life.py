@@ -25,7 +25,7 @@ from swarm_node.network.listening import check_free, listen_addresses
 from swarm_node.network.multiaddr import split_peer
 from swarm_node.network.pipe import Memory
 
-SAVE_SECONDS = 30.0
+SAVE_SECONDS = 10.0
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
 LAST_RESTART = 30.0  # seconds
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
