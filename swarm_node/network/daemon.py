@@ -13,11 +13,13 @@ from pathlib import Path
 from protocol.identity import Identity
 from swarm_node.network import pipe
 from swarm_node.network.life import Life
+from swarm_node.network.outgoing import Outgoing
 from swarm_node.network.pipe import Alive, Ask, Heard, Judged, Outbox, Publish, Said, Start, Stop, View
 
 OUTBOX_FRAMES = 512  # for the trainer: some rounds of groups
 ALIVE_SECONDS = 2.0
 MEMORY_SECONDS = 5.0
+ANNOUNCE_SECONDS = 0.1  # between two looks whether there is something to announce
 
 
 def main() -> None:
@@ -41,7 +43,14 @@ async def converse(connection: socket.socket) -> None:
         deliver=lambda envelope: outbox.put(Heard(envelope=envelope)),
         say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
     )
-    works = [life.live(), outbox.pump(writer), _report(life, outbox), _obey(reader, life, outbox)]
+    outgoing = Outgoing(start.config.serve_rounds)
+    works = [
+        life.live(),
+        outbox.pump(writer),
+        _report(life, outbox),
+        _announce(life, outgoing),
+        _obey(reader, life, outbox, outgoing),
+    ]
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
@@ -54,23 +63,25 @@ async def converse(connection: socket.socket) -> None:
         task.result()
 
 
-async def _obey(reader: asyncio.StreamReader, life: Life, outbox: Outbox) -> None:
+async def _obey(reader: asyncio.StreamReader, life: Life, outbox: Outbox, outgoing: Outgoing) -> None:
     """Until the trainer wants no more, or is gone."""
     while (frame := await pipe.read(reader)) is not None and not isinstance(frame, Stop):
-        _act(frame, life, outbox)
+        match frame:
+            case Publish():
+                outgoing.add(frame, life.clock())
+            case Judged(author=author, content_hash=content_hash, outcome=outcome):
+                life.exchange.verdict(author, content_hash, outcome, life.clock())
+            case Ask(number=number):
+                outbox.put(View(number=number, view=life.view() | {"dropped": outbox.dropped}))
+            case _:
+                pass
 
 
-def _act(frame: pipe.Frame, life: Life, outbox: Outbox) -> None:
-    now = life.clock()
-    match frame:
-        case Publish(envelopes=envelopes, round=number, want=want):
-            life.driver.perform(life.exchange.publish(envelopes, number, want, now))
-        case Judged(author=author, content_hash=content_hash, outcome=outcome):
-            life.exchange.verdict(author, content_hash, outcome, now)
-        case Ask(number=number):
-            outbox.put(View(number=number, view=life.view() | {"dropped": outbox.dropped}))
-        case _:
-            pass
+async def _announce(life: Life, outgoing: Outgoing) -> None:
+    while True:
+        if (news := outgoing.due(life.clock())) is not None:
+            life.driver.perform(life.exchange.publish(news.envelopes, news.round, news.want, life.clock()))
+        await asyncio.sleep(ANNOUNCE_SECONDS)
 
 
 async def _report(life: Life, outbox: Outbox) -> None:

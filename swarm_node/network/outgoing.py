@@ -1,0 +1,53 @@
+"""From the trainer's rounds to announcements: not oftener than others want to hear, and none for nothing.
+
+Rounds may take 50 ms or an hour, and a round may have no group with signal. So rounds that pass quickly are announced
+together, and a short round is filled up with groups of the last ones, which are served all the same. Pure.
+"""
+
+from dataclasses import dataclass
+
+from protocol.messages import Round
+from swarm_node.network.pipe import Publish
+
+SECONDS = 1.5  # between two announcements: peers answer about one exchange a second of each other
+KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long
+FILLED = 8  # groups announced, where the last rounds wrote so many
+MAX_WANTED = 16  # groups of others per announcement
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    envelope: bytes
+    round: Round
+    since: float  # seconds
+
+
+class Outgoing:
+    def __init__(self, rounds: int) -> None:
+        """`rounds`: that groups stay available."""
+        self._rounds = rounds
+        self._groups: list[_Group] = []  # newest last
+        self._round = Round(0)
+        self._fresh = 0  # groups not announced yet
+        self._wanted = 0
+        self._told = -SECONDS  # seconds, when the last announcement was made
+        self._waiting = False
+
+    def add(self, frame: Publish, now: float) -> None:
+        """A round has been written."""
+        self._waiting = True
+        self._round = frame.round
+        self._wanted = min(MAX_WANTED, self._wanted + frame.want)
+        self._fresh += len(frame.envelopes)
+        self._groups += [_Group(envelope, frame.round, now) for envelope in frame.envelopes]
+
+    def due(self, now: float) -> Publish | None:
+        """What to announce now, if anything."""
+        if not self._waiting or now - self._told < SECONDS:
+            return None
+        oldest, before = self._round - self._rounds, now - KEPT_SECONDS
+        kept = [group for group in self._groups if group.round > oldest or group.since > before]
+        self._groups = kept[-max(self._fresh, FILLED) :]
+        news = Publish(round=self._round, want=self._wanted, envelopes=tuple(group.envelope for group in self._groups))
+        self._told, self._waiting, self._fresh, self._wanted = now, False, 0, 0
+        return news

@@ -1,0 +1,57 @@
+"""How rounds become announcements, whatever their pace."""
+
+from protocol.messages import Round
+from swarm_node.network.outgoing import FILLED, KEPT_SECONDS, MAX_WANTED, SECONDS, Outgoing
+from swarm_node.network.pipe import Publish
+
+
+def written(number: int, count: int, want: int = 4) -> Publish:
+    return Publish(round=Round(number), want=want, envelopes=tuple(b"%d/%d" % (number, k) for k in range(count)))
+
+
+def test_a_slow_round_is_announced_at_once_and_once() -> None:
+    outgoing = Outgoing(3)
+    outgoing.add(written(0, 9), 100.0)
+    assert outgoing.due(100.0) == written(0, 9)
+    assert outgoing.due(200.0) is None
+    outgoing.add(written(1, 9), 200.0)
+    assert outgoing.due(200.0) == written(1, 9)
+
+
+def test_quick_rounds_are_announced_together() -> None:
+    outgoing = Outgoing(3)
+    outgoing.add(written(0, 1), 0.0)
+    assert outgoing.due(0.0) == written(0, 1)
+    for number in range(1, 8):
+        outgoing.add(written(number, 2, want=1), number / 10)
+        assert outgoing.due(number / 10) is None
+    news = outgoing.due(SECONDS)
+    assert news is not None
+    assert (news.round, news.want, len(news.envelopes)) == (7, 7, 14)
+    assert news.envelopes[-1] == b"7/1"
+
+
+def test_a_round_without_signal_does_not_take_back_what_was_announced() -> None:
+    outgoing = Outgoing(3)
+    outgoing.add(written(0, 2), 0.0)
+    outgoing.due(0.0)
+    for number, expected in ((1, 2), (2, 2), (3, 0)):
+        now = number * (KEPT_SECONDS + 1)
+        outgoing.add(written(number, 0), now)
+        news = outgoing.due(now)
+        assert news is not None
+        assert len(news.envelopes) == expected
+
+
+def test_it_holds_and_wants_no_more_than_an_announcement_has_room_for() -> None:
+    outgoing = Outgoing(3)
+    for number in range(100):
+        outgoing.add(written(number, 1), number / 100)
+        outgoing.due(number / 100)
+    news = outgoing.due(2.0)
+    assert news is not None
+    assert news.want == MAX_WANTED
+    outgoing.add(written(100, 1), 4.0)
+    news = outgoing.due(4.0)
+    assert news is not None
+    assert len(news.envelopes) == FILLED
