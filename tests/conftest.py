@@ -11,6 +11,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("SWARM_NODE_NETWORK__HOST", "127.0.0.1")  # nothing a test starts is seen outside this machine
+os.environ.setdefault("SWARM_NODE_NETWORK__MDNS", "false")  # nor by another test
 
 ROOT = str(Path(__file__).resolve().parent.parent)
 if ROOT not in sys.path:

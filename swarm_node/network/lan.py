@@ -19,6 +19,7 @@ MAX_ADDRESSES = 8  # announced and believed, per node
 MAX_TXT_BYTES = 255  # one string of a TXT record, by RFC 1035; an address is one
 MAX_ASKING = 16  # services asked for their details at once; more are dropped, they come again
 ASK_MILLISECONDS = 3000
+TELL_SECONDS = 1.0  # between two looks at own addresses
 
 Found = Callable[[PeerId, Sequence[str]], None]  # a node of the same swarm and its full multiaddrs
 
@@ -32,6 +33,7 @@ class Lan:
         self._swarm = swarm.encode()
         self._interfaces = InterfaceChoice.All if ipaddress.ip_address(host).is_unspecified else [host]
         self._found = found
+        self._told: list[str] = []
         self._zeroconf: AsyncZeroconf | None = None
         self._browser: AsyncServiceBrowser | None = None
         self._asking: set[asyncio.Task[None]] = set()
@@ -39,21 +41,43 @@ class Lan:
     async def start(self, addresses: Sequence[str]) -> None:
         """`addresses`: full multiaddrs of this node. OSError where there is no multicast, or a node of the same id."""
         self._zeroconf = AsyncZeroconf(interfaces=self._interfaces)
-        local = [address for address in addresses if _is_local(address) and len(address) < MAX_TXT_BYTES - 4]
-        properties = {f"a{number}": address for number, address in enumerate(local[:MAX_ADDRESSES])}
-        info = AsyncServiceInfo(
-            SERVICE,
-            f"{self._peer}.{SERVICE}",
-            port=_tcp_port(local),
-            properties={"swarm": self._swarm, **properties},
-            server=f"{self._peer}.local.",
-            parsed_addresses=sorted({parts(address)[0][1] for address in local}),
-        )
         try:
-            await self._zeroconf.async_register_service(info)
+            self._told = _local(addresses)
+            await self._zeroconf.async_register_service(self._service())
         except Error as error:  # the name is taken
             raise OSError(f"another node on the local network has this identity: {self._peer}") from error
         self._browser = AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._heard])
+
+    async def tell(self, addresses: Sequence[str]) -> None:
+        """Tell others that the addresses have changed, if they have."""
+        if self._zeroconf is not None and _local(addresses) != self._told:
+            self._told = _local(addresses)
+            await self._zeroconf.async_update_service(self._service())
+
+    async def run(self, addresses: Callable[[], Sequence[str]], say: Callable[[str], None]) -> None:
+        """All of the above until it is cancelled, beginning when there are addresses. `say` hears why it cannot be."""
+        try:
+            while not addresses():
+                await asyncio.sleep(TELL_SECONDS)
+            await self.start(addresses())
+            while True:
+                await asyncio.sleep(TELL_SECONDS)
+                await self.tell(addresses())
+        except OSError as error:
+            say(f"no discovery on the local network: {error}; --network.mdns false leaves it out")
+        finally:
+            await self.close()
+
+    def _service(self) -> AsyncServiceInfo:
+        properties = {f"a{number}": address for number, address in enumerate(self._told)}
+        return AsyncServiceInfo(
+            SERVICE,
+            f"{self._peer}.{SERVICE}",
+            port=_tcp_port(self._told),
+            properties={"swarm": self._swarm, **properties},
+            server=f"{self._peer}.local.",
+            parsed_addresses=sorted({parts(address)[0][1] for address in self._told}),
+        )
 
     async def close(self) -> None:
         """Says goodbye, so that others forget this node at once."""
@@ -83,6 +107,11 @@ class Lan:
                 addresses.append(text)
         if addresses:
             self._found(split_peer(addresses[0])[1], addresses)
+
+
+def _local(addresses: Sequence[str]) -> list[str]:
+    """Those that are for the local network, as many as are told."""
+    return [it for it in addresses if _is_local(it) and len(it) < MAX_TXT_BYTES - 4][:MAX_ADDRESSES]
 
 
 def _is_local(address: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from protocol import limits
 from protocol.identity import Identity
+from protocol.messages import PeerId
 from swarm_node.config import NetworkConfig
 from swarm_node.errors import UserError
 from swarm_node.network import cache, reachability
@@ -73,7 +74,9 @@ class Life:
 
     async def live(self) -> None:
         """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
-        saving = asyncio.create_task(self._keep_saving())
+        besides = [asyncio.create_task(self._keep_saving())]
+        if self._config.mdns:
+            besides.append(asyncio.create_task(self._look_around()))
         delay = FIRST_RESTART
         try:
             while True:
@@ -84,7 +87,9 @@ class Life:
                 self._say(f"network: {reason}; starting it again in {delay:.1f} s", True)
                 await asyncio.sleep(delay)
         finally:
-            saving.cancel()
+            for task in besides:
+                task.cancel()
+            await asyncio.gather(*besides, return_exceptions=True)
             self._save()
 
     async def _one_backend(self) -> str:
@@ -148,6 +153,17 @@ class Life:
         while True:
             await asyncio.sleep(SAVE_SECONDS)
             self._save()
+
+    async def _look_around(self) -> None:
+        """Nodes on the local network, by mDNS."""
+        from swarm_node.network.lan import Lan  # loads zeroconf, 7 MB
+
+        def found(peer: PeerId, addresses: Sequence[str]) -> None:
+            self.exchange.learned(peer, addresses, self.clock())
+            self.driver.perform(self.exchange.tick(self.clock()))
+
+        lan = Lan(self._identity.peer_id, self._swarm, self._config.host, found)
+        await lan.run(lambda: self.driver.addresses, lambda text: self._say(f"network: {text}", True))
 
     def _save(self) -> None:
         try:

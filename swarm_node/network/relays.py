@@ -67,8 +67,14 @@ class Relays:
         self._retry: dict[PeerId, tuple[float, float]] = {}  # not held: when to try again, and the pause after that
 
     def addresses(self) -> list[str]:
-        """Where this node is reached through relays now, without its own id."""
-        return [f"{address}/p2p-circuit" for relay in self._renew for address in self._known[relay]]
+        """Where this node is reached through relays now, one address of each, without its own id.
+
+        TCP where there is a choice: both backends dial it, and the end of a relay is seen at once.
+        """
+        best = (
+            next((it for it in self._known[relay] if "/tcp/" in it), self._known[relay][0]) for relay in self._renew
+        )
+        return [f"{address}/p2p-circuit" for address in best]
 
     async def run(self) -> None:
         while self._known:

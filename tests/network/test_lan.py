@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.lan import Lan
-from tests.network.hosts import ECHO, LIMIT, started
+from swarm_node.network.life import Life
+from swarm_node.network.pipe import Memory
+from tests.network.hosts import ECHO, LIMIT, config, started
 
 pytestmark = pytest.mark.network
 
@@ -82,3 +85,30 @@ def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
             await lan.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 30.0))
+
+
+def test_two_nodes_without_entry_nodes_connect(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        said: list[str] = []
+        lives = [
+            Life(
+                Identity.create(),
+                "neighbours",
+                tmp_path / backend,
+                config(backend, mdns=True, exchange_seconds=1.0),
+                Memory(port=0, exchange={}, peers={}),
+                deliver=lambda envelope: None,
+                say=lambda text, warning: said.append(text),
+            )
+            for backend in ("hivemind", "libp2p")
+        ]
+        tasks = [asyncio.create_task(life.live()) for life in lives]
+        async with asyncio.timeout(20.0):
+            while not all(life.driver.connected for life in lives):
+                await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert not [text for text in said if "no discovery" in text]
+
+    asyncio.run(asyncio.wait_for(scenario(), 40.0))
