@@ -1,0 +1,64 @@
+#!/bin/sh
+# Does the image work? On the Docker engine of this machine: an entry node and two nodes that find each other through it,
+# learn, share, keep their identity over a restart, and leave within 10 seconds of SIGTERM. Cleans up after itself.
+#
+#   docker/check.sh [IMAGE]          (default: swarm-node; build it first, see Dockerfile)
+set -eu
+image=${1:-swarm-node}
+name=swarm-check-$$
+say() { printf '%s\n' "$*"; }
+fail() { say "FAILED: $*"; docker logs --tail 20 "$name-a" 2>&1 || true; exit 1; }
+cleanup() {
+    docker rm -fv "$name-entry" "$name-a" "$name-b" >/dev/null 2>&1 || true
+    docker volume rm "$name-entry" "$name-a" "$name-b" >/dev/null 2>&1 || true
+    docker network rm "$name" >/dev/null 2>&1 || true
+}
+trap cleanup EXIT
+# wait SECONDS COMMAND...: until the command succeeds
+wait_for() {
+    left=$(($1 * 2)); shift
+    until "$@"; do left=$((left - 1)); [ $left -gt 0 ] || return 1; sleep 0.5; done
+}
+
+docker network create "$name" >/dev/null
+for volume in entry a b; do docker volume create "$name-$volume" >/dev/null; done
+size=$(docker image inspect -f '{{.Size}}' "$image")
+say "image $image: $((size / 1000000)) MB"
+[ "$(docker run --rm --entrypoint id "$image" -u)" != 0 ] || fail "the image runs as root"
+
+docker run -d --name "$name-entry" --network "$name" -v "$name-entry:/data" "$image" bootstrap --port 31330 >/dev/null
+has_address() { address=$(docker exec "$name-entry" sh -c 'grep -v 127.0.0.1 /data/addresses | head -1' 2>/dev/null) && [ -n "$address" ]; }
+wait_for 30 has_address || { docker logs "$name-entry"; fail "the entry node shows no address"; }
+say "entry node: $address"
+
+start=$(date +%s)
+for node in a b; do
+    docker run -d --name "$name-$node" --network "$name" -v "$name-$node:/data" -e SWARM_NODE_THREADS=1 \
+        -e SWARM_NODE_NETWORK__EXCHANGE_SECONDS=1 "$image" --peers "$address" >/dev/null
+done
+learned() { docker exec "$name-a" grep -q RoundDone /data/events.jsonl 2>/dev/null; }
+wait_for 60 learned || fail "node a did not finish a round within 60 s"
+say "cold start to first round: $(($(date +%s) - start)) s"
+shared() { docker exec "$name-a" grep -q '"external_informative": [1-9]' /data/events.jsonl; }
+wait_for 60 shared || fail "node a trained on nothing of node b within 60 s"
+say "cold start to first shared round: $(($(date +%s) - start)) s"
+wait_for 30 docker exec "$name-a" swarm-node status >/dev/null || fail "status says the node is not well"
+docker exec "$name-a" swarm-node status
+docker exec "$name-a" swarm-node peers
+healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$name-a")" = healthy ]; }
+wait_for 90 healthy || fail "the health check does not pass"
+
+before=$(docker exec "$name-a" swarm-node id)
+start=$(date +%s)
+docker stop --time 30 "$name-a" >/dev/null
+took=$(($(date +%s) - start))
+[ $took -le 10 ] || fail "SIGTERM took $took s"
+[ "$(docker inspect -f '{{.State.ExitCode}}' "$name-a")" = 0 ] || fail "exit code $(docker inspect -f '{{.State.ExitCode}}' "$name-a") after SIGTERM"
+docker logs --tail 3 "$name-a" 2>&1 | grep -q checkpoint || fail "no checkpoint after SIGTERM"
+say "SIGTERM: saved and left within $took s"
+docker start "$name-a" >/dev/null
+resumed() { docker logs "$name-a" 2>&1 | grep -q 'resumed after'; }
+wait_for 60 resumed || fail "the node did not resume from its volume"
+[ "$(docker exec "$name-a" swarm-node id)" = "$before" ] || fail "another identity after a restart"
+say "restart: same identity, resumed"
+say OK
