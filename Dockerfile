@@ -1,7 +1,7 @@
 # swarm-node in a container: `docker run swarm-node --peers MULTIADDR`. See docker/README.md.
 #
-#   docker build -t swarm-node .                                                     CPU
-#   docker build -t swarm-node:gpu --build-arg TORCH_INDEX=https://pypi.org/simple . CUDA
+#   docker build -t swarm-node .                                CPU
+#   docker build -t swarm-node:gpu --build-arg TORCH_INDEX= .   CUDA: the build that pip finds by itself
 #
 # Built by the legacy builder too: no cache mounts, no heredocs.
 
