@@ -2,10 +2,13 @@
 
     python genrl_gather.py '{"rank": 0, "nodes": 8, "rounds": 3, "bytes": 90000, "work": "..."}'
 
-Run by benchmarks/network.py, by an interpreter that has genrl. What is done to genrl from outside: hivemind 1.1.12 moved
-`get_dht_time`, and daemons stay on loopback. Rounds are kept in step by files, so that genrl waits for nobody inside them.
+Run by benchmarks/network.py, by an interpreter that has genrl. What is done to genrl from outside: hivemind 1.1.12
+moved `get_dht_time`; daemons stay on loopback; and hivemind's loop is asyncio's own: uvloop makes the pipe to its process
+non-blocking, so that the first value above 16 KB kills that process (BlockingIOError) and nothing could be measured.
+Rounds are kept in step by files, so that nobody waits inside them.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -19,9 +22,19 @@ WORK, RANK, NODES = Path(SETTINGS["work"]), SETTINGS["rank"], SETTINGS["nodes"]
 os.environ["HIVEMIND_WORLD_SIZE"] = str(NODES)
 
 import hivemind  # noqa: E402
+import hivemind.dht.dht  # noqa: E402
 from hivemind.utils.timed_storage import get_dht_time  # noqa: E402
 
 hivemind.get_dht_time = get_dht_time
+
+
+def plain_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop
+
+
+hivemind.dht.dht.switch_to_uvloop = plain_loop
 
 import genrl.communication.hivemind.hivemind_backend as backend  # noqa: E402
 

@@ -1,0 +1,250 @@
+"""Traffic of real nodes on loopback: does it stay flat in the number of nodes? Beside it genrl's all-gather.
+
+    python -m benchmarks.network --json                                   # needs root, for a network namespace
+    python -m benchmarks.network --json --genrl-python GENRL/bin/python   # with genrl, for --genrl-nodes
+
+Every node is a network process with its daemon, as `swarm-node run` starts them; what stands in for the trainer
+publishes 9 groups of 10 KB a round and asks for 4 groups of others. Bytes are those of the loopback interface of a
+network namespace of its own, TCP/IP headers included; a node's traffic is what it sends and what it receives.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from protocol.addressing import question_seed
+from protocol.admission import AdmissionRules
+from protocol.identity import Identity
+from protocol.messages import Completion, Question, RolloutGroup, Round
+from swarm_node.config import NetworkConfig
+from swarm_node.network.remote import RemoteNetwork
+
+GROUPS, GROUP_BYTES, WANTED = 9, 10_000, 4
+COMPLETIONS = 8
+ROUND_SECONDS = 4.0
+WARM_UP = 4  # rounds until everybody knows somebody
+INSIDE = "SWARM_NODE_BENCHMARK_INSIDE"
+START_SECONDS = 120.0
+
+
+def main() -> None:
+    arguments = parsed()
+    if INSIDE not in os.environ:
+        sys.exit(in_namespace())
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    ours = [own_swarm(nodes, arguments.rounds, arguments.backend) for nodes in arguments.nodes]
+    theirs = [
+        genrl_swarm(arguments.genrl_python, nodes, arguments.genrl_rounds)
+        for nodes in (arguments.genrl_nodes if arguments.genrl_python else ())
+    ]
+    show(ours, theirs)
+    sizes = [side["kilobytes"] for side in ours]
+    ratios = {
+        theirs_["nodes"]: theirs_["kilobytes"] / ours_["kilobytes"]
+        for theirs_ in theirs
+        for ours_ in ours
+        if theirs_["nodes"] == ours_["nodes"] and theirs_["kilobytes"]
+    }
+    result = {
+        "benchmark": "network",
+        "ratio": max(ratios.values(), default=None),
+        "ratios": ratios,
+        "spread": max(sizes) / min(sizes) - 1,  # between the swarm sizes
+        "ours": ours,
+        "theirs": theirs,
+        "settings": {"groups": GROUPS, "group_bytes": GROUP_BYTES, "wanted": WANTED, "round_seconds": ROUND_SECONDS},
+    }
+    if arguments.json:
+        print(json.dumps(result))
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--rounds", type=int, default=8, help="measured rounds")
+    parser.add_argument("--backend", choices=["hivemind", "libp2p"], default="hivemind")
+    default = os.environ.get("GENRL_PYTHON") or (sys.executable if find_spec("genrl") else None)
+    parser.add_argument("--genrl-python", default=default, help="interpreter that has genrl; GENRL_PYTHON")
+    parser.add_argument("--genrl-nodes", type=int, nargs="+", default=[8, 16])
+    parser.add_argument("--genrl-rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    return parser.parse_args()
+
+
+def in_namespace() -> int:
+    """Run this command again where loopback is nobody else's, so that its counters count us alone."""
+    command = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    environment = {**os.environ, INSIDE: "1"}
+    return subprocess.run(
+        [*command, sys.executable, "-m", "benchmarks.network", *sys.argv[1:]], env=environment
+    ).returncode
+
+
+def loopback_bytes() -> int:
+    """Sent over loopback so far in this namespace, which is as much as was received."""
+    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
+    return int(line.split(":")[1].split()[8])
+
+
+def own_swarm(nodes: int, rounds: int, backend: str) -> dict[str, Any]:
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="swarm-bench-")))
+        members: list[tuple[Identity, RemoteNetwork]] = []
+        peers: tuple[str, ...] = ()
+        for index in range(nodes):
+            identity = Identity.create()
+            home = work / str(index)
+            home.mkdir()
+            config = NetworkConfig(
+                backend=backend,  # type: ignore[arg-type]
+                host="127.0.0.1",
+                peers=peers,
+                mdns=False,
+                exchange_seconds=ROUND_SECONDS,
+            )
+            rules = AdmissionRules(swarm="benchmark", own_id=identity.peer_id, knows=lambda question: True)
+            network = RemoteNetwork(identity, home, config, rules, WANTED, dict)
+            network.start()
+            stack.callback(network.close)
+            members.append((identity, network))
+            if not peers:
+                peers = (address_of(home),)
+        heard = [run_round(members, number) for number in range(WARM_UP)][-1]
+        bytes_before, cpu_before = loopback_bytes(), cpu_seconds()
+        began = time.monotonic()
+        heard = [count for number in range(WARM_UP, WARM_UP + rounds) for count in run_round(members, number)]
+        seconds = time.monotonic() - began
+        total = loopback_bytes() - bytes_before
+        side = {
+            "nodes": nodes,
+            "kilobytes": 2 * total / nodes / rounds / 1000,
+            "heard": sum(heard) / len(heard),
+            "cpu_ms": 1000 * (cpu_seconds() - cpu_before) / nodes / rounds,
+            "memory_mb": memory_mb() / nodes,
+            "seconds": seconds / rounds,
+        }
+    print(f"{nodes} nodes: {side['kilobytes']:.0f} KB per node and round, {side['heard']:.1f} groups heard", flush=True)
+    return side
+
+
+def run_round(members: Sequence[tuple[Identity, RemoteNetwork]], number: int) -> list[int]:
+    """Everybody publishes at a moment of its own in the round, and collects at its next one."""
+    pause = ROUND_SECONDS / len(members)
+    heard = []
+    for identity, network in members:
+        heard.append(len(network.collect(Round(number))))
+        network.publish([group(identity, number, index) for index in range(GROUPS)], Round(number))
+        time.sleep(pause)
+    return heard
+
+
+def group(identity: Identity, number: int, index: int) -> RolloutGroup:
+    """10 KB of text that nothing could compress, in 8 completions."""
+    text = os.urandom(GROUP_BYTES // COMPLETIONS // 2).hex()
+    seed = question_seed(identity.peer_id, Round(number))
+    question = Question(
+        environment="benchmark", version="1", dataset="noise", config_id="plain", seed=seed, index=index
+    )
+    completions = tuple(Completion(text=f"{k}{text}", ended=True) for k in range(COMPLETIONS))
+    return RolloutGroup(author=identity.peer_id, round=Round(number), question=question, completions=completions)
+
+
+def address_of(home: Path) -> str:
+    return wait(lambda: (home / "addresses").read_text().split() if (home / "addresses").exists() else [])[0]
+
+
+def cpu_seconds() -> float:
+    """Of the network processes and their daemons; this process, which plays the trainers, is left out."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        times = process.cpu_times()
+        total += times.user + times.system
+    return total
+
+
+def memory_mb() -> float:
+    return sum(process.memory_info().rss for process in psutil.Process().children(recursive=True)) / 1e6
+
+
+def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:
+    """The first round warms up. A node that hears less than all others has failed at its task, and is counted so."""
+    work = Path(tempfile.mkdtemp(prefix="genrl-bench-"))
+    script = Path(__file__).with_name("genrl_gather.py")
+    processes = []
+    try:
+        for rank in range(nodes):
+            order = {
+                "rank": rank,
+                "nodes": nodes,
+                "rounds": rounds + 1,
+                "bytes": GROUPS * GROUP_BYTES,
+                "work": str(work),
+            }
+            with (work / f"log{rank}").open("wb") as log:
+                processes.append(
+                    subprocess.Popen(
+                        [python, str(script), json.dumps(order)], stdout=log, stderr=log, start_new_session=True
+                    )
+                )
+        marks = []
+        for number in range(rounds + 1):
+            wait(lambda number=number: len(list(work.glob(f"round{number}.*"))) == nodes)  # type: ignore[misc]
+            marks.append(loopback_bytes())
+        wait(lambda: len(list(work.glob("done.*"))) == nodes)
+        marks.append(loopback_bytes())
+        reports = [
+            json.loads(path.read_text()) for n in range(1, rounds + 1) for path in work.glob(f"report{n}.*.json")
+        ]
+    finally:
+        for process in processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(work, ignore_errors=True)
+    side = {
+        "nodes": nodes,
+        "kilobytes": 2 * (marks[-1] - marks[1]) / nodes / rounds / 1000,
+        "heard": median(report["heard"] for report in reports),
+        "seconds": median(report["seconds"] for report in reports),
+    }
+    print(f"genrl, {nodes} nodes: {side['kilobytes']:.0f} KB per node and round", flush=True)
+    return side
+
+
+def wait(ready: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + START_SECONDS
+    while not (value := ready()):
+        if time.monotonic() > deadline:
+            sys.exit("a node did not get ready in time")
+        time.sleep(0.1)
+    return value
+
+
+def show(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> None:
+    print("\n| | nodes | KB per node and round, sent and received | heard per round | network CPU ms | MB |")
+    print("|---|---|---|---|---|---|")
+    for side in ours:
+        print(
+            f"| ours | {side['nodes']} | {side['kilobytes']:.0f} | {side['heard']:.1f} groups | {side['cpu_ms']:.0f} "
+            f"| {side['memory_mb']:.0f} |"
+        )
+    for side in theirs:
+        print(f"| genrl 0.3.0 | {side['nodes']} | {side['kilobytes']:.0f} | {side['heard']:.0f} nodes | - | - |")
+    print(flush=True)
+
+
+if __name__ == "__main__":
+    main()
