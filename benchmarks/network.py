@@ -31,6 +31,7 @@ from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Completion, Question, RolloutGroup, Round
 from swarm_node.config import NetworkConfig
+from swarm_node.network import control
 from swarm_node.network.remote import RemoteNetwork
 
 GROUPS, GROUP_BYTES, WANTED = 9, 10_000, 4
@@ -164,7 +165,8 @@ def group(identity: Identity, number: int, index: int) -> RolloutGroup:
 
 
 def address_of(home: Path) -> str:
-    return wait(lambda: (home / "addresses").read_text().split() if (home / "addresses").exists() else [])[0]
+    """Of the node of this home, as its status says."""
+    return str(wait(lambda: ((control.ask(home) or {}).get("network") or {}).get("addresses"))[0])
 
 
 def cpu_seconds() -> float:
