@@ -4,8 +4,8 @@
 
 Run by benchmarks/network.py, by an interpreter that has genrl. What is done to genrl from outside: hivemind 1.1.12
 moved `get_dht_time`; daemons stay on loopback; and hivemind's loop is asyncio's own: uvloop makes the pipe to its
-process non-blocking, so that the first value above 16 KB kills that process (BlockingIOError) and nothing could be measured.
-Rounds are kept in step by files, so that nobody waits inside them.
+process non-blocking, so that the first value above 16 KB kills that process and nothing could be measured. Rounds are
+kept in step by files, so that nobody waits inside them.
 """
 
 import asyncio
