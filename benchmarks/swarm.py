@@ -54,10 +54,10 @@ class GenrlFailed(Exception):
 
 
 def cpu_seconds() -> float:
-    """Of this process and its children: the judge works in a process of its own."""
+    """Of this process and its descendants: the judge is a process of its own, and forks children that are gone."""
     me = psutil.Process()
-    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
-    return float(sum(t.user + t.system for t in times))
+    mine, theirs = me.cpu_times(), [process.cpu_times() for process in me.children(recursive=True)]
+    return float(mine.user + mine.system + sum(t.user + t.system + t.children_user + t.children_system for t in theirs))
 
 
 def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:

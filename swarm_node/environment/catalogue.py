@@ -42,24 +42,12 @@ PAPER: Mapping[str, Mapping[str, Any]] = {  # the nine tasks of the SAPO paper, 
     "propositional_logic": {"min_vars": 2, "max_vars": 4},
 }
 
-_EXECUTES = "its scorer executes the answer"
-REFUSED: Mapping[str, str] = {  # whole datasets that were not even measured
+REFUSED: Mapping[str, str] = {  # whole datasets that were not even measured; for others like them see scorers.py
     "arc_agi": "its answers are tuples, which JSON does not keep",
-    "coin_flip": "its scorer can be forged: 0 is paid half",
     "codeio": "it runs code, and gives different items in different processes",
-    "complex_arithmetic": "its scorer can be forged: nan is paid in full",
     "composite": "it has no items of its own",
-    "countdown": _EXECUTES,
-    "game_of_life_halting": "its scorer can be forged: any text is paid in full",
-    "intermediate_integration": _EXECUTES,
-    "n_queens": _EXECUTES,
-    "number_sorting": "its scorer can be forged: a list of NaN is paid in full",
-    "polynomial_multiplication": _EXECUTES,
-    "puzzle24": _EXECUTES,
+    "intermediate_integration": "its scorer executes the answer, and only a computer algebra could compare integrals",
     "rearc": "its answers are tuples, which JSON does not keep",
-    "simple_integration": _EXECUTES,
-    "spiral_matrix": _EXECUTES,
-    "string_insertion": _EXECUTES,
 }
 
 _measured: Mapping[str, Any] = json.loads(Path(__file__).with_name("catalogue.json").read_text("utf-8"))

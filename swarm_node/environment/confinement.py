@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 
@@ -30,8 +29,8 @@ def confine(memory_limit: int) -> None:
     ):
         with contextlib.suppress(ValueError, OSError):  # already lower, or unknown to this system
             resource.setrlimit(what, (value, value))
-    with contextlib.suppress(OSError):  # Linux; written before files are forbidden to grow, and not a file anyway
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # Linux
+        file.write("1000")
 
 
 def die_with(lifeline: int) -> None:

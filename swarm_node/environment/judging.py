@@ -6,7 +6,8 @@ A source is a module that runs inside the judge process only. It has a `VERSION`
     def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
 """
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 
 class Item(Protocol):
@@ -17,6 +18,16 @@ class Item(Protocol):
 
     def score(self, text: str) -> float:
         """Reward of one answer, in [0, 1]. May raise or hang: the judge process copes."""
+        ...
+
+
+@runtime_checkable
+class Portable(Protocol):
+    """An item that can also be scored without its source: by one of our own scorers, in the light process."""
+
+    @property
+    def portable(self) -> tuple[str, Mapping[str, Any]] | None:
+        """Name of the scorer and what it needs to know, as JSON can hold it; None if this one cannot."""
         ...
 
 

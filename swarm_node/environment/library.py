@@ -17,14 +17,9 @@ from reasoning_gym.factory import DATASETS
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environment.catalogue import CATALOGUE
-from swarm_node.environment.scorers import SCORERS
+from swarm_node.environment.scorers import NEEDED, SCORERS, answer_of, reward
 
 VERSION = version("reasoning-gym")  # the package's own __version__ lags behind its releases
-
-
-# About 25 scorers raise on odd text ("I do not know" as a prime factorisation). That is a wrong answer, not a broken
-# question: skipping its group would leave a policy that still writes nonsense with nothing to learn from.
-UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, SyntaxError)
 
 
 class NoAnswer(Exception):
@@ -42,7 +37,7 @@ class LibraryItem:
         if entry["answer"] == "":  # base_conversion writes 0 as nothing: no answer would be paid
             raise NoAnswer(name)
         self.prompt: str = entry["question"]
-        self._scorer = SCORERS.get(name)
+        self._name = name
         self._entry = pickle.dumps(entry)
 
     @property
@@ -51,30 +46,23 @@ class LibraryItem:
         entry: dict[str, Any] = pickle.loads(self._entry)  # noqa: S301  (our own bytes, made above)
         return entry
 
-    def score(self, text: str) -> float:
-        answer, entry = answer_of(text), self.entry
-        with _same_state(self._decimals):
-            try:
-                score: float = (self._scorer or self._library_score)(answer, entry)
-            except UNREADABLE:
-                return 0.0
-        return score
+    @property
+    def portable(self) -> tuple[str, Mapping[str, Any]] | None:
+        """What our own scorer needs to know, where there is one: it can then run without the library."""
+        if self._name not in SCORERS:
+            return None
+        entry = self.entry
+        metadata = {key: entry["metadata"][key] for key in NEEDED.get(self._name, ())}
+        return self._name, {"answer": entry["answer"], "metadata": metadata}
 
-    def _library_score(self, answer: str, entry: dict[str, Any]) -> float:
-        score: float = self._dataset.score_answer(answer, entry)
-        return score
+    def score(self, text: str) -> float:
+        with _same_state(self._decimals):
+            return reward(SCORERS.get(self._name, self._dataset.score_answer), answer_of(text), self.entry)
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> LibraryItem:
     """Only names from the catalogue: parameters from outside are an attack (10^7 terms, a path of a file)."""
     return LibraryItem(dataset, CATALOGUE[dataset][config_id], seed, index)
-
-
-def answer_of(text: str) -> str:
-    """What stands in the last <answer> ... </answer>, or else the whole text; surrounding white space never counts."""
-    _, opened, rest = text.rpartition("<answer>")
-    answer, closed, _ = rest.partition("</answer>")
-    return answer.strip() if opened and closed else text.strip()
 
 
 @contextmanager

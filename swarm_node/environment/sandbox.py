@@ -34,7 +34,6 @@ import platform
 import resource
 import signal
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 
@@ -50,6 +49,8 @@ _LANDLOCK_GET_VERSION = 1
 
 def layers() -> dict[str, bool]:
     """Which layers hold here, tried in a process of their own: a node has threads and must not fork."""
+    import subprocess  # only here: it brings threads, and a hook of theirs to every fork of the judge
+
     output = subprocess.run(
         [sys.executable, "-s", "-P", "-m", "swarm_node.environment.sandbox"], capture_output=True, text=True, check=True
     ).stdout
@@ -75,7 +76,7 @@ class Sandbox:
         self._ruleset = self._deny_everything() if linux else -1
         steps: dict[str, Callable[[], None]] = {"rlimits": _limit}
         if linux:
-            steps |= {"pdeathsig": self._die_with_parent, "no_new_privs": self._no_new_privs}
+            steps |= {"pdeathsig": self.die_with_parent, "no_new_privs": self._no_new_privs}
         if self._ruleset >= 0:
             steps["landlock"] = self._landlock
         if self._filter is not None:
@@ -114,8 +115,10 @@ class Sandbox:
     def _no_new_privs(self) -> None:
         self._prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
-    def _die_with_parent(self) -> None:
-        self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    def die_with_parent(self) -> None:
+        """Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its pipe is closed."""
+        if sys.platform == "linux":
+            self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def _prctl(self, option: int, value: int) -> None:
         if self._libc.prctl(option, value, 0, 0, 0):

@@ -11,13 +11,12 @@ import errno
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LAST_WRITABLE = 3  # descriptors: the three standard streams, which are /dev/null, and the pipe for results
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(NamedTuple):
     audit: int  # AUDIT_ARCH_* of linux/audit.h
     numbers: Mapping[str, int]  # of the system calls that are allowed
 

@@ -143,7 +143,7 @@ def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym
         ("chain_sums/tiny", "did you mean 'chain_sum/tiny'"),
         ("chain_sum/tinny", "chain_sum has tiny"),
         ("chain_sum", "chain_sum has tiny"),
-        ("countdown/easy", "its scorer executes the answer"),
+        ("intermediate_integration/easy", "its scorer executes the answer"),
         ("???", "names are dataset/config_id"),
         ("", "names are dataset/config_id"),
     ],

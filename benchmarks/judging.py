@@ -1,0 +1,127 @@
+"""Scores per second and core with the sandbox on, in batches as they occur in a round, and the judge's share of it.
+
+    python -m benchmarks.judging --json        # docs/results/judging.md
+
+A round of one node: the prompts and the scores of its own 9 groups of 8 answers, which share a child, then groups of
+others, each of another author and so in a child of its own, in the batches in which a sampler asks that finds signal in
+half of them: 4, 2, 1, 1. CPU time is that of the node's side, the judge, the light process and all children. The share
+is that of a starter's round in a swarm of eight, whose other phases are measured by the simulation's own clock.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import psutil
+
+from benchmarks.swarm import PHASES, own_rounds
+from protocol.messages import PeerId, Question, Round
+from swarm_node.environment.catalogue import STARTER_TASKS
+from swarm_node.environment.reasoning_gym import ReasoningGym
+
+GROUP_SIZE, QUESTIONS = 8, 9
+FOREIGN_BATCHES = (4, 2, 1, 1)
+
+Batch = list[tuple[Question, list[str]]]
+
+
+class Workload:
+    """Rounds of one node, with authors and answers that were never seen before, so that no cache answers."""
+
+    def __init__(self, gym: ReasoningGym) -> None:
+        self._gym = gym
+        self._authors = 0
+
+    def groups(self, count: int) -> Batch:
+        """`count` groups of one new author."""
+        self._authors += 1
+        questions = self._gym.sample(PeerId(f"author {self._authors}"), Round(0), QUESTIONS)
+        begin = self._authors % QUESTIONS  # all tasks in turn
+        chosen = (questions[begin:] + questions[:begin])[:count]
+        return [(question, [f"{self._authors % 97 + k}" for k in range(GROUP_SIZE)]) for question in chosen]
+
+    def own(self) -> int:
+        batch = self.groups(QUESTIONS)
+        self._gym.prompts([question for question, _ in batch])
+        return self._score(batch)
+
+    def foreign(self, authors: int) -> int:
+        return self._score([group for _ in range(authors) for group in self.groups(1)])
+
+    def round(self) -> int:
+        return self.own() + sum(map(self.foreign, FOREIGN_BATCHES))
+
+    def _score(self, batch: Batch) -> int:
+        rewards = self._gym.score(batch)
+        assert all(isinstance(each, tuple) for each in rewards), rewards
+        return len(batch) * GROUP_SIZE
+
+
+def measure(gym: ReasoningGym, work: Callable[[], int], seconds: float) -> dict[str, float]:
+    """Scores per second of CPU and of wall clock, and CPU milliseconds a call."""
+    work()
+    cpu, began, scores, calls = cpu_seconds(gym), time.perf_counter(), 0, 0
+    while time.perf_counter() - began < seconds:
+        scores += work()
+        calls += 1
+    wall, cpu = time.perf_counter() - began, cpu_seconds(gym) - cpu
+    return {"per_cpu_second": scores / cpu, "per_second": scores / wall, "cpu_ms": 1000 * cpu / calls}
+
+
+def cpu_seconds(gym: ReasoningGym) -> float:
+    """Of this process, of the judge and what it started, living and dead."""
+    judge = psutil.Process(gym.judge_pid)
+    times = [process.cpu_times() for process in (judge, *judge.children(recursive=True))]
+    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in times)
+
+
+def share_of_round(judge_ms: float, rounds: int) -> dict[str, float]:
+    """Of a starter's round: judging measured here, everything else as the simulation of eight nodes has it."""
+    nodes = 8
+    phases = [row["seconds"] for row in own_rounds("rare", nodes, rounds)]
+    others = [1000 * sum(row[name] for name in PHASES if name != "judge") / nodes for row in phases]
+    shared = [1000 * row["judge"] / nodes for row in phases]
+    rest = median(others)
+    return {
+        "judge_ms": judge_ms,
+        "other_ms": rest,
+        "share": judge_ms / (judge_ms + rest),
+        "simulation_judge_ms": median(shared),  # per node; nodes of a simulation share one judge and its memory
+        "simulation_share": median(shared) / (median(shared) + rest),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10.0, help="wall clock of each measurement")
+    parser.add_argument("--rounds", type=int, default=10, help="rounds of the simulation that gives the other phases")
+    parser.add_argument("--quick", action="store_true", help="a second of it all, to see that it works")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    options = parser.parse_args(arguments)
+    seconds, rounds = (0.2, 1) if options.quick else (options.seconds, options.rounds)
+    gym = ReasoningGym(STARTER_TASKS, "exact")
+    workload = Workload(gym)
+    workload.own()
+    result: dict[str, Any] = {
+        "benchmark": "judging",
+        "layers": gym.layers,
+        "round": measure(gym, workload.round, seconds),
+        "own groups, one child": measure(gym, workload.own, seconds),
+        "one group of another, one child": measure(gym, lambda: workload.foreign(1), seconds),
+    }
+    gym.close()
+    result["share"] = share_of_round(result["round"]["cpu_ms"], rounds)
+    result["ratio"] = result["round"]["per_cpu_second"] / 5000
+    for name in ("round", "own groups, one child", "one group of another, one child"):
+        row = result[name]
+        print(f"{name:34} {row['per_cpu_second']:8.0f} scores per CPU second, {row['cpu_ms']:6.2f} ms CPU")
+    print(", ".join(f"{name} {value:.3f}" for name, value in result["share"].items()))
+    if options.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
