@@ -26,7 +26,6 @@ from swarm_node.environment.reasoning_gym import ReasoningGym
 from swarm_node.environment.temporal_clue import environment as clue
 from swarm_node.errors import UserError
 from swarm_node.interfaces import Environment, Network, Trainer
-from swarm_node.network.alone import Alone
 from swarm_node.network.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
@@ -81,10 +80,8 @@ def build_rules(config: LearningConfig, environment: Environment, own_id: PeerId
 
 def build_network(
     config: NodeConfig, identity: Identity, environment: Environment, progress: Callable[[], dict[str, Any]]
-) -> Network:
-    """The swarm, not entered yet; nobody where the network is off. `progress`: what training says of itself."""
-    if not config.network.enabled:
-        return Alone()
+) -> RemoteNetwork:
+    """The swarm, not entered yet. `progress`: what training says of itself."""
     rules = build_rules(config, environment, identity.peer_id)
     want = config.network.pull or config.round.external_groups
     return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress)

@@ -13,9 +13,18 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from swarm_node.config import AttackSimulationConfig, EvaluationConfig, NodeConfig, SimulationConfig
+from swarm_node.config import (
+    AskConfig,
+    AttackSimulationConfig,
+    BootstrapConfig,
+    EvaluationConfig,
+    NodeConfig,
+    SimulationConfig,
+)
 from swarm_node.errors import UserError
+from swarm_node.printable import printable
 from swarm_node.settings import describe, environment_values, flatten, from_command_line, read_file, resolve
 
 USAGE = """\
@@ -29,6 +38,10 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   attack [--kind stealth] [--share 0.25] [--defence regroup clip] [--flags]   simulate with hostile nodes
   eval FOLDER [--flags]           accuracy of a model on held-out questions
   solve SIZE|FILE.json [--index]  the solution of a Temporal Clue puzzle, found by CP-SAT
+  bootstrap [--port 31330] [--home FOLDER]   an entry and relay node for others; does not train
+  status [--home FOLDER] [--json]  how the running node is; exit code 0 only when it is healthy
+  peers [--home FOLDER] [--json]  whom the running node knows
+  doctor [CONFIG.toml] [--flags]  what keeps this node from training or sharing, and what to do about it
   init [--home FOLDER]            make this node's identity (done by run too)
   id [--home FOLDER]              show this node's identity
   check [CONFIG.toml]             show every option, its value, where it comes from and what it means
@@ -71,7 +84,7 @@ def run(argv: list[str]) -> None:
     run_node(config, Console())
 
 
-def with_peers(argv: Sequence[str]) -> list[str]:
+def with_peers(argv: Sequence[str], option: str = "--network.peers") -> list[str]:
     """`--peers A --peers B C` as the one option it stands for."""
     rest: list[str] = []
     peers: list[str] = []
@@ -85,7 +98,7 @@ def with_peers(argv: Sequence[str]) -> list[str]:
         else:
             taking = False
             rest.append(argument)
-    return [*rest, "--network.peers", *peers] if peers else rest
+    return [*rest, option, *peers] if peers else rest
 
 
 def simulate(argv: list[str]) -> None:
@@ -134,7 +147,7 @@ def solve(argv: list[str]) -> None:
 
 def init(argv: list[str]) -> None:
     home = from_command_line(NodeConfig, argv, "swarm-node init").home.expanduser()
-    from swarm_node.run import KEY_FILE, load_identity
+    from swarm_node.home import KEY_FILE, load_identity
 
     existed = (home / KEY_FILE).exists()
     print(load_identity(home).peer_id)
@@ -145,11 +158,69 @@ def init(argv: list[str]) -> None:
 
 def show_id(argv: list[str]) -> None:
     home = from_command_line(NodeConfig, argv, "swarm-node id").home.expanduser()
-    from swarm_node.run import KEY_FILE, load_identity
+    from swarm_node.home import KEY_FILE, load_identity
 
     if not (home / KEY_FILE).exists():
         raise UserError(f"no identity in {home}; make one with: swarm-node init --home {home}")
     print(load_identity(home).peer_id)
+
+
+def bootstrap(argv: list[str]) -> None:
+    config = from_command_line(BootstrapConfig, with_peers(argv, "--peers"), "swarm-node bootstrap", flags_only=True)
+    from swarm_node.bootstrap import bootstrap as run_bootstrap
+
+    run_bootstrap(
+        config,
+        show=lambda address: print(printable(address), flush=True),
+        warn=lambda text: print(printable(text, 400), file=sys.stderr, flush=True),
+    )
+
+
+def status(argv: list[str]) -> None:
+    """Exit code 1 where the node is not healthy."""
+    config = _asking(argv, "swarm-node status")
+    from swarm_node.status import ask, status_lines
+
+    answer = ask(config.home.expanduser())
+    print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
+    sys.exit(0 if answer["healthy"] else 1)
+
+
+def peers(argv: list[str]) -> None:
+    config = _asking(argv, "swarm-node peers")
+    from swarm_node.status import PEER_COLUMNS, ask, peer_rows
+
+    answer = ask(config.home.expanduser())
+    if "network" not in answer:
+        raise UserError("; ".join(answer["problems"]))
+    if config.json_output:
+        print(json.dumps(answer["network"].get("peers", [])))
+        return
+    shown = Table(title=f"{answer['network'].get('connected', 0)} connected")
+    for column in PEER_COLUMNS:
+        shown.add_column(column, overflow="fold")
+    for row in peer_rows(answer):
+        shown.add_row(*map(Text, row))
+    Console().print(shown)
+
+
+def doctor(argv: list[str]) -> None:
+    """Exit code 0: trains and shares, 1: trains alone, 3: does not train."""
+    config = from_command_line(NodeConfig, with_peers(argv), "swarm-node doctor")
+    from swarm_node.doctor import diagnose, verdict
+
+    findings = []
+    for finding in diagnose(config):
+        findings.append(finding)
+        print(f"{finding.level:5}  {finding.subject}: {finding.text}", flush=True)
+    code, text = verdict(findings)
+    print(text)
+    sys.exit(code)
+
+
+def _asking(argv: list[str], program: str) -> AskConfig:
+    arguments = ["--json-output" if argument == "--json" else argument for argument in argv]
+    return from_command_line(AskConfig, arguments, program, flags_only=True)
 
 
 def check(argv: list[str]) -> None:
@@ -189,6 +260,10 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "attack": attack,
     "eval": evaluate,
     "solve": solve,
+    "bootstrap": bootstrap,
+    "status": status,
+    "peers": peers,
+    "doctor": doctor,
     "init": init,
     "id": show_id,
     "check": check,

@@ -266,6 +266,38 @@ class NodeConfig(LearningConfig):
     network: NetworkConfig = NetworkConfig()
 
 
+class BootstrapConfig(Section):
+    """An entry and relay node: it helps others find and reach each other, and trains nothing."""
+
+    home: Path = Path("~/.swarm-node")
+    """Folder that holds identity and known peers."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 31330
+    """TCP and UDP port to listen on; others have to be able to reach it. 0 takes a free one."""
+    host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
+    """Address to listen on."""
+    announce: tuple[str, ...] = ()
+    """Addresses to tell others, as multiaddrs, where the node cannot see them itself (a forwarded port)."""
+    peers: tuple[str, ...] = ()
+    """Other entry nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
+    backend: Literal["hivemind", "libp2p"] = "hivemind"
+    """Library that carries the messages."""
+    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    """Name of the swarm."""
+    max_connections: Positive = 512
+    """Peers connected at the same time."""
+    upload_limit: Positive = 4096
+    """Kilobytes per second that others may fetch from this node, all together."""
+
+
+class AskConfig(Section):
+    """Which running node to ask."""
+
+    home: Path = Path("~/.swarm-node")
+    """Its home folder."""
+    json_output: bool = False
+    """Print one JSON object (also: --json)."""
+
+
 class FaultsConfig(Section):
     loss: Share = 0.0
     """Probability that a message to one receiver is lost."""

@@ -4,8 +4,6 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
-import fcntl
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -14,7 +12,6 @@ from typing import Any
 
 from rich.console import Console
 
-from protocol.identity import Identity
 from protocol.messages import Round
 from swarm_node.asynchronous.assembly import driving, trainer_side
 from swarm_node.asynchronous.node import AsynchronousNode
@@ -24,9 +21,8 @@ from swarm_node.compute.policy import Policy
 from swarm_node.compute.trainer import GrpoTrainer
 from swarm_node.config import NodeConfig
 from swarm_node.errors import UserError
-from swarm_node.interfaces import Network
+from swarm_node.home import load_identity, owned
 from swarm_node.network.backends import check_addresses
-from swarm_node.network.keyfile import KeyFileError, load_or_create
 from swarm_node.network.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.printable import printable
@@ -39,7 +35,6 @@ from swarm_node.telemetry.sinks import Sink, Telemetry
 from swarm_node.telemetry.terminal import node_terminal, say
 from swarm_node.validation import REWARD, Validation, best_so_far
 
-KEY_FILE = "identity.key"
 LINE_CHARS = 400  # of what the network says
 
 
@@ -59,9 +54,8 @@ def run(config: NodeConfig, console: Console) -> None:
             stack.callback(environment.close)
             progress = Progress(monotonic)
             network = build_network(config, identity, environment, progress.facts)
-            if isinstance(network, RemoteNetwork):
-                network.start()  # first, so that others are found while the policy loads
-                stack.callback(network.close)
+            network.start()  # first, so that others are found while the policy loads
+            stack.callback(network.close)
             policy = build_policy(config.model, latest)
             node = build_node(config, identity.peer_id, environment, network, policy)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
@@ -79,7 +73,7 @@ def run(config: NodeConfig, console: Console) -> None:
                     max_rounds=config.max_rounds,
                 )
             )
-            _loop(config, driver, node, policy, start, stop, telemetry)
+            _loop(config, driver, node, network, policy, start, stop, telemetry)
 
 
 @contextmanager
@@ -98,18 +92,11 @@ def _telemetry(home: Path, config: NodeConfig, console: Console, progress: Progr
         yield telemetry
 
 
-def load_identity(home: Path) -> Identity:
-    """The identity of this home, made the first time."""
-    try:
-        return load_or_create(home / KEY_FILE)
-    except KeyFileError as error:
-        raise UserError(str(error)) from error
-
-
 def _loop(
     config: NodeConfig,
     driver: Node | AsynchronousNode,
     node: Node,
+    network: RemoteNetwork,
     policy: Policy,
     start: int,
     stop: Stop,
@@ -127,7 +114,7 @@ def _loop(
     def waiting() -> list[str]:
         return driver.waiting() if isinstance(driver, AsynchronousNode) else []
 
-    _pass_on(node.network, telemetry)
+    _pass_on(network, telemetry)
     while not stop.wanted and (not config.max_rounds or done < config.max_rounds):
         try:
             with stop.interruptible():
@@ -135,9 +122,8 @@ def _loop(
         except Interrupted:
             _leave(done, start, stop, telemetry, save)
             return
-        peers = node.network.connected if isinstance(node.network, RemoteNetwork) else None
-        telemetry.emit(RoundDone(report, peers))
-        _pass_on(node.network, telemetry)
+        telemetry.emit(RoundDone(report, network.connected))
+        _pass_on(network, telemetry)
         done += 1
         if validation.due(done):
             with suppress(Interrupted):
@@ -162,12 +148,11 @@ def _leave(done: int, start: int, stop: Stop, telemetry: Telemetry, save: Callab
     telemetry.emit(RunFinished(f"stopped after {done} rounds, in the middle of the next"))
 
 
-def _pass_on(network: Network, telemetry: Telemetry) -> None:
+def _pass_on(network: RemoteNetwork, telemetry: Telemetry) -> None:
     """What the network wants the user to know."""
-    if isinstance(network, RemoteNetwork):
-        for text, warning in network.lines():
-            shown = printable(text, LINE_CHARS)
-            telemetry.emit(Warned(shown) if warning else Notice(shown))
+    for text, warning in network.lines():
+        shown = printable(text, LINE_CHARS)
+        telemetry.emit(Warned(shown) if warning else Notice(shown))
 
 
 def _save(config: NodeConfig, node: Node, policy: Policy, done: int, telemetry: Telemetry, waiting: list[str]) -> None:
@@ -234,21 +219,3 @@ def _facts(policy: Policy, node: Node) -> dict[str, str]:
         "rows": layout,
         "decoder": decoder,
     }
-
-
-@contextmanager
-def owned(home: Path) -> Iterator[None]:
-    """The home belongs to one process at a time; the lock goes away with the process, however it ends."""
-    try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(home / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-    except OSError as error:
-        raise UserError(f"home {home}: {error.strerror}; choose another with --home") from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UserError(f"another node runs in {home}: stop it, or choose another --home") from error
-        yield
-    finally:
-        os.close(descriptor)

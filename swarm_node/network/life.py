@@ -44,12 +44,13 @@ class Life:
         memory: Memory,
         deliver: Callable[[bytes], None],
         say: Say,
+        changed: Callable[[Sequence[str]], None] = lambda addresses: None,
         serve_only: bool = False,
     ) -> None:
-        """`memory` is what is known from before; `deliver` takes groups for the trainer. UserError for addresses that
-        make no sense."""
+        """`memory` is what is known from before; `deliver` takes groups for the trainer; `changed` hears own addresses.
+        The addresses of `config` are checked already."""
         self._identity, self._swarm, self._home, self._config = identity, swarm, home, config
-        self._say, self._serve_only = say, serve_only
+        self._say, self._changed, self._serve_only = say, changed, serve_only
         self._port = memory.port
         self._reach: reachability.Reachability | None = None
         self._unsaved = False  # whether the last attempt to save failed
@@ -144,6 +145,7 @@ class Life:
         }
 
     def _addresses_changed(self, addresses: Sequence[str]) -> None:
+        self._changed(addresses)
         kind = reachability.reachability(addresses)
         if kind != self._reach:
             self._reach = kind

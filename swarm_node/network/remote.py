@@ -34,7 +34,7 @@ LOG_FILE = "network.log"
 
 
 class RemoteNetwork(Network):
-    """Access to the swarm through a network process. `start` once, `close` once; in between any thread may ask."""
+    """Access to the swarm through a network process; to nobody where the network is off. `start` and `close` once."""
 
     def __init__(
         self,
@@ -82,6 +82,8 @@ class RemoteNetwork(Network):
         return [self._lines.popleft() for _ in range(len(self._lines))]
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
+        if not self._config.enabled:
+            return
         envelopes = []
         for group in groups:
             try:
@@ -137,7 +139,7 @@ class RemoteNetwork(Network):
                 await stack.enter_async_context(await control.serve(self._home, self._answer))
             except (OSError, UserError) as error:
                 self._say(f"this node cannot be asked for its status: {error}", True)
-            await self._supervisor.run()
+            await (self._supervisor.run() if self._config.enabled else asyncio.Event().wait())
 
     def _opening(self) -> list[Frame]:
         start = Start(
@@ -187,7 +189,13 @@ class RemoteNetwork(Network):
 
     async def _view(self) -> Mapping[str, Any]:
         """What the network process says of itself, if it does so soon."""
-        process = {"processes": self._supervisor.lives, "running": self._supervisor.running}
+        process = {
+            "enabled": self._config.enabled,
+            "processes": self._supervisor.lives,
+            "running": self._supervisor.running,
+        }
+        if not self._supervisor.running:
+            return process
         self._questions += 1
         number = self._questions
         answer = self._views[number] = self._loop.create_future()
