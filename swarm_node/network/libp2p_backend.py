@@ -21,6 +21,7 @@ from libp2p.peer.peerstore import PeerStore
 from libp2p.security.noise.transport import PROTOCOL_ID as NOISE
 from libp2p.security.noise.transport import Transport as NoiseTransport
 from libp2p.stream_muxer.yamux.yamux import PROTOCOL_ID as YAMUX
+from libp2p.stream_muxer.yamux.yamux import Yamux
 from libp2p.transport.tcp.tcp import TCP
 from libp2p.transport.upgrader import TransportUpgrader
 from multiaddr import Multiaddr
@@ -29,7 +30,7 @@ from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES, Identity
 from protocol.messages import PeerId
 from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
-from swarm_node.network.libp2p_guard import GuardedHost, GuardedSwarm, GuardedYamux
+from swarm_node.network.libp2p_guard import GuardedHost, GuardedSwarm
 from swarm_node.network.libp2p_relay import STOP, accept, dial_through
 from swarm_node.network.listening import check_free, on_interfaces
 from swarm_node.network.multiaddr import one_peer, peer_text, split_peer, usefulness
@@ -184,7 +185,7 @@ class Libp2pBackend(Backend):
         peerstore.add_key_pair(own_id, keys)
         upgrader = TransportUpgrader(  # noise alone: the library's defaults include plaintext, where anybody is anybody
             {NOISE: NoiseTransport(keys, noise_privkey=create_x25519_key_pair().private_key)},
-            {TProtocol(YAMUX): GuardedYamux},
+            {TProtocol(YAMUX): Yamux},
             negotiate_timeout=int(HANDSHAKE_SECONDS),
         )
         config = ConnectionConfig(

@@ -21,21 +21,10 @@ from libp2p.stream_muxer.yamux.yamux import Yamux
 
 MAX_HANDSHAKES = 64  # inbound connections whose peer has not proven its identity yet
 MAX_STREAMS = 256  # open streams of one connection
-MAX_BUFFERED = 1024 * 1024  # bytes received on one connection and not read yet
+MAX_BUFFERED = 4 * 1024 * 1024  # bytes received on one connection and not read yet: eight of the largest replies
 MAX_FRAME = 256 * 1024  # bytes of one yamux frame: the window that a new stream starts with
 
 log = logging.getLogger(__name__)
-
-
-class GuardedYamux(Yamux):
-    """Bounds what a peer may make us keep: the library notices that a peer exceeds its window, and goes on."""
-
-    async def _read_data_body(self, length: int) -> bytes:
-        buffered = sum(map(len, self.stream_buffers.values()))
-        if length > MAX_FRAME or buffered + length > MAX_BUFFERED or len(self.streams) > MAX_STREAMS:
-            raise trio.TooSlowError  # the one exception on which every caller hangs up
-        data: bytes = await super()._read_data_body(length)
-        return data
 
 
 class GuardedHost(BasicHost):
@@ -121,7 +110,10 @@ class Census(INotifee):
     async def listen_close(self, network: INetwork, multiaddr: multiaddr.Multiaddr) -> None: ...
 
 
+# The library makes connections of its own classes, whatever it is given: two of their methods are replaced.
+
 _handle_stream = SwarmConn._handle_muxed_stream
+_read_body = Yamux._read_data_body
 
 
 async def _handle_stream_guarded(self: SwarmConn, muxed_stream: IMuxedStream) -> None:
@@ -135,4 +127,12 @@ async def _handle_stream_guarded(self: SwarmConn, muxed_stream: IMuxedStream) ->
         log.debug("stream dropped: %s", type(error).__name__)
 
 
+async def _read_body_bounded(self: Yamux, length: int) -> bytes:
+    """Bounds what a peer may make us keep: the library notices that a peer exceeds its window, and goes on."""
+    if length > MAX_FRAME or sum(map(len, self.stream_buffers.values())) + length > MAX_BUFFERED:
+        raise trio.TooSlowError  # the one exception on which every caller hangs up
+    return await _read_body(self, length)
+
+
 SwarmConn._handle_muxed_stream = _handle_stream_guarded  # type: ignore[method-assign]
+Yamux._read_data_body = _read_body_bounded  # type: ignore[method-assign]

@@ -4,20 +4,25 @@ import asyncio
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from libp2p.peer.id import ID
+from libp2p.stream_muxer.yamux.yamux import Yamux
 
 from protocol.identity import Identity
 from swarm_node.errors import UserError
 from swarm_node.network.backend import CallFailed, Failure
 from swarm_node.network.hivemind_backend import HivemindBackend
+from swarm_node.network.libp2p_backend import Libp2pBackend, TrioStream
 from tests.network.hosts import ECHO, LIMIT, SILENT, raw_stream, started
 
 pytestmark = pytest.mark.network
@@ -191,6 +196,83 @@ def test_idle_identities_do_not_push_out_a_peer_that_was_of_use(backend: str) ->
                 while len(await victim.connections()) > 8:
                     await asyncio.sleep(0.02)
         for host in (victim, honest, late, *crowd):
+            await host.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_garbage_instead_of_a_handshake_hurts_nobody(backend: str) -> None:
+    scripts = [
+        b"\x00" * 1000,
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x13/multistream/1.0.0\n\x07/noise\n" + b"\xff" * 70_000,  # a noise message of 64 KiB of nonsense
+        b"\x13/multistream/1.0.0\n\x11/plaintext/2.0.0\n" + b"\x08\x00" * 50,  # unencrypted: refused
+        b"\xff\xff\xff\xff\x0f" + b"x" * 1000,  # a multistream message of 4 GiB
+    ]
+
+    async def scenario() -> None:
+        victim, honest = await started(backend), await started("hivemind")
+        address = next(it for it in await victim.addresses() if "/tcp/" in it)
+        port = int(address.split("/")[4])
+        for script in scripts:
+            with socket.create_connection(("127.0.0.1", port), timeout=5.0) as garbage:
+                garbage.sendall(script)
+                await honest.dial([address], 5.0)
+                assert await honest.call(victim.peer_id, ECHO, script[:50], LIMIT, 5.0) == b">" + script[:50]
+        for host in (victim, honest):
+            await host.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "protocol", ["/ipfs/id/1.0.0", "/ipfs/id/push/1.0.0", "/ipfs/ping/1.0.0", "/libp2p/circuit/relay/0.2.0/stop"]
+)
+def test_garbage_on_the_protocols_of_libp2p_itself_hurts_nobody(backend: str, protocol: str) -> None:
+    async def scenario() -> None:
+        victim, liar = await started(backend), await started("hivemind")
+        await liar.dial([it for it in await victim.addresses() if "/tcp/" in it], 5.0)
+        for garbage in (b"\xff" * 200, b"\x05\xff\xff\xff\xff\xff", b"\x04\x0a\x02\x01\x01" + os.urandom(1000)):
+            with suppress(CallFailed, OSError):
+                stream = await raw_stream(liar, victim.peer_id, protocol)
+                await stream.write(garbage)
+        assert await liar.call(victim.peer_id, ECHO, b"alive", LIMIT, 5.0) == b">alive"
+        for host in (victim, liar):
+            await host.close()
+
+    run(scenario())
+
+
+def test_a_peer_that_ignores_its_window_is_hung_up_on() -> None:
+    """py-libp2p alone keeps whatever is sent. 6 MB are sent here to a stream that nobody reads."""
+
+    async def scenario() -> None:
+        victim, liar, honest = await started("libp2p"), await started("libp2p"), await started("hivemind")
+        address = await victim.addresses()
+        await liar.dial(address, 5.0)
+        assert isinstance(liar, Libp2pBackend)
+        stream = await raw_stream(liar, victim.peer_id, SILENT)
+        assert isinstance(stream, TrioStream)
+        await stream.write(b"\0\0\0\1?")
+
+        async def flood() -> None:
+            (connection,) = liar.swarm.get_connections(ID.from_base58(victim.peer_id))
+            yamux = connection.muxed_conn
+            assert isinstance(yamux, Yamux)
+            header = struct.pack("!BBHII", 0, 0, 0, stream._stream.muxed_stream.stream_id, 60_000)
+            for _ in range(100):
+                await yamux._write_frame(header + bytes(60_000))
+
+        with suppress(Exception):
+            await liar.thread.call(flood)
+        async with asyncio.timeout(5.0):
+            while await victim.connections():
+                await asyncio.sleep(0.02)
+        await honest.dial(address, 5.0)
+        assert await honest.call(victim.peer_id, ECHO, b"dry", LIMIT, 5.0) == b">dry"
+        for host in (victim, liar, honest):
             await host.close()
 
     run(scenario())
