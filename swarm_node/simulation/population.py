@@ -12,6 +12,7 @@ from swarm_node.simulation.attacks.nodes import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import payload_of
 from swarm_node.simulation.cell import Member
 from swarm_node.simulation.identities import identity
+from swarm_node.simulation.lag import LaggedNode, bounded
 from swarm_node.simulation.mixture import node_config
 
 
@@ -34,7 +35,8 @@ class LivePopulation:
         network = self._swarm.join(who, build_rules(own, environment, who.peer_id))
         honest = build_node(own, who.peer_id, environment, network)
         if own.attack.kind == "none":
-            return honest
+            how = own.asynchronous
+            return LaggedNode(honest, bounded(how.max_staleness)) if how.enabled else honest
         payload = payload_of(own.attack.kind, own.attack.payload)
         return Victim(honest, payload, self._honest_ids.__contains__)
 
