@@ -1,7 +1,7 @@
 """What stale text costs, by objective; stale nodes in a swarm; and how to weigh text of others.
 
-    python -m benchmarks.staleness alone swarm foreign     # interrupted, it goes on where it stopped
-    python -m benchmarks.staleness --report                # tables and figure of what there is
+    python -m benchmarks.staleness --studies alone swarm foreign   # interrupted, it goes on where it stopped
+    python -m benchmarks.staleness --report                          # tables and figure of what there is
 
 alone    one node, max_staleness 0 to 8 and unbounded, naive (clipped) and decoupled objective
 swarm    eight nodes that share 4/4, synchronous and with text one update old
@@ -194,7 +194,7 @@ def draw(cells: Mapping[str, Sequence[Mapping[str, Any]]], file: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("studies", nargs="*", choices=["alone", "swarm", "foreign"])
+    parser.add_argument("--studies", nargs="*", choices=["alone", "swarm", "foreign"], default=[])
     parser.add_argument("--starter", default="rare")
     parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--seeds", type=int, default=3)

@@ -1,0 +1,45 @@
+"""Simulated staleness: text that is so many updates old when it is trained on."""
+
+import pytest
+import torch
+
+from protocol.messages import Round
+from swarm_node.simulation.lag import LaggedNode, bounded
+from tests.models import make_node, model_of, weights_of
+
+
+def reports_of(member, rounds: int = 8):
+    return [member.learn(member.hear(member.ask(Round(now)))) for now in range(rounds)]
+
+
+@pytest.mark.parametrize("staleness", [1, 3])
+def test_text_is_as_old_as_allowed_and_every_round_is_trained_on_once(staleness) -> None:
+    reports = reports_of(LaggedNode(make_node(external=0, questions=4, local=4), bounded(staleness)))
+    assert [report.round for report in reports] == list(range(8))
+    expected = [float(min(number, staleness)) for number in range(8)]
+    assert [r.step.staleness for r in reports if r.step.optimizer_steps] == [
+        value for value, r in zip(expected, reports, strict=True) if r.step.optimizer_steps
+    ]
+    assert sum(r.step.optimizer_steps for r in reports) >= 6
+
+
+def test_without_staleness_it_is_the_node_itself() -> None:
+    plain, lagged = make_node(external=0), make_node(external=0)
+    expected, reports = reports_of(plain), reports_of(LaggedNode(lagged, bounded(0)))
+    assert [r.step for r in reports] == [r.step for r in expected]
+    assert all(map(torch.equal, weights_of(model_of(plain)), weights_of(model_of(lagged))))
+
+
+def test_simulate_takes_the_asynchronous_options(tmp_path) -> None:
+    from swarm_node.config import AsynchronousConfig, LearningConfig, ModelConfig, SimulationConfig
+    from swarm_node.simulation.population import LivePopulation
+
+    config = SimulationConfig(
+        nodes=1, model=ModelConfig(name="dense"), asynchronous=AsynchronousConfig(enabled=True, max_staleness=2)
+    )
+    assert issubclass(SimulationConfig, LearningConfig)
+    population = LivePopulation(config)
+    try:
+        assert isinstance(population.join(0), LaggedNode)
+    finally:
+        population.close()
