@@ -18,9 +18,8 @@ Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME_CHARS, patt
 # base64url without padding; the last character carries four bits, so each value has one spelling
 GroupHash = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]  # SHA-256 of a payload
 Holding = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$")]  # its first 8 bytes
-Address = Annotated[
-    str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]+$")
-]
+ADDRESS_PATTERN = r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]+$"
+Address = Annotated[str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=ADDRESS_PATTERN)]
 
 
 class Message(BaseModel):

@@ -1,6 +1,7 @@
 """Which network of addresses a peer sits in: identities are free, addresses are not, so quotas go by address."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -9,7 +10,7 @@ from random import Random
 from typing import TypeVar
 
 from protocol import limits
-from protocol.messages import PeerId
+from protocol.messages import ADDRESS_PATTERN, PeerId
 
 T = TypeVar("T")
 NETWORK_SHARE = 4  # however many peers a network of addresses holds, it is chosen as often as so many
@@ -47,7 +48,7 @@ def trim(addresses: Sequence[str], own_id: PeerId) -> tuple[str, ...]:
     """Own addresses as announced: without the trailing /p2p/ID that the author's name says already."""
     suffix = f"/p2p/{own_id}"
     short = [address.removesuffix(suffix) for address in addresses]
-    fitting = [address for address in short if len(address) <= limits.MAX_ADDRESS_CHARS]
+    fitting = [text for text in short if len(text) <= limits.MAX_ADDRESS_CHARS and re.fullmatch(ADDRESS_PATTERN, text)]
     return tuple(dict.fromkeys(fitting))[: limits.MAX_ADDRESSES]
 
 

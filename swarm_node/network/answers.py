@@ -35,6 +35,8 @@ class Answers:
         self._budgets = Budgets({**_REQUESTS, BYTES: Limit(_PEER_BYTES, upload)}, now)
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
+        if protocol not in _REQUESTS:
+            return self._refuse("unknown protocol")
         network = network_of(caller.address)
         quota = network if is_public(network) else ""  # a LAN, and all who come through a container's door, have none
         if self._knowledge.reputation.is_banned(caller.peer, now):

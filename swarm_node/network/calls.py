@@ -47,6 +47,7 @@ class Calls:
         contact = self._knowledge.contacts.called(asked.peer, asked.sent)
         entry = self._knowledge.view.get(asked.peer)
         announced = full(entry.announcement.addresses, asked.peer) if entry else ()
+        self._knowledge.contacts.announced(asked.peer, announced)
         return Call(
             token=token,
             peer=asked.peer,

@@ -64,6 +64,12 @@ class Contacts:
             contact.addresses = tuple(addresses)[: limits.MAX_ADDRESSES]
         return contact
 
+    def announced(self, peer: PeerId, addresses: tuple[str, ...]) -> None:
+        """Where a contact says it is now: remembered for when gossip has forgotten it."""
+        contact = self._contacts.get(peer)
+        if contact and addresses and not contact.given:
+            contact.addresses = addresses
+
     def called(self, peer: PeerId, now: float) -> Contact:
         contact = self.learn(peer)
         contact.tried = now

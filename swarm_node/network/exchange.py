@@ -143,6 +143,11 @@ class Exchange:
 
     # What a person, the peer cache and a restart want to know.
 
+    @property
+    def view(self) -> View:
+        """The announcements it knows. For looking at."""
+        return self._knowledge.view
+
     def peers(self, now: float) -> list[PeerView]:
         """Everybody known, those heard last first."""
         return peer_views(self._knowledge, now)

@@ -33,7 +33,7 @@ class Fetching:
 
     def go_on(self, now: float) -> list[Action]:
         """Ask for what is missing. First hear what is new, then choose: what comes is used a round later anyway."""
-        if self._calls.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY:
+        if not self._wants.missing or (self._calls.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY):
             return []
         actions: list[Action] = []
         while room := MAX_PULLS - len(self._calls.busy(wire.PULL)):

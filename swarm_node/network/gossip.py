@@ -1,6 +1,7 @@
 """Exchanges of announcements: with whom, when, and how much to ask for."""
 
 import math
+from itertools import zip_longest
 
 from protocol import limits, wire
 from protocol.messages import PeerId
@@ -14,7 +15,7 @@ from swarm_node.network.hearing import Verdict, hear
 from swarm_node.network.herald import REFRESH
 from swarm_node.network.knowledge import Knowledge
 from swarm_node.network.reputation import BAD_REPLY_POINTS
-from swarm_node.network.view import holding
+from swarm_node.network.view import CAPACITY, holding
 
 FANOUT = 2  # peers told of a new announcement at once
 RETRIES = 2  # others called instead, per announcement, when that fails
@@ -22,8 +23,10 @@ MIN_NEWS = 8  # announcements heard per own one, at most: so many ...
 NEWS_PER_WANT = 3  # ... or so many for each group wanted
 SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
 ANCHOR_SHARE = 0.25  # of exchanges, with a peer known for long
-LONELY_CALLS = 4  # at the same time, while nobody answers
+LONELY_AFTER = 3  # failed exchanges in a row
+LONELY_CALLS = 4  # at the same time, then
 LONELY_PAUSE = 2.0  # seconds between two calls of one peer, then
+FULL_PROBES = 1 / 3  # of the calls to lost peers are made while the view is full
 LOST_PAUSE = 10.0  # seconds between two calls of a peer that gossip no longer names
 INCOMPATIBLE_PAUSE = 600.0  # seconds until a peer of another version or swarm is asked again
 
@@ -40,7 +43,7 @@ class Gossip:
         self._news = MIN_NEWS  # announcements that may still be asked for
         self._retries = RETRIES
         self._next = now  # seconds, when the next exchange is due
-        self._answered = now  # seconds, when a peer last answered one
+        self._unanswered = 0  # exchanges in a row that failed
 
     def announce(self, now: float, want: int | None = None) -> list[Action]:
         """Say anew what this node has, and hear as much of others as a round that wants `want` groups has use for."""
@@ -60,12 +63,12 @@ class Gossip:
         due = now >= self._next
         if due:
             self._next = now + self._every * self._knowledge.rng.uniform(0.8, 1.2)
-        if self._is_lonely(now):
+        if not len(self._knowledge.view) or self._unanswered >= LONELY_AFTER:
             return self._seek(now)
         return self._spread(1 if self._news > 0 else 0, now) + self._probe(now) if due else []
 
     def replied(self, asked: Asked, reply: bytes, now: float) -> None:
-        self._answered = now
+        self._unanswered = 0
         self._knowledge.contacts.answered(asked.peer, now).told = asked.seq
         items = wire.decode_items(reply)
         if isinstance(items, Rejected) or len(items) > asked.news:
@@ -85,6 +88,7 @@ class Gossip:
     def failed(self, asked: Asked, failure: Failure, failures: int, now: float) -> list[Action]:
         """`failures` of this peer in a row. A stranger that refuses is asked who it is, else another peer is called."""
         self._news += asked.news
+        self._unanswered += 1
         strange = failure in (Failure.UNSUPPORTED, Failure.REFUSED)
         if strange and not self._knowledge.contacts.learn(asked.peer).answered:
             hello = wire.encode_hello(self._knowledge.swarm)
@@ -107,9 +111,6 @@ class Gossip:
             self._knowledge.counters["peers of another version or swarm"] += 1
             self._knowledge.contacts.failed(asked.peer, now, INCOMPATIBLE_PAUSE)
         self._knowledge.contacts.learn(asked.peer).note = note
-
-    def _is_lonely(self, now: float) -> bool:
-        return not len(self._knowledge.view) or now - self._answered > 3 * self._every
 
     def _spread(self, count: int, now: float) -> list[Action]:
         """Exchange with peers from the view, and now and then with one known for long."""
@@ -138,11 +139,14 @@ class Gossip:
 
     def _probe(self, now: float) -> list[Action]:
         """One peer that gossip does not name: a bootstrap, or somebody behind a partition that may have healed."""
+        if len(self._knowledge.view) >= CAPACITY and self._knowledge.rng.random() > FULL_PROBES:
+            return []  # a large swarm: gossip names but a sample, and many others look for the lost as well
         lost = [contact for contact in self._neglected(LOST_PAUSE, now) if contact.peer not in self._knowledge.view]
         return [self._exchange(contact.peer, 1, now) for contact in lost[:1]]
 
     def _neglected(self, pause: float, now: float) -> list[Contact]:
-        """Contacts not called for so long, the longest first."""
+        """Contacts not called for so long, the longest first; those that proved themselves or were given by the user
+        come in turn with the others, of which anybody can make many."""
         busy = self._calls.busy(wire.EXCHANGE, wire.HELLO)
         able = [
             contact
@@ -152,7 +156,13 @@ class Gossip:
             and not (contact.note and now < contact.retry)
             and not self._knowledge.reputation.is_banned(contact.peer, now)
         ]
-        return sorted(able, key=lambda contact: contact.tried)
+        able.sort(key=lambda contact: contact.tried)
+        first = [contact for contact in able if contact.given or contact.answered]
+        second = [contact for contact in able if not (contact.given or contact.answered)]
+        if self._knowledge.rng.random() < 0.5:
+            first, second = second, first
+        pairs = zip_longest(first, second)
+        return [contact for pair in pairs for contact in pair if contact]
 
     def _may_call(self, peer: PeerId, now: float) -> bool:
         return self._knowledge.contacts.is_ready(peer, now) and not self._knowledge.reputation.is_banned(peer, now)

@@ -2,9 +2,10 @@
 
 from enum import StrEnum
 
+from protocol import wire
 from protocol.messages import Announcement, PeerId
 from protocol.rejection import Rejected
-from swarm_node.network.addresses import is_public, network_of
+from swarm_node.network.addresses import full, is_public, network_of
 from swarm_node.network.knowledge import Knowledge
 from swarm_node.network.view import MAX_AGE, Entry
 
@@ -30,10 +31,19 @@ def hear(knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, now: 
     else:
         verdict = _objection(knowledge, announcement, sealed, made, now) or Verdict.NEWS
         if verdict is Verdict.NEWS:
-            entry = Entry(announcement, sealed, min(made, now), source, _network(knowledge, announcement))
-            knowledge.view.add(entry, now, knowledge.contacts.anchors)
+            _take_in(knowledge, announcement, sealed, source, min(made, now), now)
     knowledge.counters[verdict] += 1
     return verdict
+
+
+def _take_in(
+    knowledge: Knowledge, announcement: Announcement, sealed: bytes, source: PeerId, made: float, now: float
+) -> None:
+    author = announcement.author
+    network = _network(knowledge, announcement)
+    entry = Entry(announcement, sealed, wire.key_tag(author), made, source, network)
+    knowledge.view.add(entry, now, knowledge.contacts.anchors)
+    knowledge.contacts.announced(author, full(announcement.addresses, author))
 
 
 def _objection(

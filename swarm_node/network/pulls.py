@@ -6,7 +6,7 @@ from random import Random
 
 from protocol.messages import PeerId
 from swarm_node.network.addresses import fair_sample
-from swarm_node.network.view import Entry, View, holding
+from swarm_node.network.view import Entry, View, holding, youngest
 
 YOUTH = 3  # origins are drawn among so many times as many of the youngest announcements as are wanted
 MIN_CHOICE = 8  # ... but at least among so many
@@ -27,27 +27,26 @@ class Wants:
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
-        self._missing = 0  # groups for which nobody has been asked yet
+        self.missing = 0  # groups for which nobody has been asked yet
         self._round = 0
         self._origins: set[PeerId] = set()  # fetched from, or being fetched from, this round
 
     def begin(self, count: int) -> None:
         """A new round wants so many groups. What is under way still comes, and counts for nothing."""
-        self._missing = count
+        self.missing = count
         self._round += 1
         self._origins = set()
 
     def choose(self, most: int, view: View, seen: Collection[str], trusted: Callable[[PeerId], bool]) -> list[Want]:
         """Up to `most` of the wants that are missing: young announcements, spread over networks of addresses."""
-        wanted = min(most, self._missing)
+        wanted = min(most, self.missing)
         if wanted <= 0:
             return []
         eligible = [entry for entry in view if entry.announcement.author not in self._origins and _unseen(entry, seen)]
         eligible = [entry for entry in eligible if trusted(entry.announcement.author)]
-        eligible.sort(key=lambda entry: entry.made, reverse=True)
-        young = eligible[: max(MIN_CHOICE, YOUTH * wanted)]
+        young = youngest(eligible, max(MIN_CHOICE, YOUTH * wanted))
         drawn = fair_sample(young, wanted, lambda entry: entry.network, self._rng)
-        self._missing -= len(drawn)
+        self.missing -= len(drawn)
         self._origins.update(entry.announcement.author for entry in drawn)
         return [Want(self._round, entry.announcement.author, self._rng.choice(_unseen(entry, seen))) for entry in drawn]
 
@@ -68,7 +67,7 @@ class Wants:
     def give_up(self, want: Want) -> None:
         """Nobody had it: another origin may take its place, not this one again this round."""
         if want.round == self._round:
-            self._missing += 1
+            self.missing += 1
 
 
 def _unseen(entry: Entry, seen: Collection[str]) -> list[str]:

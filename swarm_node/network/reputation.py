@@ -77,11 +77,13 @@ class Reputation:
         self._touch(peer).banned_until = now + seconds
 
     def is_banned(self, peer: PeerId, now: float) -> bool:
-        return now < self.of(peer).banned_until
+        record = self._records.get(peer)
+        return record is not None and now < record.banned_until
 
     def is_trusted(self, peer: PeerId, now: float) -> bool:
         """Neither banned nor in quarantine."""
-        return not self.is_banned(peer, now) and self.of(peer).guilt_at(now) < QUARANTINE
+        record = self._records.get(peer)
+        return record is None or (now >= record.banned_until and record.guilt_at(now) < QUARANTINE)
 
     def state(self, peer: PeerId, now: float) -> str:
         if self.is_banned(peer, now):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from protocol import announcing, limits, wire
+from protocol import announcing, limits
 from protocol.messages import Announcement, PeerId
 from swarm_node.network.addresses import NETWORK_SHARE, fair_sample
 
@@ -25,6 +25,7 @@ SEQ_SECONDS = 3600.0  # ... for so long: then the author may begin anew, with a 
 class Entry:
     announcement: Announcement
     sealed: bytes
+    tag: bytes  # names the author in a digest
     made: float  # seconds, on this node's clock
     source: PeerId  # who passed it on
     network: str  # of addresses, see addresses.network_of
@@ -43,6 +44,7 @@ class View:
     def __init__(self) -> None:
         self._entries: dict[PeerId, Entry] = {}
         self._known: dict[PeerId, Known] = {}  # least recently heard first
+        self._next_expiry = math.inf  # seconds, not later than the first entry is too old
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -55,6 +57,11 @@ class View:
 
     def get(self, author: PeerId) -> Entry | None:
         return self._entries.get(author)
+
+    def last_heard(self, author: PeerId) -> int:
+        """The highest number heard of this author, -1 if none is remembered."""
+        known = self._known.get(author)
+        return known.seq if known else -1
 
     def is_news(self, announcement: Announcement, now: float) -> bool:
         known = self._known.get(announcement.author)
@@ -75,6 +82,7 @@ class View:
         if len(self._known) > SEQ_MEMORY:
             del self._known[next(iter(self._known))]
         self._entries[author] = entry
+        self._next_expiry = min(self._next_expiry, entry.made + MAX_AGE)
         if len(self._entries) > CAPACITY:
             self._evict(keep)
 
@@ -83,22 +91,19 @@ class View:
         self._entries.pop(author, None)
 
     def expire(self, now: float) -> None:
-        for author in [author for author, entry in self._entries.items() if now - entry.made > MAX_AGE]:
-            del self._entries[author]
+        if now <= self._next_expiry:
+            return
+        self._entries = {author: entry for author, entry in self._entries.items() if now - entry.made <= MAX_AGE}
+        self._next_expiry = min((entry.made + MAX_AGE for entry in self), default=math.inf)
 
     def digest(self) -> dict[bytes, int]:
         """What is known already, for a request."""
-        return {wire.key_tag(author): entry.announcement.seq for author, entry in self._entries.items()}
+        return {entry.tag: entry.announcement.seq for entry in self}
 
     def news_for(self, digest: Mapping[bytes, int], count: int, rng: Random) -> list[Entry]:
         """Up to `count` entries the caller lacks: drawn among twice as many of the youngest, so that copies differ."""
-        lacking = [
-            entry
-            for author, entry in self._entries.items()
-            if entry.announcement.seq > digest.get(wire.key_tag(author), -1)
-        ]
-        lacking.sort(key=lambda entry: entry.made, reverse=True)
-        return fair_sample(lacking[: 2 * count], count, lambda entry: entry.network, rng)
+        lacking = [entry for entry in self if entry.announcement.seq > digest.get(entry.tag, -1)]
+        return fair_sample(youngest(lacking, 2 * count), count, lambda entry: entry.network, rng)
 
     def sequences(self, now: float) -> dict[PeerId, tuple[int, float]]:
         """Last number of each author, and how many seconds ago it was heard."""
@@ -119,6 +124,17 @@ def _largest(entries: list[Entry], key: Callable[[Entry], str], allowed: int) ->
     counts = Counter(map(key, entries))
     name, count = counts.most_common(1)[0]
     return [entry for entry in entries if key(entry) == name] if count > allowed else []
+
+
+def youngest(entries: list[Entry], count: int) -> list[Entry]:
+    """The youngest `count` entries, where of one network only `NETWORK_SHARE` come before all others: youth is claimed
+    easily, addresses are not."""
+    seen: Counter[str] = Counter()
+    ranked: list[tuple[int, int, Entry]] = []
+    for entry in sorted(entries, key=lambda entry: entry.made, reverse=True):
+        ranked.append((seen[entry.network] // NETWORK_SHARE, len(ranked), entry))
+        seen[entry.network] += 1
+    return [entry for _, _, entry in sorted(ranked)[:count]]
 
 
 def age_of(made: float, now: float) -> int:

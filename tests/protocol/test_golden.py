@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import protocol
-from protocol import codec, limits
+from protocol import announcing, codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules, Reason, admit
 from protocol.identity import Identity
-from protocol.messages import Completion, Question, RolloutGroup, Round
+from protocol.messages import Announcement, Completion, Question, RolloutGroup, Round
 
 README = (Path(protocol.__file__).parent / "README.md").read_text(encoding="utf-8")
 TEXT = 'na\xefve "\\/" \U0001f41d\n\t\0\x7f\u2028\u0301\xe9'
@@ -86,3 +86,47 @@ def test_the_page_lists_every_reason_in_order() -> None:
     assert re.findall(r"^\| `([a-z ]+)` \| (?!string|integer|object|array|name|boolean)", README, re.MULTILINE) == list(
         Reason
     )
+
+
+@pytest.fixture(scope="module")
+def announcement(identity: Identity) -> Announcement:
+    return Announcement(
+        addresses=("/ip4/203.0.113.7/tcp/31330", "/dns4/node.example/udp/31330/quic-v1"),
+        author=identity.peer_id,
+        groups=(announcing.to_text(bytes.fromhex(printed("content_hash"))),),
+        held=(announcing.to_text(bytes(range(8))),),
+        round=7,
+        seq=300,
+    )
+
+
+def test_the_announcement_has_the_printed_bytes(identity: Identity, announcement: Announcement) -> None:
+    assert announcing.seal(announcement, identity, "golden").hex() == printed("announcement")
+
+
+def test_the_printed_announcement_is_genuine(announcement: Announcement) -> None:
+    data = bytes.fromhex(printed("announcement"))
+    assert announcing.peek(data) == announcement
+    assert announcing.objection(data, announcement, "golden") is None
+
+
+def test_the_tags_are_the_printed_ones(identity: Identity) -> None:
+    assert wire.swarm_tag("golden").hex() == printed("swarm_tag")
+    assert wire.key_tag(identity.peer_id).hex() == printed("key_tag")
+
+
+def test_the_exchange_has_the_printed_bytes(identity: Identity) -> None:
+    sealed = bytes.fromhex(printed("announcement"))
+    request = wire.ExchangeRequest(wire.swarm_tag("golden"), 12, {wire.key_tag(identity.peer_id): 299}, b"")
+    assert wire.encode_exchange(request).hex() == printed("exchange_request")
+    assert wire.encode_items([wire.Item(15, sealed)]).hex() == printed("exchange_head") + sealed.hex()
+
+
+def test_the_pull_has_the_printed_bytes() -> None:
+    envelope, key = bytes.fromhex(printed("envelope")), bytes.fromhex(printed("content_hash"))
+    assert wire.encode_pull(wire.swarm_tag("golden"), [key, bytes(32)]).hex() == printed("pull_request")
+    assert wire.encode_groups([envelope, b""]).hex() == printed("pull_head") + envelope.hex() + "00000000"
+
+
+def test_hello_has_the_printed_bytes() -> None:
+    assert wire.encode_hello("golden").hex() == printed("hello")
