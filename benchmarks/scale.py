@@ -21,13 +21,11 @@ from typing import Any
 from protocol import codec
 from protocol.addressing import question_seed
 from protocol.identity import Identity
-from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Deliver
 from swarm_node.network.exchange import Exchange
-from swarm_node.network.simulated import Member, World
-from swarm_node.network.verifier import Verifier
+from swarm_node.network.simulated import Member, SharedVerifier, World
 
 ROUND = 30.0  # seconds, on average; every node has a pace of its own, up to a third quicker or slower
 GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000
@@ -38,37 +36,6 @@ JOINING, STEADY, AFTER = 4, 6, 8  # rounds: not measured; measured before the ch
 SAMPLES = 40  # announcements and newcomers that are followed
 MOMENTS = (0.25, 0.5, 1, 2, 3, 5)  # rounds after which is looked
 SWARM = "scale"
-
-
-class SharedVerifier(Verifier):
-    """Remembers results for all nodes: they depend on the bytes alone."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._peeked: dict[bytes, Announcement | Rejected] = {}
-        self._objections: dict[bytes, Reason | None] = {}
-        self._groups: dict[bytes, RolloutGroup | Rejected] = {}
-
-    def peek(self, sealed: bytes) -> Announcement | Rejected:
-        if sealed not in self._peeked:
-            _put(self._peeked, sealed, super().peek(sealed), self._size)
-        return self._peeked[sealed]
-
-    def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> Reason | None:
-        if sealed not in self._objections:
-            _put(self._objections, sealed, super().objection(sealed, announcement, swarm), self._size)
-        return self._objections[sealed]
-
-    def authenticate(self, envelope: bytes, swarm: str) -> RolloutGroup | Rejected:
-        if envelope not in self._groups:
-            _put(self._groups, envelope, super().authenticate(envelope, swarm), self._size)
-        return self._groups[envelope]
-
-
-def _put(memory: dict[bytes, Any], key: bytes, value: Any, size: int) -> None:
-    memory[key] = value
-    if len(memory) > size:
-        del memory[next(iter(memory))]
 
 
 @dataclass

@@ -11,7 +11,7 @@ from protocol.messages import Announcement, Completion, PeerId, Question, Rollou
 from protocol.rejection import Rejected
 from swarm_node.config import NetworkConfig
 from swarm_node.network.exchange import Exchange
-from swarm_node.network.simulated import Answering, Member, World
+from swarm_node.network.simulated import Answering, Member, SharedVerifier, World
 from swarm_node.network.verifier import Verifier
 
 SWARM = "test-swarm"
@@ -83,13 +83,14 @@ class Swarm:
         self.members: list[Member] = []
         self.exchanges: list[Exchange] = []
         self._every = every  # seconds between rounds
+        self._verifiers: dict[str, SharedVerifier] = {}
         self._rng = Random(f"swarm/{seed}")
 
-    def add(self, swarm: str = SWARM, network: int | None = None, want: int = 4, groups: int = 9) -> Member:
+    def add(self, swarm: str = SWARM, network: int | None = None, want: int = 4, groups: int = 3) -> Member:
         """A node that publishes, unless it wants nothing and has nothing."""
         number = len(self.exchanges)
         who, config = identity(number), NetworkConfig()
-        exchange = Exchange(who, swarm, config, Random(f"node/{number}"), self.world.now)
+        exchange = Exchange(who, swarm, config, Random(f"node/{number}"), self.world.now, verifier=self.verifier(swarm))
         member = self.world.join(who.peer_id, exchange, address(number, network))
         if self.members:
             first = self.members[0]
@@ -108,6 +109,9 @@ class Swarm:
     def hostile(self, number: int, party: Answering, network: int | None = None) -> Member:
         """Somebody with an address that follows no rules."""
         return self.world.join(identity(number).peer_id, party, address(number, network))
+
+    def verifier(self, swarm: str = SWARM) -> SharedVerifier:
+        return self._verifiers.setdefault(swarm, SharedVerifier(10_000))
 
     def run(self, seconds: float) -> None:
         self.world.run(seconds)

@@ -63,6 +63,7 @@ class Answers:
         if request.announcement and not self._may_say(caller, request.announcement, now):
             return self._refuse("bad announcement")
         knowledge, items = self._knowledge, []
+        knowledge.herald.renew(knowledge.holdings(), now)
         if request.limit and knowledge.herald.seq > request.digest.get(self._own_tag, -1):
             items.append(wire.Item(age_of(knowledge.herald.made, now), knowledge.herald.sealed))
         room = request.limit - len(items)

@@ -77,10 +77,11 @@ class Contacts:
 
     def answered(self, peer: PeerId, now: float) -> Contact:
         contact = self.learn(peer)
-        if not contact.answered:
-            contact.answered_first = now
-            self._choose_anchors()
+        changed = not contact.answered or contact.failures >= 2
+        contact.answered_first = min(contact.answered_first, now)
         contact.heard, contact.failures, contact.retry, contact.note = now, 0, -inf, ""
+        if changed:
+            self._choose_anchors()
         return contact
 
     def called_in(self, peer: PeerId, address: str, now: float) -> Contact:
@@ -89,14 +90,13 @@ class Contacts:
         contact.observed, contact.heard, contact.failures, contact.retry = address, now, 0, -inf
         return contact
 
-    def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> int:
-        """Another call failed; how many in a row. It is left alone for `pause` seconds, doubled each time."""
+    def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> None:
+        """Another call failed. It is left alone for `pause` seconds, doubled each time."""
         contact = self.learn(peer)
         contact.retry = now + min(pause * 2.0**contact.failures, max(pause, MAX_RETRY))
         contact.failures += 1
         if contact.failures == 2:
             self._choose_anchors()
-        return contact.failures
 
     def is_ready(self, peer: PeerId, now: float) -> bool:
         contact = self._contacts.get(peer)

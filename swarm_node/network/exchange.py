@@ -124,12 +124,12 @@ class Exchange:
         if asked is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
-        failures = self._knowledge.contacts.failed(asked.peer, now)
+        self._knowledge.contacts.failed(asked.peer, now)
         actions: list[Action] = []
         if asked.want:
             actions = self._fetching.failed(asked, asked.want, now)
         elif asked.protocol == wire.EXCHANGE:
-            actions = self._gossip.failed(asked, failure, failures, now)
+            actions = self._gossip.failed(asked, failure, now)
         return self._finish(actions, now)
 
     def learned(self, peer: PeerId, addresses: Sequence[str], now: float) -> None:

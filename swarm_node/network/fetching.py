@@ -38,7 +38,11 @@ class Fetching:
         actions: list[Action] = []
         while room := MAX_PULLS - len(self._calls.busy(wire.PULL)):
             wants = self._wants.choose(
-                room, self._knowledge.view, self._seen, lambda peer: self._knowledge.reputation.is_trusted(peer, now)
+                room,
+                self._knowledge.view,
+                self._seen,
+                lambda peer: self._is_trusted(peer, now),
+                lambda peer: self._is_ready(peer, now),
             )
             if not wants:
                 break
@@ -76,18 +80,21 @@ class Fetching:
 
     def _ask(self, want: Want, now: float) -> list[Action]:
         knowledge = self._knowledge
-
-        def usable(peer: PeerId) -> bool:
-            return knowledge.contacts.is_ready(peer, now) and knowledge.reputation.is_trusted(peer, now)
-
         if want.key in self._seen:  # came by another way
             return []
-        peer = self._wants.source(want, knowledge.view, usable, lambda name: knowledge.reputation.of(name).success)
+        success = knowledge.reputation.success
+        peer = self._wants.source(want, knowledge.view, lambda name: self._is_ready(name, now), success)
         if peer is None:
             self._wants.give_up(want)
             return []
         request = wire.encode_pull(self._tag, [announcing.to_bytes(want.key)])
         return [self._calls.make(Asked(peer, wire.PULL, now, want=want), request)]
+
+    def _is_ready(self, peer: PeerId, now: float) -> bool:
+        return self._knowledge.contacts.is_ready(peer, now) and self._is_trusted(peer, now)
+
+    def _is_trusted(self, peer: PeerId, now: float) -> bool:
+        return self._knowledge.reputation.is_trusted(peer, now)
 
     def _is_genuine(self, source: PeerId, want: Want, envelope: bytes, now: float) -> bool:
         """Other bytes than asked for, or a signature that does not hold, are the source's lie: whoever follows the

@@ -15,7 +15,7 @@ from swarm_node.network.hearing import Verdict, hear
 from swarm_node.network.herald import REFRESH
 from swarm_node.network.knowledge import Knowledge
 from swarm_node.network.reputation import BAD_REPLY_POINTS
-from swarm_node.network.view import CAPACITY, holding
+from swarm_node.network.view import CAPACITY
 
 FANOUT = 2  # peers told of a new announcement at once
 RETRIES = 2  # others called instead, per announcement, when that fails
@@ -49,8 +49,7 @@ class Gossip:
         """Say anew what this node has, and hear as much of others as a round that wants `want` groups has use for."""
         if want is not None:
             self._appetite = max(MIN_NEWS, NEWS_PER_WANT * want)
-        held = [holding(key) for key in self._knowledge.store.foreign()]
-        self._knowledge.herald.announce(held, now)
+        self._knowledge.herald.announce(self._knowledge.holdings(), now)
         self._news, self._retries = self._appetite, RETRIES
         return self._spread(FANOUT, now)
 
@@ -85,16 +84,14 @@ class Gossip:
                 break  # one forgery costs one verification, whatever stands behind it
         self._news += asked.news - heard
 
-    def failed(self, asked: Asked, failure: Failure, failures: int, now: float) -> list[Action]:
-        """`failures` of this peer in a row. A stranger that refuses is asked who it is, else another peer is called."""
+    def failed(self, asked: Asked, failure: Failure, now: float) -> list[Action]:
+        """A stranger that refuses is asked who it is; else another peer is called."""
         self._news += asked.news
         self._unanswered += 1
         strange = failure in (Failure.UNSUPPORTED, Failure.REFUSED)
         if strange and not self._knowledge.contacts.learn(asked.peer).answered:
             hello = wire.encode_hello(self._knowledge.swarm)
             return [self._calls.make(Asked(asked.peer, wire.HELLO, now), hello)]
-        if failures >= 2 and not strange:
-            self._knowledge.view.remove(asked.peer)
         if not self._retries:
             return []
         self._retries -= 1
@@ -170,6 +167,7 @@ class Gossip:
     def _exchange(self, peer: PeerId, news: int, now: float) -> Action:
         """The call, for so much news. The own announcement travels unless this peer has taken it before."""
         herald, view = self._knowledge.herald, self._knowledge.view
+        herald.renew(self._knowledge.holdings(), now)
         told = self._knowledge.contacts.learn(peer).told
         wanted = limits.MAX_EXCHANGED if len(view) < SMALL_VIEW else max(0, min(limits.MAX_EXCHANGED, news))
         self._news -= wanted

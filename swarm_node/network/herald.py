@@ -33,6 +33,11 @@ class Herald:
         before, self._addresses = self._addresses, trim(addresses, self._identity.peer_id)
         self.outdated = self.outdated or self._addresses != before
 
+    def renew(self, held: Sequence[str], now: float) -> None:
+        """Before talking: what was fetched since the last announcement is told along, and costs no talk of its own."""
+        if self.sealed and tuple(held[: limits.MAX_ANNOUNCED_HOLDINGS]) != self._held:
+            self.announce(held, now)
+
     def announce(self, held: Sequence[str], now: float) -> None:
         """Say it all anew. `held`: hints to groups of others."""
         self._held = tuple(held[: limits.MAX_ANNOUNCED_HOLDINGS])

@@ -13,7 +13,7 @@ from swarm_node.network.herald import Herald
 from swarm_node.network.reputation import Reputation
 from swarm_node.network.store import GroupStore
 from swarm_node.network.verifier import Verifier
-from swarm_node.network.view import View
+from swarm_node.network.view import View, holding
 
 
 @dataclass(slots=True)
@@ -43,6 +43,10 @@ class Knowledge:
         self.counters["bans"] += 1
         self.view.remove(peer)
         self.outbox.append(Disconnect(peer))
+
+    def holdings(self) -> list[str]:
+        """Hints to the groups of others that an announcement names."""
+        return [holding(key) for key in self.store.foreign(limits.MAX_ANNOUNCED_HOLDINGS)]
 
     def mismatch(self, hello: Hello) -> str:
         """Why a node that says so and this one cannot share, for a person; "" if they can."""

@@ -37,27 +37,41 @@ class Wants:
         self._round += 1
         self._origins = set()
 
-    def choose(self, most: int, view: View, seen: Collection[str], trusted: Callable[[PeerId], bool]) -> list[Want]:
-        """Up to `most` of the wants that are missing: young announcements, spread over networks of addresses."""
+    def choose(
+        self,
+        most: int,
+        view: View,
+        seen: Collection[str],
+        trusted: Callable[[PeerId], bool],
+        ready: Callable[[PeerId], bool],
+    ) -> list[Want]:
+        """Up to `most` of the wants that are missing: of young announcements, spread over networks of addresses. The
+        author is trusted, and it or somebody who holds the group is ready to be asked."""
         wanted = min(most, self.missing)
         if wanted <= 0:
             return []
-        eligible = [entry for entry in view if entry.announcement.author not in self._origins and _unseen(entry, seen)]
+        hints = {hint for entry in view if ready(entry.announcement.author) for hint in entry.announcement.held}
+
+        def offered(entry: Entry) -> list[str]:
+            unseen = [key for key in entry.announcement.groups if key not in seen]
+            return unseen if ready(entry.announcement.author) else [key for key in unseen if holding(key) in hints]
+
+        eligible = [entry for entry in view if entry.announcement.author not in self._origins and offered(entry)]
         eligible = [entry for entry in eligible if trusted(entry.announcement.author)]
         young = youngest(eligible, max(MIN_CHOICE, YOUTH * wanted))
         drawn = fair_sample(young, wanted, lambda entry: entry.network, self._rng)
         self.missing -= len(drawn)
         self._origins.update(entry.announcement.author for entry in drawn)
-        return [Want(self._round, entry.announcement.author, self._rng.choice(_unseen(entry, seen))) for entry in drawn]
+        return [Want(self._round, entry.announcement.author, self._rng.choice(offered(entry))) for entry in drawn]
 
     def source(
-        self, want: Want, view: View, usable: Callable[[PeerId], bool], success: Callable[[PeerId], float]
+        self, want: Want, view: View, ready: Callable[[PeerId], bool], success: Callable[[PeerId], float]
     ) -> PeerId | None:
         """Whom to ask next: the author or a peer that says it holds the group, by chance, so that load spreads; those
         whose pulls succeed more often. None when nobody is left."""
         hint = holding(want.key)
         holders = [entry.announcement.author for entry in view if hint in entry.announcement.held]
-        names = [peer for peer in dict.fromkeys([want.origin, *holders]) if peer not in want.asked and usable(peer)]
+        names = [peer for peer in dict.fromkeys([want.origin, *holders]) if peer not in want.asked and ready(peer)]
         if not names:
             return None
         peer = self._rng.choices(names, [max(0.05, success(name)) for name in names])[0]
@@ -68,7 +82,3 @@ class Wants:
         """Nobody had it: another origin may take its place, not this one again this round."""
         if want.round == self._round:
             self.missing += 1
-
-
-def _unseen(entry: Entry, seen: Collection[str]) -> list[str]:
-    return [key for key in entry.announcement.groups if key not in seen]

@@ -59,6 +59,11 @@ class Reputation:
         """For reading only; a fresh one for a stranger."""
         return self._records.get(peer) or Record()
 
+    def success(self, peer: PeerId) -> float:
+        """Moving average of pulls from it, 0 to 1."""
+        record = self._records.get(peer)
+        return record.success if record else 1.0
+
     def pulled(self, peer: PeerId, success: bool) -> None:
         record = self._touch(peer)
         record.pulls += 1

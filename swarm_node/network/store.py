@@ -1,7 +1,8 @@
 """Groups this node can serve, by content hash (base64url text): its own of the last rounds, and those it pulled."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others hear of it late
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
@@ -52,6 +53,6 @@ class GroupStore:
         oldest, before = round - self._rounds, now - MIN_SECONDS
         self.remove([key for key, held in self._held.items() if held.round <= oldest and held.since < before])
 
-    def foreign(self) -> Iterator[str]:
-        """Hashes of groups of others, the newest first."""
-        return (key for key, held in reversed(self._held.items()) if not held.own)
+    def foreign(self, count: int) -> list[str]:
+        """Hashes of up to `count` groups of others, the newest first."""
+        return list(islice((key for key, held in reversed(self._held.items()) if not held.own), count))

@@ -1,6 +1,20 @@
 """Nodes that exchange over an event queue: the real state machines, the real bytes, an invented wire."""
 
-from tests.exchanges import Swarm
+from collections import Counter
+from random import Random
+
+import pytest
+
+from protocol.messages import Round
+from swarm_node.config import NetworkConfig
+from swarm_node.network.actions import Call
+from swarm_node.network.exchange import Exchange
+from swarm_node.network.view import MAX_AGE
+from tests.exchanges import SWARM, Swarm, identity, key_of, sealed_groups
+
+
+def total(swarm: Swarm) -> Counter[str]:
+    return sum((Counter(exchange.counters()) for exchange in swarm.exchanges), Counter())
 
 
 def test_two_nodes_fetch_each_others_groups() -> None:
@@ -10,3 +24,190 @@ def test_two_nodes_fetch_each_others_groups() -> None:
         groups = swarm.pulled(member)
         assert len(groups) >= 4
         assert {group.author for group in groups} == {other.peer}
+
+
+@pytest.mark.parametrize("nodes", [8, 64])
+def test_every_node_gets_what_it_wants_and_everybody_is_heard(nodes: int) -> None:
+    swarm = Swarm(loss=0.05).add_many(nodes)
+    swarm.run(30)
+    start, rounds = swarm.world.now, 4
+    swarm.run(rounds * 10)
+    for member in swarm.members:
+        groups = swarm.pulled(member, start)
+        assert len(groups) >= 2 * rounds
+        assert len({(group.author, group.question) for group in groups}) == len(groups)
+        assert member.peer not in {group.author for group in groups}
+    heard = Counter(group.author for member in swarm.members for group in swarm.pulled(member, start))
+    assert set(heard) == {member.peer for member in swarm.members}
+    assert sum(heard.values()) >= 0.9 * 4 * rounds * nodes
+    assert max(heard.values()) <= 4 * sum(heard.values()) / nodes
+
+
+def test_no_round_gets_two_groups_of_one_origin() -> None:
+    swarm = Swarm()
+    member, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
+    swarm.add_many(3)
+    swarm.run(5)
+    for _ in range(5):
+        start = swarm.world.now
+        swarm.world.perform(member, exchange.publish([], Round(1), 50, swarm.world.now))
+        swarm.run(4)
+        origins = [group.author for group in swarm.pulled(member, start)]
+        assert origins
+        assert len(set(origins)) == len(origins)
+
+
+def test_traffic_does_not_grow_with_the_swarm() -> None:
+    exchanged = []
+    for nodes in (16, 64):
+        swarm = Swarm().add_many(nodes)
+        swarm.run(20)
+        before = total(swarm)
+        swarm.run(50)
+        spent = total(swarm) - before
+        exchanged.append((spent["exchange bytes in"] + spent["exchange bytes out"]) / nodes / 5)
+    assert exchanged[1] <= 1.2 * exchanged[0]
+    assert exchanged[1] < 60_000  # a round: 16 announcements either way
+
+
+def test_a_group_outlives_its_author() -> None:
+    swarm = Swarm(every=1e9)  # nobody publishes by itself
+    for _ in range(3):
+        swarm.add(want=0, groups=0)
+    author, holder, late = swarm.members
+    groups = sealed_groups(identity(0), 0, 1)
+    swarm.run(5)
+    swarm.world.perform(author, swarm.exchanges[0].publish(groups, Round(0), 0, swarm.world.now))
+    swarm.run(20)
+    swarm.world.perform(holder, swarm.exchanges[1].publish([], Round(0), 1, swarm.world.now))
+    swarm.run(5)
+    assert [delivery.source for _, delivery in holder.delivered] == [author.peer]
+    swarm.world.kill(author.peer)
+    swarm.world.perform(holder, swarm.exchanges[1].publish([], Round(1), 0, swarm.world.now))  # says what it holds
+    swarm.run(20)
+    swarm.world.perform(late, swarm.exchanges[2].publish([], Round(0), 1, swarm.world.now))
+    swarm.run(30)
+    assert [(delivery.envelope, delivery.source) for _, delivery in late.delivered] == [(groups[0], holder.peer)]
+
+
+def test_a_popular_group_does_not_load_its_author_alone() -> None:
+    swarm = Swarm()
+    for number in range(24):
+        swarm.add(want=1, groups=1 if number == 0 else 0)  # there is only one to have
+    swarm.run(120)
+    counters = total(swarm)
+    assert counters["groups pulled from a holder"] >= 0.2 * counters["groups pulled"]
+
+
+def test_when_a_third_dies_the_others_go_on_and_forget_them() -> None:
+    swarm = Swarm().add_many(16)
+    swarm.run(40)
+    dead = set(swarm.ids(11))
+    for peer in dead:
+        swarm.world.kill(peer)
+    swarm.run(40)
+    start = swarm.world.now
+    swarm.run(40)
+    for member in swarm.members[:11]:
+        assert len(swarm.pulled(member, start)) >= 9
+    swarm.run(MAX_AGE)
+    for exchange in swarm.exchanges[:11]:
+        assert not dead & {entry.announcement.author for entry in exchange.view}
+
+
+@pytest.mark.parametrize("split", [1, 8])
+def test_after_a_partition_both_sides_share_again_within_30_seconds(split: int) -> None:
+    swarm = Swarm().add_many(16)
+    swarm.run(40)
+    one, other = set(swarm.ids(0, split)), set(swarm.ids(split))
+    swarm.world.part(one, other)
+    swarm.run(2 * MAX_AGE)  # long enough to forget each other's announcements
+    start = swarm.world.now
+    swarm.world.part()
+    swarm.run(30)
+    assert other & {group.author for group in swarm.pulled(swarm.members[0], start)}
+    assert any(one & {group.author for group in swarm.pulled(member, start)} for member in swarm.members[split:])
+
+
+def test_a_node_starts_with_two_dead_entry_nodes_before_a_live_one() -> None:
+    swarm = Swarm().add_many(2)
+    swarm.run(20)
+    node = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
+    member = swarm.world.join(identity(99).peer_id, node, "/ip4/30.0.0.1/tcp/1")
+    for number in (500, 501):
+        node.learned(identity(number).peer_id, ["/ip4/30.0.0.9/tcp/1"], swarm.world.now)
+    first = swarm.members[0]
+    node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"], swarm.world.now)
+    swarm.run(2)
+    assert len(node.view) >= 1
+    assert member.alive
+
+
+def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
+    swarm = Swarm().add_many(3)
+    swarm.run(60)
+    member, before = swarm.members[2], swarm.exchanges[2]
+    swarm.exchanges[2] = after = Exchange(identity(2), SWARM, NetworkConfig(), Random(1), 0.0)
+    after.restore(before.state(), swarm.world.now)
+    seen = {key_of(delivery.envelope) for _, delivery in member.delivered}
+    member.alive = False  # the old one
+    renewed = swarm.world.join(member.peer, after, member.address)
+    swarm.members[2] = renewed
+    after.learned(swarm.members[0].peer, [swarm.members[0].address], swarm.world.now)
+    for round in range(3):
+        swarm.world.perform(
+            renewed, after.publish(sealed_groups(identity(2), 50 + round), Round(50), 4, swarm.world.now)
+        )
+        swarm.run(10)
+    assert renewed.delivered
+    assert not seen & {key_of(delivery.envelope) for _, delivery in renewed.delivered}
+    assert after.state()["seq"] > before.state()["seq"]
+    newest = swarm.exchanges[0].view.get(member.peer)
+    assert newest
+    assert newest.announcement.round == 50
+
+
+def test_a_node_that_lost_its_memory_is_heard_again() -> None:
+    swarm = Swarm().add_many(3)
+    swarm.run(60)
+    fresh = Exchange(identity(2), SWARM, NetworkConfig(), Random(1), swarm.world.now)
+    swarm.members[2].alive = False
+    renewed = swarm.world.join(swarm.members[2].peer, fresh, swarm.members[2].address)
+    fresh.learned(swarm.members[0].peer, [swarm.members[0].address], swarm.world.now)
+    for _ in range(3):
+        swarm.world.perform(renewed, fresh.publish(sealed_groups(identity(2), 50), Round(50), 4, swarm.world.now))
+        swarm.run(10)
+    newest = swarm.exchanges[0].view.get(renewed.peer)
+    assert newest
+    assert newest.announcement.round == 50
+    assert any("two nodes with one identity" in name for name in fresh.counters())
+
+
+@pytest.mark.parametrize("spoil", [{"seq": -1}, {"seen": ["x"]}, {"bans": 3}, {"more": 1}, {"heard": {"a": [1]}}])
+def test_a_spoilt_memory_is_an_error_of_one_line(spoil: dict[str, object]) -> None:
+    node = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0)
+    with pytest.raises(ValueError, match=next(iter(spoil))) as caught:
+        node.restore({**node.state(), **spoil}, 0.0)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_driver_that_never_answers_blocks_nothing() -> None:
+    node = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0)
+    for number in range(1, 10):
+        node.learned(identity(number).peer_id, ["/ip4/1.2.3.4/tcp/1"], 0.0)
+    calls = [action for second in range(200) for action in node.tick(float(second)) if isinstance(action, Call)]
+    assert {call.peer for call in calls} == {identity(number).peer_id for number in range(1, 10)}
+    assert len(calls) > 20
+    assert node.replied(calls[0].token, b"\0", 200.0) == []  # much too late
+
+
+def test_a_serving_node_names_others_and_fetches_nothing() -> None:
+    swarm = Swarm()
+    entry = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0, serve_only=True)
+    swarm.members.append(swarm.world.join(identity(0).peer_id, entry, "/ip4/30.0.0.1/tcp/1"))
+    swarm.exchanges.append(entry)
+    swarm.add_many(6)
+    swarm.run(60)
+    assert all(len(exchange.view) == 6 for exchange in swarm.exchanges)
+    assert not swarm.members[0].delivered
+    assert all(len(swarm.pulled(member)) >= 12 for member in swarm.members[1:])

@@ -1,0 +1,149 @@
+"""What a node keeps: groups it can serve, announcements, contacts. All bounded, and the right ones go first."""
+
+from protocol.messages import Announcement, PeerId
+from swarm_node.network.contacts import ANCHORS, MAX_CONTACTS, Contacts
+from swarm_node.network.store import MAX_BYTES, MIN_SECONDS, GroupStore
+from swarm_node.network.view import CAPACITY, MAX_AGE, SEQ_SECONDS, Entry, View, youngest
+
+
+def announcement(author: str, seq: int = 0) -> Announcement:
+    return Announcement(addresses=(), author=PeerId(author), groups=(), held=(), round=0, seq=seq)
+
+
+def entry(author: str, made: float = 0.0, source: str = "s", network: str | None = None, seq: int = 0) -> Entry:
+    place = f"net-{author}" if network is None else network
+    return Entry(announcement(author, seq), b"", author.encode(), made, PeerId(source), place)
+
+
+def authors(view: View) -> set[str]:
+    return {entry.announcement.author for entry in view}
+
+
+def test_a_group_is_served_for_its_rounds_and_not_less_than_a_minute() -> None:
+    store = GroupStore(rounds=3)
+    store.add("a", b"group", own=True, round=1, now=0.0)
+    store.expire(3, MIN_SECONDS + 1)
+    assert store.get("a") == b"group"
+    store.expire(4, MIN_SECONDS - 1)  # rounds were quick
+    assert store.get("a") == b"group"
+    store.expire(4, MIN_SECONDS + 1)
+    assert store.get("a") == b""
+
+
+def test_the_store_is_bounded_in_bytes_and_the_oldest_go() -> None:
+    store = GroupStore(rounds=3)
+    chunk = bytes(MAX_BYTES // 4)
+    for number in range(6):
+        store.add(str(number), chunk, own=False, round=1, now=0.0)
+    assert [str(number) in store for number in range(6)] == [False, False, True, True, True, True]
+    assert store.foreign(3) == ["5", "4", "3"]
+
+
+def test_the_same_group_twice_counts_once() -> None:
+    store = GroupStore(rounds=1)
+    for _ in range(10):
+        store.add("a", bytes(MAX_BYTES // 2), own=True, round=1, now=0.0)
+    store.add("b", bytes(MAX_BYTES // 2), own=True, round=1, now=0.0)
+    assert "a" in store
+    assert "b" in store
+
+
+def test_of_an_author_only_the_highest_number_is_news() -> None:
+    view = View()
+    view.add(entry("a", seq=5), 0.0, ())
+    assert not view.is_news(announcement("a", 5), 1.0)
+    assert not view.is_news(announcement("a", 4), 1.0)
+    assert view.is_news(announcement("a", 6), 1.0)
+    view.remove(PeerId("a"))
+    assert not view.is_news(announcement("a", 5), 1.0)
+    assert view.is_news(announcement("a", 0), SEQ_SECONDS + 1)
+
+
+def test_a_number_may_not_run_away() -> None:
+    view = View()
+    view.add(entry("a", seq=5), 0.0, ())
+    assert view.is_jump(announcement("a", 5 + 4097), 1.0)
+    assert not view.is_jump(announcement("a", 5 + 4096), 1.0)
+    assert not view.is_jump(announcement("b", 2**31 - 1), 1.0)
+
+
+def test_entries_expire_by_age() -> None:
+    view = View()
+    view.add(entry("a", made=0.0), 0.0, ())
+    view.add(entry("b", made=50.0), 50.0, ())
+    view.expire(MAX_AGE + 1)
+    assert authors(view) == {"b"}
+    view.add(entry("c", made=-100.0), 51.0, ())
+    view.expire(MAX_AGE - 99)
+    assert authors(view) == {"b"}
+
+
+def test_when_full_the_most_crowded_network_loses_its_oldest() -> None:
+    view = View()
+    for number in range(CAPACITY):
+        view.add(entry(str(number), made=1.0), 1.0, ())
+    for number in range(1000):
+        view.add(entry(f"sybil-{number}", made=100.0 + number, network="20.1.2.0/24"), 100.0 + number, ())
+    assert sum(name.startswith("sybil") for name in authors(view)) == 4
+    assert "sybil-999" in authors(view)
+
+
+def test_when_full_one_carrier_cannot_replace_everybody() -> None:
+    view = View()
+    for number in range(CAPACITY):
+        view.add(entry(str(number), source=f"carrier-{number}"), 1.0, ())
+    for number in range(1000):
+        view.add(entry(f"friend-{number}", made=100.0, source="hostile"), 100.0, ())
+    assert sum(name.startswith("friend") for name in authors(view)) <= CAPACITY // 4 + 1
+
+
+def test_those_known_for_long_are_not_pushed_out() -> None:
+    view, keep = View(), [PeerId(str(number)) for number in range(8)]
+    for number in range(8):
+        view.add(entry(str(number), made=0.0), 0.0, keep)
+    for number in range(1000):
+        view.add(entry(f"new-{number}", made=1.0, source=str(number)), 1.0, keep)
+    assert authors(view) >= set(keep)
+    assert len(view) == CAPACITY
+
+
+def test_youth_is_counted_per_network() -> None:
+    crowd = [entry(f"sybil-{number}", made=1000.0 + number, network="20.1.2.0/24") for number in range(100)]
+    others = [entry(str(number), made=float(number)) for number in range(20)]
+    names = [chosen.announcement.author for chosen in youngest(crowd + others, 12)]
+    assert names[:4] == [f"sybil-{number}" for number in (99, 98, 97, 96)]
+    assert names[4:] == [str(number) for number in range(19, 11, -1)]
+    assert len(youngest(crowd, 12)) == 12  # where there is only one network it is everybody
+
+
+def test_strangers_do_not_push_out_those_who_answered_or_were_given() -> None:
+    contacts = Contacts()
+    contacts.answered(PeerId("old"), 0.0)
+    contacts.learn(PeerId("given")).given = True
+    for number in range(3 * MAX_CONTACTS):
+        contacts.called_in(PeerId(f"junk-{number}"), "/ip4/20.1.2.3/tcp/1", 1.0 + number)
+    assert contacts.get(PeerId("old"))
+    assert contacts.get(PeerId("given"))
+    assert len(list(contacts)) == MAX_CONTACTS
+
+
+def test_anchors_are_those_who_have_answered_longest_and_still_do() -> None:
+    contacts = Contacts()
+    for number in range(20):
+        contacts.answered(PeerId(str(number)), float(number))
+    assert contacts.anchors == tuple(map(str, range(ANCHORS)))
+    contacts.failed(PeerId("0"), 30.0)
+    contacts.failed(PeerId("0"), 40.0)
+    assert contacts.anchors == tuple(map(str, range(1, ANCHORS + 1)))
+    contacts.answered(PeerId("0"), 50.0)
+    assert contacts.anchors == tuple(map(str, range(ANCHORS)))
+
+
+def test_a_peer_that_fails_is_left_alone_for_longer_and_longer_and_one_call_of_its_own_ends_that() -> None:
+    contacts, ann = Contacts(), PeerId("ann")
+    for expected in (5.0, 10.0, 20.0, 40.0, 60.0, 60.0):
+        contacts.failed(ann, 100.0)
+        assert not contacts.is_ready(ann, 100.0 + expected - 0.1)
+        assert contacts.is_ready(ann, 100.0 + expected)
+    contacts.called_in(ann, "", 100.0)
+    assert contacts.is_ready(ann, 100.0)
