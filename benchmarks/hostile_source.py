@@ -1,6 +1,7 @@
 """Every data set of reasoning-gym, loaded by a judge: as a node judges it ("ours"), or with the library's own scorer
 whatever that does ("library"), which is what the sandbox is for. With "/key", the key in place of the prompt."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from reasoning_gym.composite import DatasetSpec
@@ -25,7 +26,9 @@ SMALL: dict[str, dict[str, Any]] = {  # data sets whose defaults take longer tha
 class LibraryScored(library.LibraryItem):
     """Scored by the library alone."""
 
-    portable = None
+    def __init__(self, name: str, config: Mapping[str, Any], seed: int, index: int) -> None:
+        super().__init__(name, config, seed, index)
+        self.portable = None
 
     def score(self, text: str) -> float:
         score: float = self._dataset.score_answer(answer_of(text), self.entry)

@@ -39,6 +39,7 @@ class LibraryItem:
         self.prompt: str = entry["question"]
         self._name = name
         self._entry = pickle.dumps(entry)
+        self.portable = _portable(name, entry)
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -46,18 +47,17 @@ class LibraryItem:
         entry: dict[str, Any] = pickle.loads(self._entry)  # noqa: S301  (our own bytes, made above)
         return entry
 
-    @property
-    def portable(self) -> tuple[str, Mapping[str, Any]] | None:
-        """What our own scorer needs to know, where there is one: it can then run without the library."""
-        if self._name not in SCORERS:
-            return None
-        entry = self.entry
-        metadata = {key: entry["metadata"][key] for key in NEEDED.get(self._name, ())}
-        return self._name, {"answer": entry["answer"], "metadata": metadata}
-
     def score(self, text: str) -> float:
         with _same_state(self._decimals):
             return reward(SCORERS.get(self._name, self._dataset.score_answer), answer_of(text), self.entry)
+
+
+def _portable(name: str, entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """What our own scorer needs to know, where there is one: it can then run without the library."""
+    if name not in SCORERS:
+        return None
+    metadata = {key: entry["metadata"][key] for key in NEEDED.get(name, ())}
+    return name, {"answer": entry["answer"], "metadata": metadata}
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> LibraryItem:
