@@ -102,7 +102,7 @@ def new_model(shape: Shape, tokenizer: Any, name: str) -> Any:
 def skilled(shape_name: str) -> tuple[Any, Any, Measured]:
     """Phase 1: a model of this shape that answers rightly, its tokenizer, and how good it is."""
     shape = _SHAPES[shape_name]
-    tokenizer = tokens.bpe() if shape.tokenizer == "bpe" else tokens.characters()
+    tokenizer = tokens.bpe(tokens.task_text()) if shape.tokenizer == "bpe" else tokens.characters()
     model = new_model(shape, tokenizer, shape_name)
     say(f"[bold]{shape_name}[/]: {model.num_parameters():,} parameters, phase 1")
     teach(model, tokenizer, right_answers(f"{shape_name}/phase 1", shape.changes), shape.schedule, say)

@@ -1,5 +1,6 @@
 """The tokenizers of the starters: a small BPE and plain characters, with the same special tokens and chat template."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
@@ -24,8 +25,8 @@ CHAT_TEMPLATE = (
 )
 
 
-def bpe() -> PreTrainedTokenizerFast:
-    """Byte-level merges learnt from the text of the tasks. Each digit stays a token, so numbers keep their places."""
+def bpe(texts: Iterable[str]) -> PreTrainedTokenizerFast:
+    """Byte-level merges learnt from these texts. Each digit stays a token, so numbers keep their places."""
     core = Tokenizer(models.BPE())
     digits = pre_tokenizers.Digits(individual_digits=True)
     core.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
@@ -35,7 +36,7 @@ def bpe() -> PreTrainedTokenizerFast:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    core.train_from_iterator(_task_text(), trainer)
+    core.train_from_iterator(texts, trainer)
     core.decoder = decoders.ByteLevel()
     return _finished(core)
 
@@ -50,7 +51,7 @@ def characters() -> PreTrainedTokenizerFast:
     return _finished(core)
 
 
-def _task_text() -> list[str]:
+def task_text() -> list[str]:
     questions, random = Questions(TRAINING_SEED), Random("tokenizer")
     return [questions.draw(task, random).question for task in TASKS for _ in range(_TEXTS_PER_TASK)]
 
