@@ -49,6 +49,14 @@ class GenerationConfig(Section):
     """Nucleus: sample among the likeliest tokens that together have this probability; 1 turns it off."""
     top_k: Count = 0
     """Sample among the k likeliest tokens; 0 turns it off."""
+    max_concurrent_tokens: Count = 0
+    """Tokens, of prompts and completions together, to decode at the same time; 0 decodes a round's questions all at
+    once. Bounds memory: completions are admitted by their expected length, 1.3 times as many as would fit."""
+    stop_below: Annotated[float, Field(le=0.0)] = 0.0
+    """Break a completion off when the exponentially weighted mean of its log-probs falls below this (nats per token);
+    0 turns it off. The published Temporal Clue recipe has -3.0."""
+    stop_memory: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.992
+    """Weight of the past in that mean, at each token."""
     decoder: Literal["auto", "own", "model"] = "auto"
     """own: hand-written Llama/Qwen forward; model: the model's own forward; auto: own where its logits agree."""
 
@@ -182,6 +190,10 @@ class ValidationConfig(Section):
     `best` of the home, beside the last ones."""
     questions: Positive = 64
     """Held-out questions of each validation, over the tasks in turn; always the same ones."""
+    tasks: tuple[str, ...] = ()
+    """Tasks to validate on; empty takes those trained on."""
+    puzzles: Path | None = None
+    """Puzzle file of temporal_clue/published in validation, so that it is not the one trained on."""
 
 
 class NetworkConfig(Section):

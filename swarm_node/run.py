@@ -60,6 +60,8 @@ def run(config: NodeConfig, console: Console) -> None:
             node = build_node(config, identity.peer_id, environment, network, policy)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
             telemetry.emit(RunStarted(f"node {identity.peer_id}", str(home), _facts(policy, node)))
+            validation = Validation(config, environment, node.generator, best_so_far(home / "best"))
+            stack.callback(validation.close)
             start = _restore(node, latest, state, telemetry) if latest and state else 0
             driver = stack.enter_context(
                 driving(
@@ -73,7 +75,7 @@ def run(config: NodeConfig, console: Console) -> None:
                     max_rounds=config.max_rounds,
                 )
             )
-            _loop(config, driver, node, network, policy, start, stop, telemetry)
+            _loop(config, driver, node, network, policy, validation, start, stop, telemetry)
 
 
 @contextmanager
@@ -98,6 +100,7 @@ def _loop(
     node: Node,
     network: RemoteNetwork,
     policy: Policy,
+    validation: Validation,
     start: int,
     stop: Stop,
     telemetry: Telemetry,
@@ -106,7 +109,6 @@ def _loop(
     stop.updating = lambda: isinstance(node.trainer, GrpoTrainer) and node.trainer.updating
 
     best = config.home.expanduser() / "best"
-    validation = Validation(config.validation, node.environment, node.generator, best_so_far(best))
 
     def save(waiting: list[str]) -> None:
         _save(config, node, policy, done, telemetry, waiting)

@@ -4,8 +4,9 @@ from pathlib import Path
 from statistics import fmean
 
 from protocol.messages import Round
+from swarm_node.build import build_environment
 from swarm_node.compute import checkpoint
-from swarm_node.config import ValidationConfig
+from swarm_node.config import NodeConfig
 from swarm_node.environment.judged import EVALUATION
 from swarm_node.evaluate import answer
 from swarm_node.interfaces import Environment, Generator
@@ -17,12 +18,17 @@ REWARD = "validation_reward"  # key of a checkpoint's extra state
 class Validation:
     """One sampled answer to each held-out question, from the same random stream each time."""
 
-    def __init__(
-        self, config: ValidationConfig, environment: Environment, generator: Generator, best: float | None
-    ) -> None:
-        """`best`: the highest reward so far, of an earlier part of the run."""
+    def __init__(self, config: NodeConfig, environment: Environment, generator: Generator, best: float | None) -> None:
+        """`environment` is the node's, asked where the configuration names no other tasks or puzzles. `best`: the
+        highest reward so far, of an earlier part of the run."""
         self.best = best
-        self._config, self._environment, self._generator = config, environment, generator
+        self._config, self._generator = config.validation, generator
+        self._own = _other_environment(config)
+        self._environment = self._own or environment
+
+    def close(self) -> None:
+        if self._own:
+            self._own.close()
 
     def due(self, done: int) -> bool:
         return self._config.every > 0 and done % self._config.every == 0
@@ -37,6 +43,17 @@ class Validation:
         if is_best:
             self.best = reward
         return Validated(done, reward, len(judged), is_best)
+
+
+def _other_environment(config: NodeConfig) -> Environment | None:
+    wanted = config.validation
+    changes = {
+        "tasks": wanted.tasks or config.environment.tasks,
+        "puzzles": wanted.puzzles or config.environment.puzzles,
+    }
+    if config.environment.model_copy(update=changes) == config.environment or not wanted.every:
+        return None
+    return build_environment(config.model_copy(update={"environment": config.environment.model_copy(update=changes)}))
 
 
 def best_so_far(folder: Path) -> float | None:

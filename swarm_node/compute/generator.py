@@ -8,6 +8,7 @@ from a named stream: a completion depends on its own draws only, not on who else
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Protocol
 
 import torch
@@ -18,6 +19,7 @@ from protocol.messages import Completion
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution
 from swarm_node.compute.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.compute.llama import LlamaDecoder
+from swarm_node.compute.pacing import Astray, Pace
 from swarm_node.compute.policy import Policy
 from swarm_node.config import GenerationConfig
 from swarm_node.errors import UserError
@@ -59,6 +61,7 @@ class BatchGenerator:
         self._policy, self._config, self._refresh = policy, config, refresh
         self._rule = SamplingRule(config.temperature, config.top_p, config.top_k)
         self._decoder_type = choose_decoder(policy, config.decoder)
+        self._pace = Pace(config.max_concurrent_tokens, config.max_completion_length)
         if config.max_completion_length >= policy.context_length:
             raise UserError(
                 f"max_completion_length {config.max_completion_length} leaves no room for a prompt: "
@@ -75,13 +78,18 @@ class BatchGenerator:
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         written: list[Written | Skipped] = [Skipped("prompt longer than the context")] * len(prompts)
-        if fits:
-            drawn = self._draw([encoded[i] for i in fits], group_size, stream)
-            for i, group in zip(fits, drawn, strict=True):
+        done = 0
+        while done < len(fits):
+            rest = [encoded[i] for i in fits[done:]]
+            some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
+            drawn = self._draw(some, group_size, stream, done * group_size)
+            self._pace.saw([len(one.ids) for group in drawn for one in group])
+            for i, group in zip(fits[done : done + len(some)], drawn, strict=True):
                 written[i] = self._written(group) if group else Skipped("out of device memory")
+            done += len(some)
         return written
 
-    def _draw(self, prompts: list[list[int]], group_size: int, stream: str, first: int = 0) -> list[list[Drawn]]:
+    def _draw(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Drawn]]:
         """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,
         and an empty group where even one is too much. `first` is the number of the first row in the stream."""
         try:
@@ -115,6 +123,7 @@ class BatchGenerator:
         log_probs = torch.zeros(limit, rows, device=policy.device)
         versions: list[int] = []  # of the weights that wrote each step
         lengths = torch.full((rows,), limit, device=policy.device)
+        astray = Astray(self._config.stop_below, self._config.stop_memory, rows, policy.device)
         active = torch.arange(rows, device=policy.device).view(len(prompts), group_size)  # row of each slot
         decoder = self._decoder_type(policy)
         logits = decoder.prefill(prompts, group_size, limit)
@@ -125,7 +134,8 @@ class BatchGenerator:
             token = inverse_cdf(log_p, uniform[step, row])
             ids[step, row] = token
             log_probs[step, row] = log_p.gather(1, token[:, None])[:, 0]
-            lengths[row[torch.isin(token, eos) & (lengths[row] == limit)]] = step + 1
+            over = torch.isin(token, eos) | astray.take(row, log_probs[step, row])
+            lengths[row[over & (lengths[row] == limit)]] = step + 1
             running = (lengths[row] == limit).view_as(active)
             if step + 1 == limit or not running.any():
                 break

@@ -9,6 +9,8 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -36,12 +38,11 @@ def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: 
     """Fill the file up to `count` puzzles, written anew after each."""
     puzzles: list[dict[str, Any]] = json.loads(out.read_text("utf-8")) if out.exists() else []
     index = 1 + max((entry["index"] for entry in puzzles), default=-1)
-    signal.signal(signal.SIGALRM, _give_up)
     while len(puzzles) < count:
         began = time.monotonic()
-        signal.alarm(limit)
         try:
-            entry = as_entry(config_id, seed, index)
+            with bounded(limit):
+                entry = as_entry(config_id, seed, index)
         except (TooSlow, Undecided):
             console.print(f"puzzle {index}: given up after {time.monotonic() - began:.0f} s")
         else:
@@ -50,8 +51,6 @@ def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: 
             console.print(
                 f"{len(puzzles)}/{count}: {entry['num_clues']} clues, {time.monotonic() - began:.1f} s", highlight=False
             )
-        finally:
-            signal.alarm(0)
         index += 1
 
 
@@ -71,6 +70,18 @@ def as_entry(config_id: str, seed: int, index: int) -> dict[str, Any]:
 
 class TooSlow(Exception):
     """The bound on a puzzle's time."""
+
+
+@contextmanager
+def bounded(seconds: int) -> Iterator[None]:
+    """Raises TooSlow in the main thread after so many seconds, between two searches of the solver."""
+    before = signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _give_up(number: int, frame: FrameType | None) -> None:

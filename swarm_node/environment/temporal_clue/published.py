@@ -64,13 +64,18 @@ def _bullets(prompt: str, after: str) -> tuple[str, ...]:
     return tuple(line.removeprefix("• ") for line in block.splitlines())
 
 
+def read_choices(prompt: str) -> list[tuple[str, ...]]:
+    """The lists of suspects, weapons, rooms, times and motives. Raises NotUnderstood."""
+    setting = _setting(prompt)
+    return [setting.suspects, setting.weapons, setting.rooms, setting.times, setting.motives]
+
+
 def read_options(prompt: str, solution: Mapping[str, str]) -> tuple[str, ...]:
     """Names that an answer may be: those the prompt lists, if it is in the published wording, else the right ones."""
     try:
-        setting = _setting(prompt)
+        return tuple(name for names in read_choices(prompt) for name in names)
     except NotUnderstood:
         return tuple(dict.fromkeys(solution.values()))
-    return (*setting.suspects, *setting.weapons, *setting.rooms, *setting.times, *setting.motives)
 
 
 class Reader:

@@ -1,0 +1,68 @@
+"""The recipe's habits in generation: a bound on what is decoded at once, and completions that are broken off."""
+
+import torch
+
+from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.pacing import SLACK, Astray, Pace
+from swarm_node.config import GenerationConfig
+from swarm_node.rollouts.groups import Written
+from tests.models import MANY_EOS, tiny_policy
+
+PROMPTS = [f"question {k}: {'x' * k}?" for k in range(6)]
+
+
+def write(policy, **options) -> list[Written]:
+    config = GenerationConfig(num_generations=4, max_completion_length=24, **options)
+    written = BatchGenerator(policy, config).generate(PROMPTS, 4, "s")
+    assert all(isinstance(group, Written) for group in written)
+    return written  # type: ignore[return-value]
+
+
+def test_the_bound_on_tokens_changes_no_text(monkeypatch) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    whole = write(policy)
+    batches = []
+    decode = BatchGenerator._decode
+
+    def counted(self, prompts, *rest):
+        batches.append(len(prompts))
+        return decode(self, prompts, *rest)
+
+    monkeypatch.setattr(BatchGenerator, "_decode", counted)
+    parts = write(policy, max_concurrent_tokens=250)
+    assert len(batches) > 1 and sum(batches) == len(PROMPTS)
+    assert [g.completions for g in parts] == [g.completions for g in whole]
+
+
+def test_as_many_are_admitted_as_are_expected_to_fit() -> None:
+    pace = Pace(1000, 100)
+    assert pace.admits(100) == int(SLACK * 1000 / 200)
+    pace.saw([20, 40])  # shorter than feared: half-way to the mean of 30
+    assert pace.admits(100) == int(SLACK * 1000 / 165)
+    assert Pace(10, 100).admits(1000) == 1
+    assert Pace(0, 100).admits(1000) > 1_000_000
+
+
+def test_a_completion_that_becomes_improbable_is_broken_off() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    whole, stopped = write(policy), write(policy, stop_below=-2.0, stop_memory=0.5)
+    shorter = 0
+    for before, after in zip(whole, stopped, strict=True):
+        for one, other, completion in zip(before.tokens, after.tokens, after.completions, strict=True):
+            assert one.ids[: len(other.ids)] == other.ids  # the same text, up to where it was broken off
+            mean, low = 0.0, None
+            for place, log_prob in enumerate(one.log_probs):
+                mean = 0.5 * mean + 0.5 * log_prob
+                if mean < -2.0:
+                    low = place
+                    break
+            assert len(other.ids) == (len(one.ids) if low is None else low + 1)
+            if len(other.ids) < len(one.ids):
+                shorter += 1
+                assert not completion.ended
+    assert shorter > 0
+
+
+def test_without_a_bound_nothing_is_astray() -> None:
+    astray = Astray(0.0, 0.5, 3, torch.device("cpu"))
+    assert not astray.take(torch.arange(3), torch.full((3,), -1e9)).any()
