@@ -12,7 +12,7 @@ import pytest
 
 from swarm_node import starters
 
-NAMES = ("generation", "step", "swarm")
+NAMES = ("generation", "packing", "step", "swarm")
 needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
 needs_genrl = pytest.mark.skipif(
     not os.environ.get("GENRL_PYTHON") and importlib.util.find_spec("genrl") is None,
@@ -22,7 +22,7 @@ needs_genrl = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def runs() -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """All three at once: most of their time is spent importing."""
+    """All at once: most of their time is spent importing."""
     started = {name: start(name) for name in NAMES}
     yield started
     for process in started.values():
@@ -58,6 +58,13 @@ def test_last_line_holds_the_ratio_and_both_sides(results: dict[str, dict[str, A
     assert result["ratio"] == pytest.approx(
         result["theirs"]["cpu_seconds"]["median"] / result["ours"]["cpu_seconds"]["median"]
     )
+
+
+def test_packing_compares_the_same_gradient(results: dict[str, dict[str, Any]]) -> None:
+    (shapes,) = results["packing"]["sizes"].values()
+    (found,) = shapes.values()
+    assert results["packing"]["ratio"] == found["ratio"] > 0
+    assert found["gradient_difference"] < 1e-5 < found["largest_gradient"]
 
 
 @needs_starter
