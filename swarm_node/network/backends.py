@@ -47,4 +47,6 @@ def _libp2p(config: NetworkConfig, identity: Identity, listen: Sequence[str], re
         from swarm_node.network.libp2p_backend import Libp2pBackend
     except ImportError as error:
         raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
-    return Libp2pBackend(identity, listen, config.announce, config.max_connections, config.max_inbound, relays)
+    return Libp2pBackend(
+        identity, listen, config.announce, config.max_connections, config.max_inbound, relays, config.gossipsub
+    )

@@ -20,10 +20,12 @@ from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Action
 from swarm_node.network.answers import Answers
 from swarm_node.network.backend import Caller, Failure
+from swarm_node.network.buckets import Bucket, Rate
 from swarm_node.network.calls import Calls
 from swarm_node.network.contacts import Contacts
 from swarm_node.network.fetching import Fetching
 from swarm_node.network.gossip import Gossip
+from swarm_node.network.hearing import hear
 from swarm_node.network.herald import Herald
 from swarm_node.network.knowledge import Knowledge
 from swarm_node.network.peers import PeerView, peer_views
@@ -32,6 +34,9 @@ from swarm_node.network.reputation import NO_SIGNAL, OTHER_POINTS, POINTS, USEFU
 from swarm_node.network.store import GroupStore
 from swarm_node.network.verifier import Verifier
 from swarm_node.network.view import View
+
+BROADCASTS = Rate(per_second=20.0, burst=128.0)  # announcements looked at: 64 nodes on one network need a tenth
+BROADCAST = PeerId("")  # stands for whoever passed on what was overheard: together they are one source
 
 
 class Exchange:
@@ -64,6 +69,7 @@ class Exchange:
         self._answers = Answers(self._knowledge, config.upload_limit, now)
         self._gossip = Gossip(self._knowledge, calls, config.exchange_seconds, now)
         self._fetching = Fetching(self._knowledge, calls, now)
+        self._broadcasts = Bucket(BROADCASTS, BROADCASTS.burst, now)
         self._ticked = now  # seconds
 
     # What the trainer's side says.
@@ -136,6 +142,18 @@ class Exchange:
         """A peer known from elsewhere: given by the user, cached, found on the LAN, or connected."""
         if peer != self._knowledge.identity.peer_id:
             self._knowledge.contacts.learn(peer, addresses).given = True
+
+    def announcement(self) -> bytes:
+        """The newest own one, sealed; b"" before the first."""
+        return self._knowledge.herald.sealed
+
+    def overheard(self, sealed: bytes, now: float) -> None:
+        """What somebody published on GossipSub. It goes the way of any announcement, but is rationed: anybody can."""
+        if self._broadcasts.holds(1.0, now):
+            self._broadcasts.take(1.0)
+            hear(self._knowledge, sealed, BROADCAST, now, now)
+        else:
+            self._knowledge.counters["announcements overheard and left: too many"] += 1
 
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""

@@ -1,7 +1,7 @@
 """Backend on hivemind's go-libp2p daemon: TCP and QUIC, relays, connection manager, all in a process of its own."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from protocol.identity import Identity
@@ -10,7 +10,7 @@ from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.listening import check_free
 from swarm_node.network.multiaddr import from_bytes, one_peer, peer_bytes, peer_text, split_peer, to_bytes, usefulness
-from swarm_node.network.p2pd import RELAY_BYTES, Daemon, DaemonError, Flags, Pipe, pb, whole_seconds
+from swarm_node.network.p2pd import RELAY_BYTES, REQUEST_SECONDS, Daemon, DaemonError, Flags, Pipe, pb, whole_seconds
 from swarm_node.network.relays import HOP, RESERVE_SECONDS, Relays, reserve
 from swarm_node.network.streams import Answering, ask
 
@@ -27,6 +27,7 @@ class HivemindBackend(Backend):
         self._daemon: Daemon | None = None
         self._relays = Relays(self, self._open, relays)
         self._tending: asyncio.Task[None] | None = None
+        self._topic = ""
 
     @property
     def daemon(self) -> Daemon:
@@ -107,6 +108,18 @@ class HivemindBackend(Backend):
         known = {text for data in response.identify.addrs if (text := _text(data))} | set(self._relays.addresses())
         return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
 
+    async def join(self, topic: str, heard: Callable[[bytes], None]) -> None:
+        self._topic = topic
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self.daemon.subscribe(topic, heard)
+        except (DaemonError, EOFError, OSError) as error:
+            raise CallFailed(Failure.UNSUPPORTED, _detail(error)) from error
+
+    async def publish(self, data: bytes) -> None:
+        message = pb().PSRequest(type=pb().PSRequest.PUBLISH, topic=self._topic, data=data)
+        await self._reach(pb().Request(type=pb().Request.PUBSUB, pubsub=message))
+
     async def wait_closed(self) -> str:
         return await self.daemon.wait_closed()
 
@@ -122,7 +135,7 @@ class HivemindBackend(Backend):
         except (DaemonError, EOFError, OSError) as error:  # TimeoutError is an OSError
             raise CallFailed(_why(error), _detail(error)) from error
 
-    async def _reach(self, request: Any, timeout: float = 5.0) -> Any:
+    async def _reach(self, request: Any, timeout: float = REQUEST_SECONDS) -> Any:
         try:
             return await self.daemon.request(request, timeout)
         except (DaemonError, EOFError, OSError) as error:

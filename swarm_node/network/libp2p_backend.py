@@ -18,6 +18,7 @@ from libp2p.custom_types import TProtocol
 from libp2p.network.config import ConnectionConfig, RetryConfig
 from libp2p.peer.id import ID
 from libp2p.peer.peerstore import PeerStore
+from libp2p.pubsub.pubsub import Pubsub
 from libp2p.security.noise.transport import PROTOCOL_ID as NOISE
 from libp2p.security.noise.transport import Transport as NoiseTransport
 from libp2p.stream_muxer.yamux.yamux import PROTOCOL_ID as YAMUX
@@ -29,6 +30,7 @@ from multiaddr import Multiaddr
 from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES, Identity
 from protocol.messages import PeerId
 from swarm_node.errors import UserError
+from swarm_node.network import libp2p_gossip
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.libp2p_guard import GuardedHost, GuardedSwarm
 from swarm_node.network.libp2p_relay import STOP, accept, dial_through
@@ -54,6 +56,7 @@ class Libp2pBackend(Backend):
         max_connections: int,
         max_inbound: int,
         relays: Sequence[str] = (),
+        gossipsub: bool = False,
     ) -> None:
         """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
         self.peer_id = identity.peer_id
@@ -68,6 +71,9 @@ class Libp2pBackend(Backend):
         self._swarm: GuardedSwarm | None = None
         self._relays = Relays(self, self._open_stream, relays)
         self._tending: asyncio.Task[None] | None = None
+        self._gossipsub = gossipsub
+        self._topic = ""
+        self._pubsub: Pubsub | None = None
 
     @property
     def thread(self) -> TrioThread:
@@ -135,6 +141,15 @@ class Libp2pBackend(Backend):
         else:
             known = await self._reach(self._list_addresses) | set(self._relays.addresses())
         return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
+
+    async def join(self, topic: str, heard: Callable[[bytes], None]) -> None:
+        if not self._gossipsub:
+            raise CallFailed(Failure.UNSUPPORTED, "gossipsub is off")
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            await self.thread.call(self._join, topic, heard)
+
+    async def publish(self, data: bytes) -> None:
+        await self._reach(self._publish, data)
 
     async def wait_closed(self) -> str:
         return f"py-libp2p ended: {await self.thread.wait_ended() or 'stopped'}"
@@ -275,6 +290,22 @@ class Libp2pBackend(Backend):
     async def _list_addresses(self) -> set[str]:
         listening = [str(address) for it in self.swarm.listeners.values() for address in it.get_addrs()]
         return {address for bound in listening for address in on_interfaces(bound)}
+
+    async def _join(self, topic: str, heard: Callable[[bytes], None]) -> None:
+        joined = trio.Event()
+
+        def ready(pubsub: Pubsub) -> None:
+            self._topic, self._pubsub = topic, pubsub
+            joined.set()
+
+        host = self._host
+        assert host is not None
+        self.thread.spawn(lambda: libp2p_gossip.serve(host, topic, self.thread.in_asyncio(heard), ready))
+        await joined.wait()
+
+    async def _publish(self, data: bytes) -> None:
+        if self._pubsub is not None:
+            await self._pubsub.publish(self._topic, data)
 
     # And this in asyncio again.
 

@@ -97,8 +97,10 @@ class Life:
         """Why it ended."""
         try:
             self._port = self._choose_port()
-            config = self._config.model_copy(update={"port": self._port})
-            return await self.driver.run(make_backend(config, self._identity, self._serve_only))
+            known = tuple(address for entry in self._entries for address in entry.addresses)
+            config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
+            topic = f"swarm-node/{limits.VERSION}/{self._swarm}" if config.gossipsub else ""
+            return await self.driver.run(make_backend(config, self._identity, self._serve_only), topic)
         except UserError as error:
             if self._serve_only:
                 raise

@@ -166,6 +166,24 @@ class Daemon:
             _, reader, writer = await self._connect(request)
         return Pipe(reader, writer)
 
+    async def subscribe(self, topic: str, heard: Callable[[bytes], None]) -> None:
+        """Join a topic; what is published there goes to `heard` until the daemon ends. Errors as in `request`."""
+        wanted = pb().PSRequest(type=pb().PSRequest.SUBSCRIBE, topic=topic)
+        _, reader, writer = await self._connect(pb().Request(type=pb().Request.PUBSUB, pubsub=wanted))
+
+        async def listen() -> None:
+            message = pb().PSMessage()
+            try:
+                while True:
+                    await _read_message(reader, message)
+                    heard(message.data)
+            except (EOFError, OSError):  # the daemon has ended: `wait_closed` says so
+                writer.close()
+
+        task = asyncio.create_task(listen())
+        self._inbound.add(task)
+        task.add_done_callback(self._inbound.discard)
+
     async def wait_closed(self) -> str:
         """Why the daemon ended; returns once it has."""
         code = await self._process.wait()

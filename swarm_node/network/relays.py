@@ -23,6 +23,7 @@ RENEW_SECONDS = 20 * 60.0  # relays grant an hour; their clocks are not asked
 RETRY_SECONDS = 30.0  # after a relay refused or was not there, doubled up to 16 times that
 RESERVE_SECONDS = 5.0
 UNLIMITED = 1 << 62  # bytes
+MIN_BYTES = 1024 * 1024  # a relay that passes on less is of no use; every p2pd relays 128 KiB, asked or not
 
 _RESERVE = b"\x08\x00"  # HopMessage{type: RESERVE}
 _TYPE, _LIMIT, _STATUS_CODE, _LIMIT_DATA = 1, 4, 5, 2  # field numbers of HopMessage, and of Limit
@@ -86,10 +87,12 @@ class Relays:
     async def _tend(self, connected: set[PeerId], now: float) -> None:
         for relay in [relay for relay in self._renew if relay not in connected]:
             del self._renew[relay]
-        for relay in self._known:
-            due = self._renew.get(relay, self._retry.get(relay, (now, 0.0))[0])
-            if due <= now and (relay in self._renew or len(self._renew) < MAX_RELAYS):
-                await self._reserve(relay, now)
+        due = [relay for relay, when in self._renew.items() if when <= now]
+        new = [relay for relay in self._known if relay not in self._renew and self._retry_at(relay) <= now]
+        await asyncio.gather(*(self._reserve(relay, now) for relay in [*due, *new[: MAX_RELAYS - len(self._renew)]]))
+
+    def _retry_at(self, relay: PeerId) -> float:
+        return self._retry[relay][0] if relay in self._retry else 0.0
 
     async def _reserve(self, relay: PeerId, now: float) -> None:
         agreed = False
@@ -98,7 +101,7 @@ class Relays:
             async with asyncio.timeout(RESERVE_SECONDS):
                 stream = await self._open_stream(relay, HOP)
                 try:
-                    agreed = await reserve(stream) > 0
+                    agreed = await reserve(stream) >= MIN_BYTES
                 finally:
                     await stream.close()
         if agreed:

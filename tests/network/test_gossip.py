@@ -1,0 +1,133 @@
+"""The optional GossipSub layer: what one publishes, all hear, whatever their library."""
+
+import asyncio
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from protocol.identity import Identity
+from protocol.messages import Round
+from swarm_node.network.backend import Backend, CallFailed
+from swarm_node.network.exchange import Exchange
+from swarm_node.network.life import Life
+from swarm_node.network.pipe import Memory
+from tests.network.hosts import ECHO, LIMIT, config, raw_stream, started
+
+pytestmark = pytest.mark.network
+TOPIC = "swarm-node/test"
+
+
+async def member(backend: str, heard: list[bytes]) -> Backend:
+    host = await started(backend, gossipsub=True)
+    await host.join(TOPIC, heard.append)
+    return host
+
+
+def test_all_members_hear_a_message() -> None:
+    async def scenario() -> None:
+        ears: list[list[bytes]] = [[], [], [], []]
+        hosts = [await member(("hivemind", "libp2p")[number % 2], ear) for number, ear in enumerate(ears)]
+        for host, next_one in zip(hosts, [*hosts[1:], hosts[0]], strict=True):
+            await host.dial(await next_one.addresses(), 5.0)
+        for number, host in enumerate(hosts):
+            message = bytes([number]) + os.urandom(1500)
+            others = [ear for ear in ears if ear is not ears[number]]
+            async with asyncio.timeout(10.0):
+                while not all(message in ear for ear in others):
+                    await host.publish(message)  # again until the mesh has formed; what was heard is heard once
+                    await asyncio.sleep(0.2)
+        for host in hosts:
+            await host.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 40.0))
+
+
+def test_who_has_it_off_says_so() -> None:
+    async def scenario() -> None:
+        for backend in ("hivemind", "libp2p"):
+            host = await started(backend)
+            with pytest.raises(CallFailed):
+                await host.join(TOPIC, lambda data: None)
+            await host.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 40.0))
+
+
+@pytest.mark.parametrize("victim_kind", ["hivemind", "libp2p"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\x05\xff\xff\xff\xff\xff",  # not protobuf
+        b"\xff\xff\xff\xff\x0f" + b"x" * 100,  # 4 GiB announced
+        b"\x20\x12\x1e\x0a\x04\x00\x01\x02\x03\x12\x01x\x22\x0fswarm-node/test" + b"\x32\x00",  # a message of nobody
+    ],
+    ids=["garbage", "huge", "nobody"],
+)
+def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: bytes) -> None:
+    async def scenario() -> None:
+        heard: list[bytes] = []
+        victim, liar = await member(victim_kind, heard), await started("hivemind")
+        await liar.dial([it for it in await victim.addresses() if "/tcp/" in it], 5.0)
+        for _ in range(3):
+            stream = await raw_stream(liar, victim.peer_id, "/meshsub/1.1.0")
+            await stream.write(frame)
+        assert await liar.call(victim.peer_id, ECHO, b"alive", LIMIT, 5.0) == b">alive"
+        await victim.publish(b"still here")
+        assert b"x" not in heard
+        for host in (victim, liar):
+            await host.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 40.0))
+
+
+def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        lives = [
+            Life(
+                Identity.create(),
+                "gossips",
+                tmp_path / str(number),
+                config(backend, gossipsub=True, mdns=False),
+                Memory(port=0, exchange={}, peers={}),
+                deliver=lambda envelope: None,
+                say=lambda text, warning: None,
+            )
+            for number, backend in enumerate(("hivemind", "libp2p", "hivemind"))
+        ]
+        first, middle, last = lives
+        overheard: list[bytes] = []
+        last.exchange.overheard = lambda sealed, now: overheard.append(sealed)  # type: ignore[method-assign]
+        tasks = [asyncio.create_task(life.live()) for life in lives]
+        async with asyncio.timeout(40.0):
+            while not all(life.driver.addresses for life in lives):
+                await asyncio.sleep(0.05)
+            assert middle.driver._backend is not None
+            for end in (first, last):
+                await middle.driver._backend.dial(end.driver.addresses, 5.0)
+            while first.exchange.announcement() not in overheard:
+                first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(overheard)}"])  # something new to say
+                await asyncio.sleep(0.2)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(scenario(), 60.0))
+
+
+def test_what_is_overheard_goes_through_the_ordinary_checks_and_is_rationed() -> None:
+    def exchange(swarm: str) -> Exchange:
+        return Exchange(Identity.create(), swarm, config("hivemind"), Random(1), 0.0)
+
+    node, neighbour, stranger = exchange("ours"), exchange("ours"), exchange("theirs")
+    for other in (neighbour, stranger):
+        other.publish([], Round(1), 0, 1.0)
+        node.overheard(other.announcement(), 1.0)
+    node.overheard(neighbour.announcement()[:-1] + b"?", 1.0)
+    assert [view.announced for view in node.peers(2.0)] == [1.0]
+    assert node.counters()["announcements heard"] == 1
+    assert node.counters()["announcements forged or malformed"] == 2
+    for _ in range(1000):
+        node.overheard(b"flood", 3.0)
+    assert node.counters()["announcements overheard and left: too many"] > 800
