@@ -172,7 +172,8 @@ def test_garbage_on_a_stream_hurts_nobody(pair: Pair, garbage: bytes) -> None:
     async def scenario(liar: Backend, victim: Backend) -> None:
         streams = [await raw_stream(liar, victim.peer_id, ECHO) for _ in range(8)]
         for stream in streams:
-            await stream.write(garbage)
+            with suppress(EOFError, OSError):  # hung up on before all is written
+                await stream.write(garbage)
         assert await liar.call(victim.peer_id, ECHO, b"honest", LIMIT, 5.0) == b">honest"
         for stream in streams:
             await stream.close()

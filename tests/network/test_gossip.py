@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -71,8 +72,9 @@ def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: by
         victim, liar = await member(victim_kind, heard), await started("hivemind")
         await liar.dial([it for it in await victim.addresses() if "/tcp/" in it], 5.0)
         for _ in range(3):
-            stream = await raw_stream(liar, victim.peer_id, "/meshsub/1.1.0")
-            await stream.write(frame)
+            with suppress(OSError):  # it is hung up on as soon as the victim has seen enough
+                stream = await raw_stream(liar, victim.peer_id, "/meshsub/1.1.0")
+                await stream.write(frame)
         assert await liar.call(victim.peer_id, ECHO, b"alive", LIMIT, 5.0) == b">alive"
         await victim.publish(b"still here")
         assert b"x" not in heard
