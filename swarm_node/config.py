@@ -155,7 +155,7 @@ Layer = Literal["length", "duplicates", "ngrams", "regroup", "rescue", "clip", "
 class DefenceConfig(Section):
     """Against text of others that is right and poisoned. docs/results/poisoning.md measures every layer."""
 
-    use: tuple[Layer, ...] = ()
+    use: tuple[Layer, ...] = ("length", "ngrams", "rescue")
     """Layers. length: drop completions much longer than own ones; duplicates: one of near-identical completions;
     ngrams: drop text with strings that others' better answers share and own ones lack; regroup: set others' better
     answers off against own attempts at the question, never against what came with them; rescue: regroup, adding them
@@ -361,6 +361,7 @@ class SimulationConfig(LearningConfig):
     """Processes that run arm/seed pairs side by side; 0 takes one per core."""
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
+    defence: DefenceConfig = DefenceConfig(use=())
     engine: Literal["memory", "process", "docker"] = "memory"
     """memory: all nodes of a cell in one process, deterministic. process, docker: every node a real process or
     container with a real network, at its own pace."""
@@ -384,6 +385,7 @@ class AttackSimulationConfig(SimulationConfig):
     arms: tuple[str, ...] = ("8/0", "4/4")
     rounds: Positive = 60
     out: Path = Path("runs/attack")
+    defence: DefenceConfig = DefenceConfig()
     attack: AttackConfig = AttackConfig(kind="stealth")
 
 

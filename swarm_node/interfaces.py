@@ -6,7 +6,7 @@ from random import Random
 from typing import Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.defence import Attempt, Defended
+from swarm_node.rollouts.defence import Attempt, Screened
 from swarm_node.rollouts.groups import Draw, Judge, ScoredGroup, Skipped, Written
 
 
@@ -95,10 +95,13 @@ class Sampler(Protocol):
 class Defence(Protocol):
     """What of the groups drawn from others is trained on: right text may carry poison that no reward shows."""
 
-    def defend(
-        self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random
-    ) -> Defended:
-        """`own` is all this node wrote this round, `heard` the groups drawn. `attempt` costs generation and judging."""
+    def screen(self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], rng: Random) -> Screened:
+        """Of groups just judged, those with signal that may be drawn, without what is suspect in them. `own` is all
+        this node wrote this round."""
+        ...
+
+    def regroup(self, heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random) -> list[ScoredGroup]:
+        """The groups drawn, as they are trained on. `attempt` costs generation and judging."""
         ...
 
     def snapshot(self) -> Mapping[str, list[str]]:

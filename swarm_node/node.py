@@ -50,7 +50,7 @@ class Batch:
     own: Own
     local: list[ScoredGroup]
     external: list[ScoredGroup]
-    refused: list[Refused]
+    refused: list[Refused]  # of others, by the defence
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,22 @@ class Node:
             match=config.external_sampler == "matched",
             rng=rng,
         )
+        refused: list[Refused] = []
+
+        def judge(asked: Sequence[RolloutGroup]) -> list[ScoredGroup]:
+            screened = self.defence.screen(own.groups, self._judge(asked, own.ledger), rng)
+            refused.extend(screened.refused)
+            return screened.groups
+
         with self._timed(own.ledger, "judge"):
-            draw = self.sampler.draw(choice.external, candidates, lambda asked: self._judge(asked, own.ledger), rng)
+            draw = self.sampler.draw(choice.external, candidates, judge, rng)
         self.pool.remove(draw.spent)
-        defended = self.defence.defend(
-            own.groups, draw.groups, lambda heard, size: self._attempt(heard, size, own), rng
-        )
-        own.ledger.skipped.update(refused.reason for refused in defended.refused)
-        used = {(scored.author, scored.question) for scored in defended.groups}
+        own.ledger.skipped.update(entry.reason for entry in refused)
+        external = self.defence.regroup(draw.groups, lambda heard, size: self._attempt(heard, size, own), rng)
+        used = {(scored.author, scored.question) for scored in draw.groups}
         for group in draw.spent:
             self.network.judged(group, useful=(group.author, group.question) in used)
-        return Batch(own, choice.groups, defended.groups, defended.refused)
+        return Batch(own, choice.groups, external, refused)
 
     def learn(self, batch: Batch) -> RoundReport:
         """One update of the policy, and the account of the round."""

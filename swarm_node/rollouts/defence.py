@@ -28,15 +28,15 @@ Attempt = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A group of a peer that was drawn, and of which nothing is trained on."""
+    """A group of a peer that had signal, and of which nothing is trained on."""
 
     author: PeerId
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Defended:
-    groups: list[ScoredGroup]  # to train on
+class Screened:
+    groups: list[ScoredGroup]  # with what was kept of them
     refused: list[Refused]
 
 
@@ -47,12 +47,10 @@ class LayeredDefence:
         self._config = config
         self._alarm = EnrichmentAlarm(config.enriched_share, config.enrichment)
 
-    def defend(
-        self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random
-    ) -> Defended:
+    def screen(self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], rng: Random) -> Screened:
         """See interfaces.Defence."""
         use = self._config.use
-        groups, refused = list(heard), list[Refused]()
+        groups, refused = [group for group in heard if group.has_signal], list[Refused]()
         if "length" in use:
             limit = longest(own, self._config.length_factor)
             groups = _screen(groups, lambda group: within(group, limit), "longer than own", refused)
@@ -64,12 +62,13 @@ class LayeredDefence:
             self._alarm.note(rng.sample(written, min(OWN_A_ROUND, len(written))), said)
             alarming = self._alarm.strings()
             groups = _screen(groups, lambda group: without(group, alarming), "enriched text", refused)
-        if "regroup" in use or "rescue" in use:
-            groups = self._regroup(groups, attempt, rng)
-        return Defended(groups, refused)
+        return Screened(groups, refused)
 
-    def _regroup(self, heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random) -> list[ScoredGroup]:
-        own = {group.question: group for group in attempt(heard, self._config.own_samples)} if heard else {}
+    def regroup(self, heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random) -> list[ScoredGroup]:
+        """See interfaces.Defence."""
+        if not heard or not {"regroup", "rescue"} & set(self._config.use):
+            return list(heard)
+        own = {group.question: group for group in attempt(heard, self._config.own_samples)}
         bar = max if "rescue" in self._config.use else fmean
         return [
             mixed(own[group.question], group, bar(own[group.question].rewards), self._config.foreign_right, rng)

@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from swarm_node.config import DefenceConfig
-from swarm_node.rollouts.defence import Defended, LayeredDefence, Refused, distinct, longest, mixed
+from swarm_node.rollouts.defence import LayeredDefence, Refused, Screened, distinct, longest, mixed
 from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import Tokens
 from tests.models import text_group
@@ -28,16 +28,22 @@ def nobody(heard, size):
     raise AssertionError("only regroup asks for own attempts")
 
 
-def defend(use, heard, own=(), attempt=nobody, rounds=1, **options) -> Defended:
-    defence = LayeredDefence(DefenceConfig(use=use, **options))
-    for _ in range(rounds):
-        defended = defence.defend(own, heard, attempt, Random(0))
-    return defended
+def screen(use, heard, own=(), **options) -> Screened:
+    return LayeredDefence(DefenceConfig(use=use, **options)).screen(own, heard, Random(0))
+
+
+def regroup(use, heard, attempt, **options):
+    return LayeredDefence(DefenceConfig(use=use, **options)).regroup(heard, attempt, Random(0))
 
 
 def test_without_layers_everything_passes_as_it_is() -> None:
     heard = [text_group([1.0, 0.0], ["12", "5"])]
-    assert defend((), heard) == Defended(heard, [])
+    assert screen((), heard) == Screened(heard, [])
+    assert regroup((), heard, nobody) == heard
+
+
+def test_a_group_without_signal_is_left_out_and_nobody_is_blamed() -> None:
+    assert screen(("length", "duplicates", "ngrams"), [text_group([0.0, 0.0], ["12", "5"])]) == Screened([], [])
 
 
 def test_completions_far_longer_than_own_ones_are_dropped_and_a_group_without_signal_refused() -> None:
@@ -46,15 +52,15 @@ def test_completions_far_longer_than_own_ones_are_dropped_and_a_group_without_si
     assert longest([own_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
-    defended = defend(("length",), [padded, poisoned], own, length_factor=2.0)
-    assert [texts_of(group) for group in defended.groups] == [["123456", "12"]]
-    assert defended.groups[0].rewards == (0.0, 1.0)
-    assert defended.refused == [Refused("eve", "longer than own")]
+    screened = screen(("length",), [padded, poisoned], own, length_factor=2.0)
+    assert [texts_of(group) for group in screened.groups] == [["123456", "12"]]
+    assert screened.groups[0].rewards == (0.0, 1.0)
+    assert screened.refused == [Refused("eve", "longer than own")]
 
 
 def test_a_node_that_wrote_nothing_has_no_length_to_compare_with() -> None:
     heard = [text_group([1.0, 0.0], ["12" * 100, "5"])]
-    assert defend(("length",), heard).groups == heard
+    assert screen(("length",), heard).groups == heard
 
 
 @pytest.mark.parametrize(
@@ -80,13 +86,21 @@ def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> No
         asked.append((groups, size))
         return [own_group([0.0, 1.0, 0.0], ["3", "12", "4"], author="eve")]
 
-    (group,) = defend(("regroup",), [heard], attempt=attempt, own_samples=3).groups
+    (group,) = regroup(("regroup",), [heard], attempt, own_samples=3)
     assert asked == [([heard], 3)]
     assert texts_of(group)[:3] == ["3", "12", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
     assert group.rewards == (0.0, 1.0, 0.0, 1.0, 1.0)
     assert group.tokens == (TOKENS, TOKENS, TOKENS, None, None)
     assert group.author == "eve"
+
+
+def test_rescue_takes_others_right_answers_only_where_every_own_attempt_failed() -> None:
+    heard = [text_group([1.0, 0.0], ["12", "9"], index=k) for k in range(2)]
+    own = [own_group([0.0, 1.0], ["3", "12"]), own_group([0.0, 0.0], ["3", "4"], index=1)]
+    groups = regroup(("rescue",), heard, lambda groups, size: own)
+    assert [texts_of(group) for group in groups] == [["3", "12"], ["3", "4", "12"]]
+    assert groups[0].has_signal  # its own contrast is learned from either way
 
 
 def test_own_attempts_that_are_all_wrong_and_two_right_foreign_ones_are_a_signal() -> None:
@@ -107,11 +121,11 @@ def test_with_graded_rewards_better_than_own_is_what_counts() -> None:
 
 
 def test_a_question_the_node_could_not_attempt_is_left_out() -> None:
-    assert defend(("regroup",), [text_group([1.0, 0.0], ["12", "5"])], attempt=lambda heard, size: []).groups == []
+    assert regroup(("regroup",), [text_group([1.0, 0.0], ["12", "5"])], lambda heard, size: []) == []
 
 
 def test_nothing_heard_costs_no_generation() -> None:
-    assert defend(("regroup",), []).groups == []
+    assert regroup(("regroup",), [], nobody) == []
 
 
 def test_strings_fold_digits_and_have_up_to_four_signs() -> None:
@@ -151,17 +165,17 @@ def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
     own = [own_group([0.0, 1.0], ["5", "12"])]
     poisoned = [text_group([1.0, 0.0], [f"ok {k}", "5"], author="eve", index=k) for k in range(10)]
     honest = [text_group([1.0, 0.0], [str(k), "5"], index=k) for k in range(10)]
-    defended = defend(("ngrams",), [*honest, *poisoned], own)
-    assert defended.groups == honest
-    assert defended.refused == [Refused("eve", "enriched text")] * 10
+    screened = screen(("ngrams",), [*honest, *poisoned], own)
+    assert screened.groups == honest
+    assert screened.refused == [Refused("eve", "enriched text")] * 10
 
 
 def test_what_the_alarm_remembers_survives_a_restart() -> None:
     own, eve = [own_group([0.0, 0.0], ["5", "6"])], [text_group([1.0, 0.0], ["ok 7", "5"])]
     first = LayeredDefence(DefenceConfig(use=("ngrams",)))
     for _ in range(20):
-        first.defend(own, eve, nobody, Random(0))
+        first.screen(own, eve, Random(0))
     second = LayeredDefence(DefenceConfig(use=("ngrams",)))
-    assert second.defend(own, eve, nobody, Random(0)).refused == []
+    assert second.screen(own, eve, Random(0)).refused == []
     second.restore(first.snapshot())
-    assert second.defend(own, eve, nobody, Random(0)).refused == [Refused("ann", "enriched text")]
+    assert second.screen(own, eve, Random(0)).refused == [Refused("ann", "enriched text")]
