@@ -179,3 +179,13 @@ def test_what_the_alarm_remembers_survives_a_restart() -> None:
     assert second.screen(own, eve, Random(0)).refused == []
     second.restore(first.snapshot())
     assert second.screen(own, eve, Random(0)).refused == [Refused("ann", "enriched text")]
+
+
+def test_the_alarm_forgets_the_oldest_text_and_never_reads_more_than_the_ends_of_one() -> None:
+    alarm = EnrichmentAlarm(share=0.25, factor=4.0)
+    alarm.note(["12"] * 8, about("ab", *["ok 9"] * 64))
+    assert "ok" in alarm.strings()
+    alarm.note([], about("ab", *["12"] * 64))
+    assert alarm.strings() == frozenset()
+    long = strings_of("a" * 1024 + "b" * 10**6 + "c" * 1024)
+    assert "aaaa" in long and "cccc" in long and "b" not in long
