@@ -28,7 +28,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> No
 def test_help_reads_like_a_page():
     result = swarm_node("--help")
     assert result.returncode == 0
-    for command in ("run", "simulate", "eval", "init", "id", "check"):
+    for command in ("run", "simulate", "attack", "eval", "init", "id", "check"):
         assert f"\n  {command} " in result.stdout
 
 
@@ -101,3 +101,10 @@ def test_eval_gives_accuracy_with_an_interval_per_task():
     assert report["all"]["questions"] == 40
     shown = swarm_node("eval", "dense", "--tasks", "gcd/tiny", "--questions", "5")
     assert "gcd/tiny" in shown.stdout
+
+
+def test_attack_has_short_names_for_what_it_is_about(tmp_path):
+    flags = ("--kind", "lies", "--share", "1.0", "--defence", "regroup", "clip", "--out", str(tmp_path / "out"))
+    assert_one_line(swarm_node("attack", *flags), "somebody to attack")
+    shown = swarm_node("attack", "--defence", "prayer")
+    assert shown.returncode == 2 and "prayer" in shown.stderr + shown.stdout
