@@ -1,0 +1,59 @@
+"""What the default defence costs a node in time: rounds of a starter swarm with it and without.
+
+python -m benchmarks.defence --json
+"""
+
+from statistics import median
+from typing import Any
+
+from benchmarks import common
+from protocol.messages import Round
+from swarm_node.config import DefenceConfig, RoundConfig, SimulationConfig
+from swarm_node.simulation.population import LivePopulation
+
+NODES = 4
+SIDES = {"without": (), "with the default defence": DefenceConfig().use}
+
+
+def main() -> None:
+    options = common.parser("defence", __doc__.splitlines()[0]).parse_args()
+    common.settle()
+    rounds = 2 if options.quick else 12
+    repetitions = options.repetitions or (1 if options.quick else 3)
+    seconds: dict[str, list[float]] = {name: [] for name in SIDES}
+    for repetition in range(repetitions):
+        for name, use in SIDES.items():
+            seconds[name].append(per_round(use, rounds))
+        common.progress("CPU s a round", repetition, repetitions, {name: taken[-1] for name, taken in seconds.items()})
+    medians = {name: median(taken) for name, taken in seconds.items()}
+    without, with_it = medians.values()
+    common.table(["", "CPU s a round"], [[name, f"{value:.3f}"] for name, value in medians.items()])
+    result: dict[str, Any] = {"ratio": with_it / without, "sides": seconds, "nodes": NODES, "rounds": rounds}
+    common.finish({**result, **common.versions("torch", "transformers")}, options.json)
+
+
+def per_round(use: tuple[Any, ...], rounds: int) -> float:
+    """CPU seconds of one node's round, judging in its own process not counted."""
+    config = SimulationConfig(
+        nodes=NODES,
+        threads=1,
+        round=RoundConfig(local_groups=4, external_groups=4),
+        defence=DefenceConfig(use=use),
+    )
+    population = LivePopulation(config)
+    try:
+        nodes = [population.join(number) for number in range(NODES)]
+
+        def all_rounds() -> None:
+            for now in map(Round, range(rounds)):
+                asked = [node.ask(now) for node in nodes]
+                for node, own in zip(nodes, asked, strict=True):
+                    node.learn(node.hear(own))
+
+        return common.cpu_seconds(all_rounds) / (rounds * NODES)
+    finally:
+        population.close()
+
+
+if __name__ == "__main__":
+    main()
