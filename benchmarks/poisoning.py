@@ -96,9 +96,9 @@ def cases(kinds: Sequence[str], shares: Sequence[float], defences: Sequence[str]
 
 
 def run(case: Case, options: argparse.Namespace) -> Result:
-    """One simulation, made now or read if it was made before."""
+    """One simulation, made now, or read if it was made before with as many seeds."""
     out = options.runs / options.starter / f"{case.kind}-{case.share:g}-{case.defence}"
-    if not (out / "report.json").exists():
+    if not (out / "report.json").exists() or len(read(out).success) < options.seeds:
         base = SimulationConfig()
         model = options.starter
         if case.kind not in WORDY:
