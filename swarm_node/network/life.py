@@ -18,6 +18,7 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.config import NetworkConfig
 from swarm_node.errors import UserError
+from swarm_node.files import write_bytes
 from swarm_node.network import cache, reachability
 from swarm_node.network.backends import make_backend
 from swarm_node.network.driver import Driver, entries
@@ -29,6 +30,7 @@ from swarm_node.network.pipe import Memory
 SAVE_SECONDS = 10.0
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
 LAST_RESTART = 30.0  # seconds
+ADDRESSES_FILE = "addresses"  # in the home folder: own full multiaddrs, one a line, for whoever wants to dial this node
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
 Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning
@@ -148,6 +150,8 @@ class Life:
 
     def _addresses_changed(self, addresses: Sequence[str]) -> None:
         self._changed(addresses)
+        with suppress(OSError):  # a convenience for scripts
+            write_bytes(self._home / ADDRESSES_FILE, "".join(f"{address}\n" for address in addresses).encode())
         kind = reachability.reachability(addresses)
         if kind != self._reach:
             self._reach = kind

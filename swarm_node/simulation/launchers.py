@@ -41,7 +41,7 @@ class Member(Protocol):
 class Launcher(Protocol):
     host: str  # address that nodes listen on
 
-    def start(self, name: str, home: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> Member:
+    def start(self, name: str, home: Path, arguments: Sequence[str]) -> Member:
         """`swarm-node ARGUMENTS`, where {home} stands for the node's home as the node itself sees it."""
         ...
 
@@ -87,7 +87,7 @@ class ProcessLauncher:
     def __init__(self) -> None:
         self._members: list[Process] = []
 
-    def start(self, name: str, home: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> Process:
+    def start(self, name: str, home: Path, arguments: Sequence[str]) -> Process:
         words = [word.replace("{home}", str(home)) for word in arguments]
         with (home / "output.log").open("wb") as output:
             process = subprocess.Popen(
@@ -95,7 +95,6 @@ class ProcessLauncher:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **environment},
             )
         self._members.append(Process(process, home / "output.log"))
         return self._members[-1]
@@ -139,9 +138,10 @@ class DockerLauncher:
 
     host = "0.0.0.0"  # noqa: S104 - of a container in that network
 
-    def __init__(self, image: str, run: str) -> None:
+    def __init__(self, image: str, run: str, environment: Mapping[str, str]) -> None:
+        """`run` names the simulation; `environment` is that of every container."""
         self._client = connect()
-        self._image, self._label = image, {LABEL: run}
+        self._image, self._label, self._environment = image, {LABEL: run}, environment
         try:
             self._client.images.get(image)
         except Exception as error:
@@ -149,7 +149,7 @@ class DockerLauncher:
         self._network = self._client.networks.create(f"swarm-node-{os.getpid()}", internal=True, labels=self._label)
         self._members: list[Container] = []
 
-    def start(self, name: str, home: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> Container:
+    def start(self, name: str, home: Path, arguments: Sequence[str]) -> Container:
         words = [word.replace("{home}", "/data") for word in arguments]
         container = self._client.containers.create(
             self._image,
@@ -157,7 +157,7 @@ class DockerLauncher:
             name=f"{self._network.name}-{name}",
             network=self._network.name,
             volumes={str(home.resolve()): {"bind": "/data", "mode": "rw"}},
-            environment=dict(environment),
+            environment=dict(self._environment),
             user=f"{os.getuid()}:{os.getgid()}",  # so that what it writes belongs to whoever started the simulation
             labels=self._label,
         )

@@ -52,9 +52,14 @@ class FailedSaid:
 Said = RoundSaid | DoneSaid | FailedSaid
 
 
-def worker_environment(config: SimulationConfig) -> dict[str, str]:
+def node_environment(config: SimulationConfig) -> dict[str, str]:
+    """What a process with nodes in it needs beside what it inherits."""
     threads = str(config.threads or 1)
-    return {**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    return {**ENVIRONMENT, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+
+
+def worker_environment(config: SimulationConfig) -> dict[str, str]:
+    return {**os.environ, **node_environment(config)}
 
 
 def write_order(config: SimulationConfig, cell: Cell) -> str:

@@ -16,6 +16,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.config import LearningConfig, NodeConfig, SimulationConfig
 from swarm_node.errors import UserError
 from swarm_node.interfaces import RoundReport, StepReport
+from swarm_node.network.life import ADDRESSES_FILE
 from swarm_node.settings import flatten
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.cell import summary
@@ -23,13 +24,13 @@ from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.identities import identity
 from swarm_node.simulation.launchers import DockerLauncher, Launcher, Member, ProcessLauncher
 from swarm_node.simulation.mixture import node_config
+from swarm_node.simulation.pipe import node_environment
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POLL_SECONDS = 0.2
 START_SECONDS = 180.0  # until every node has begun; eight of them load torch side by side
 STALL_SECONDS = 300.0  # without a round of any node
-ADDRESSES = "addresses"  # file in a home: the full multiaddrs of its node, one a line
 
 
 @dataclass(slots=True)
@@ -94,14 +95,14 @@ class RealRun:
     def _start_bootstrap(self) -> list[str]:
         home = self._folder / "bootstrap"
         home.mkdir(parents=True)
-        options = {"SWARM_NODE_NETWORK__HOST": self._launcher.host, "SWARM_NODE_NETWORK__MDNS": "false"}
-        member = self._launcher.start("bootstrap", home, ["bootstrap", "--home", "{home}", "--port", "0"], options)
+        arguments = ["bootstrap", "--home", "{home}", "--host", self._launcher.host, "--port", "0"]
+        member = self._launcher.start("bootstrap", home, [*arguments, "--swarm", self._config.swarm])
         deadline = self._clock() + START_SECONDS
-        while not (home / ADDRESSES).exists():
+        while not (home / ADDRESSES_FILE).exists():
             if not member.alive() or self._clock() > deadline:
                 raise RuntimeError(f"the entry node did not start: {member.last_words()}")
             time.sleep(POLL_SECONDS)
-        return (home / ADDRESSES).read_text().split()
+        return (home / ADDRESSES_FILE).read_text().split()
 
     def _begin_together(self) -> None:
         """Nodes that are there from the start wait, frozen, until all of them have loaded their models."""
@@ -127,7 +128,7 @@ class RealRun:
         (node.home / "identity.key").chmod(0o600)
         (node.home / "node.toml").write_text(as_toml(self._node_config(node)))
         arguments = ["run", "{home}/node.toml", "--home", "{home}"]
-        node.member = self._launcher.start(str(node.index), node.home, arguments, {})
+        node.member = self._launcher.start(str(node.index), node.home, arguments)
 
     def _node_config(self, node: RealNode) -> NodeConfig:
         own = node_config(self._config, node.index)
@@ -179,7 +180,7 @@ class RealRun:
 
 def launcher(config: SimulationConfig) -> Launcher:
     if config.engine == "docker":
-        return DockerLauncher(config.image, run_name(config))
+        return DockerLauncher(config.image, run_name(config), node_environment(config))
     return ProcessLauncher()
 
 
@@ -197,7 +198,7 @@ def check_real(config: SimulationConfig) -> None:
 
 def as_toml(config: NodeConfig) -> str:
     """A configuration file. JSON values of numbers, texts, booleans and lists are TOML values too."""
-    flat = flatten(config.model_dump(mode="json", exclude={"home"}))
+    flat = flatten(config.model_dump(mode="json", exclude={"home"}, exclude_none=True))
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in flat.items())
 
 
