@@ -17,6 +17,7 @@ from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.trainer import GrpoTrainer, Trust
+from swarm_node.compute.vllm_generator import VllmGenerator
 from swarm_node.config import EnvironmentConfig, LearningConfig, ModelConfig, NodeConfig
 from swarm_node.environment import reasoning_gym, sandbox
 from swarm_node.environment.catalogue import STARTER_TASKS
@@ -25,7 +26,7 @@ from swarm_node.environment.mixture import Mixture
 from swarm_node.environment.reasoning_gym import ReasoningGym
 from swarm_node.environment.temporal_clue import environment as clue
 from swarm_node.errors import UserError
-from swarm_node.interfaces import Environment, Network, Trainer
+from swarm_node.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.network.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
@@ -111,7 +112,7 @@ def build_node(
         peer_id=peer_id,
         seed=config.seed,
         environment=environment,
-        generator=BatchGenerator(policy, config.generation, refresh),
+        generator=build_generator(config, policy, refresh),
         trainer=trainer or build_trainer(config, policy, _reference(config)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
@@ -121,6 +122,13 @@ def build_node(
         group_size=config.generation.num_generations,
         clock=perf_counter,
     )
+
+
+def build_generator(config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None) -> Generator:
+    """In this process, or by a vLLM server where one is named."""
+    if config.generation.vllm_url:
+        return VllmGenerator(policy, config.generation)
+    return BatchGenerator(policy, config.generation, refresh)
 
 
 def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:

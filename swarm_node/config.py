@@ -59,6 +59,12 @@ class GenerationConfig(Section):
     """Weight of the past in that mean, at each token."""
     decoder: Literal["auto", "own", "model"] = "auto"
     """own: hand-written Llama/Qwen forward; model: the model's own forward; auto: own where its logits agree."""
+    vllm_url: str = ""
+    """Generate with the vLLM server at this address, e.g. http://127.0.0.1:8000, instead of in this process."""
+    vllm_folder: Path = Path("~/.swarm-node/vllm")
+    """Folder that the server serves: the weights are written there after each update."""
+    vllm_timeout: Annotated[float, Field(gt=0.0)] = 600.0
+    """Seconds that the server may take for one question and its completions."""
 
 
 class RoundConfig(Section):

@@ -1,0 +1,89 @@
+"""vLLM as a generator, against a server process that speaks its API and answers from a real tiny model."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.compute.vllm_generator import VllmGenerator
+from swarm_node.config import GenerationConfig, TrainingConfig
+from swarm_node.errors import UserError
+from swarm_node.rollouts.groups import ScoredGroup, Skipped, Written
+from tests.models import MANY_EOS, text_group, tiny_policy
+
+STAND_IN = Path(__file__).parents[2] / "vllm_stand_in.py"
+ROOT = Path(__file__).parents[3]
+PROMPTS = ["1+1=", "a longer question?", "x" * 500]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path_factory.mktemp("served") / "weights"
+    process = subprocess.Popen(
+        [sys.executable, str(STAND_IN), str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    yield f"http://127.0.0.1:{int(process.stdout.readline())}", folder
+    process.kill()
+    process.wait()
+
+
+def options(served: tuple[str, Path], **more) -> GenerationConfig:
+    url, folder = served
+    return GenerationConfig(max_completion_length=8, vllm_url=url, vllm_folder=folder, **more)
+
+
+def own_log_probs(policy, prompt: str, ids: tuple[int, ...]) -> list[float]:
+    start = policy.encode_prompt(prompt)
+    with torch.no_grad():
+        logits = policy.model(torch.tensor([[*start, *ids]])).logits[0, len(start) - 1 : -1]
+    return torch.log_softmax(logits, -1).gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
+
+
+def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    generator = VllmGenerator(policy, options(served))
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-1), options(served))
+    for _ in range(2):
+        first, second, long = generator.generate(PROMPTS, 4, "s")
+        assert long == Skipped("prompt longer than the context")
+        for prompt, group in zip(PROMPTS, (first, second), strict=False):
+            assert isinstance(group, Written) and len(group.tokens) == 4
+            for tokens, completion in zip(group.tokens, group.completions, strict=True):
+                assert tokens.log_probs == pytest.approx(own_log_probs(policy, prompt, tokens.ids), abs=1e-4)
+                assert set(tokens.versions) == {policy.version}
+                assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
+        # A step on what it wrote moves the weights, and the next round has to be written by the new ones.
+        group = text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in first.completions], prompt=PROMPTS[0])
+        trainer.update([ScoredGroup(group.group, PROMPTS[0], group.rewards, first.tokens)])
+
+
+def test_a_stream_writes_the_same_again_and_concurrency_changes_nothing(served) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    one = VllmGenerator(policy, options(served)).generate(PROMPTS[:2], 4, "s")
+    assert VllmGenerator(policy, options(served, max_concurrent_tokens=8)).generate(PROMPTS[:2], 4, "s") == one
+    assert VllmGenerator(policy, options(served)).generate(PROMPTS[:2], 4, "t") != one
+
+
+def test_a_server_with_another_distribution_is_found_out(served) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    generator = VllmGenerator(policy, options(served))
+    generator._refresh()
+    with torch.no_grad():  # as if the server had not taken the new weights
+        policy.model.lm_head.weight.mul_(3.0)
+    with pytest.raises(UserError, match="differ from the trainer's"):
+        generator.generate(PROMPTS[:1], 2, "s")
+
+
+def test_no_server_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+    config = options(("http://127.0.0.1:9", tmp_path / "weights"))
+    with pytest.raises(UserError, match="vllm serve"):
+        VllmGenerator(tiny_policy(), config).generate(PROMPTS, 2, "s")
