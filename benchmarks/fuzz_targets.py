@@ -5,9 +5,9 @@ the point where it matters, by signing it or keeping it canonical.
 """
 
 import asyncio
+import io
 import json
 import math
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -236,20 +236,10 @@ def _restore(data: bytes) -> str:
     return "ok"
 
 
-class _Bytes(socket.socket):
-    """A connection on which these bytes arrive."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = memoryview(data)
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        chunk, self._data = self._data[:size], self._data[size:]
-        return bytes(chunk)
-
-
 def _judge_frame(data: bytes) -> str:
     """Scores of two answers are awaited."""
-    reader = Reader(_Bytes(data))
+    stream = io.BytesIO(data)
+    reader = Reader(stream.read)
     try:
         while (frame := reader.read()) is not None:
             reply = judge_client._checked(frame, ("gcd", "easy", 1, 0, ("1", "2")))
@@ -262,7 +252,7 @@ def _judge_frame(data: bytes) -> str:
 
 def _child_bytes(data: bytes) -> str:
     whole = data[: len(data) // children.SCORE.size * children.SCORE.size]
-    verdict = children._verdict([value for (value,) in children.SCORE.iter_unpack(whole)])
+    verdict = children.verdict([value for (value,) in children.SCORE.iter_unpack(whole)])
     assert isinstance(verdict, str) or all(math.isfinite(score) and 0 <= score <= 1 for score in verdict)
     return verdict if isinstance(verdict, str) else "scores"
 

@@ -32,9 +32,9 @@ GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000
 ENTRIES = 8  # entry nodes
 LATENCY, LOSS = (0.02, 0.2), 0.05  # seconds one way; share of calls that time out
 CHURN = 0.3  # share of the nodes that die at once, and of those that join
-JOINING, STEADY, AFTER = 3, 3, 7  # rounds: not measured; measured before the churn; and after it
+JOINING, STEADY, AFTER = 4, 6, 8  # rounds: not measured; measured before the churn; and after it
 SAMPLES = 40  # announcements and newcomers that are followed
-MOMENTS = (0.25, 0.5, 1, 2, 3)  # rounds after which is looked
+MOMENTS = (0.25, 0.5, 1, 2, 3, 5)  # rounds after which is looked
 SWARM = "scale"
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.config import NetworkConfig, NodeConfig
+from swarm_node.environment import sandbox
 from swarm_node.errors import UserError
 from swarm_node.home import in_use, load_identity
 from swarm_node.network import cache, control, reachability
@@ -55,6 +56,7 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
     home = config.home.expanduser()
     yield _clock(home)
     yield _disk(home)
+    yield _sandbox()
     identity = None
     try:
         check_addresses(config.network)
@@ -88,6 +90,12 @@ def _clock(home: Path) -> Finding:
     if _clock_state() == NOT_SYNCHRONISED:
         return Finding("clock", Level.NOTE, f"{shown}, not synchronised by NTP; the swarm does not mind")
     return Finding("clock", Level.OK, shown)
+
+
+def _sandbox() -> Finding:
+    """Answers of strangers are judged with whatever layers there are; fewer than all are worth knowing."""
+    found = sandbox.layers()
+    return Finding("sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found))
 
 
 def _clock_state() -> int:

@@ -20,6 +20,7 @@ from swarm_node.compute import checkpoint
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.trainer import GrpoTrainer
 from swarm_node.config import NodeConfig
+from swarm_node.environment import sandbox
 from swarm_node.errors import UserError
 from swarm_node.home import load_identity, owned
 from swarm_node.network.backends import check_addresses
@@ -60,6 +61,8 @@ def run(config: NodeConfig, console: Console) -> None:
             node = build_node(config, identity.peer_id, environment, network, policy)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
             telemetry.emit(RunStarted(f"node {identity.peer_id}", str(home), _facts(policy, node)))
+            if not all((layers := sandbox.layers()).values()):
+                telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, best_so_far(home / "best"))
             stack.callback(validation.close)
             start = _restore(node, latest, state, telemetry) if latest and state else 0

@@ -4,8 +4,8 @@ Both ends are ours, but an answer may take over the judge: whoever reads bounds 
 """
 
 import json
-import socket
 import struct
+from collections.abc import Callable
 from typing import Any
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); what is longer is not ours
@@ -23,10 +23,11 @@ def encode(value: Any) -> bytes:
 
 
 class Reader:
-    """Frames out of a socket, several per system call. Honours the socket's timeout."""
+    """Frames out of a stream, several per system call."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+    def __init__(self, receive: Callable[[int], bytes]) -> None:
+        """`receive` up to so many bytes, none at the end: a socket's `recv`, which may have a timeout, or `os.read`."""
+        self._receive = receive
         self._buffer = bytearray()
 
     def read(self) -> Any | None:
@@ -48,7 +49,7 @@ class Reader:
     def _fill(self, wanted: int) -> bool:
         while len(self._buffer) < wanted:
             try:
-                chunk = self._connection.recv(256 * 1024)
+                chunk = self._receive(256 * 1024)
             except ConnectionResetError:
                 return False
             if not chunk:

@@ -69,7 +69,7 @@ class Judge:
 
     def serve(self, connection: socket.socket) -> None:
         """Answer batches until the node closes its end."""
-        reader = Reader(connection)
+        reader = Reader(connection.recv)
         while (batch := reader.read()) is not None:
             for asked in runs([((dataset, config_id, seed, k), texts) for dataset, config_id, seed, k, texts in batch]):
                 allow_cpu(judging.CHILD_ITEMS)

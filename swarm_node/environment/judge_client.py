@@ -126,7 +126,17 @@ class JudgeClient:
         options = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.environment.judge", self._source, *options],
+                [
+                    sys.executable,
+                    "-s",
+                    "-P",
+                    "-B",
+                    "-Wignore",
+                    "-m",
+                    "swarm_node.environment.judge",
+                    self._source,
+                    *options,
+                ],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -140,7 +150,7 @@ class JudgeClient:
         finally:
             theirs.close()
             os.close(lifeline)
-        self._reader = Reader(self._socket)
+        self._reader = Reader(self._socket.recv)
         self._socket.settimeout(START_LIMIT)
         try:
             hello = self._reader.read()

@@ -6,16 +6,23 @@ Like the judge it never looks at an answer itself; its children do.
 
 import gc
 import os
+import select
 import socket
+from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from swarm_node.environment import children
+from swarm_node.environment.children import Child
 from swarm_node.environment.confinement import allow_cpu, silence
 from swarm_node.environment.frames import Reader, encode
 from swarm_node.environment.judging import CHILD_ITEMS
 from swarm_node.environment.sandbox import Sandbox
 from swarm_node.environment.scorers import SCORERS, answer_of, reward
+from swarm_node.environment.seccomp import LAST_WRITABLE
+
+SPARES = 4  # children kept ready: as many authors as a sampler usually asks for at once
 
 Task = tuple[tuple[str, Mapping[str, Any]], Sequence[str]]  # (name of a scorer, entry), answers
 
@@ -48,7 +55,7 @@ class LightProcess:
             finally:
                 os._exit(0)
         theirs.close()
-        self._reader = Reader(self._connection)
+        self._reader = Reader(self._connection.recv)
 
     def score(self, tasks: Sequence[Task]) -> list[children.Verdict]:
         """One verdict per task, all of one author. Raises OSError if the process is gone, which ends the judge."""
@@ -62,11 +69,27 @@ class LightProcess:
 
 
 def serve(connection: socket.socket, sandbox: Sandbox, time_limit: float) -> None:
-    """Score until the judge closes its end."""
+    """Score until the judge closes its end. While there is nothing to do, children are made ready for what comes."""
     gc.collect()
     gc.freeze()
-    reader = Reader(connection)
-    while (tasks := reader.read()) is not None:
+    reader, spares = Reader(connection.recv), deque[Child]()
+    while True:
+        while len(spares) < SPARES and not select.select([connection], [], [], 0)[0]:
+            spares.append(Child(sandbox, time_limit, _read_work))
+        tasks = reader.read()
+        if tasks is None:
+            return
         allow_cpu(CHILD_ITEMS)
-        work = [(LightItem(name, entry), texts) for (name, entry), texts in tasks]
-        connection.sendall(encode(children.score(work, sandbox, time_limit)))
+        verdicts: list[children.Verdict] = []
+        while len(verdicts) < len(tasks):
+            rest = tasks[len(verdicts) :]
+            child = spares.popleft() if spares else Child(sandbox, time_limit, _read_work)
+            child.send(encode(rest))
+            verdicts += child.verdicts([len(texts) for _, texts in rest])
+        connection.sendall(encode(verdicts))
+
+
+def _read_work() -> list[children.Work]:
+    """In a child, which has nothing but this descriptor."""
+    tasks = Reader(partial(os.read, LAST_WRITABLE)).read()
+    return [(LightItem(name, entry), texts) for (name, entry), texts in tasks or ()]

@@ -139,10 +139,9 @@ class Exchange:
         return self._finish(actions, now)
 
     def learned(self, peer: PeerId, addresses: Sequence[str], now: float) -> None:
-        """A peer known from elsewhere: given by the user, cached, found on the LAN; without addresses: connected."""
+        """A peer known from elsewhere: given by the user, cached, found on the LAN, or connected."""
         if peer != self._knowledge.identity.peer_id:
-            contact = self._knowledge.contacts.learn(peer, addresses)
-            contact.given = contact.given or bool(addresses)
+            self._knowledge.contacts.learn(peer, addresses).given = True
 
     def announcement(self) -> bytes:
         """The newest own one, sealed; b"" before the first."""
@@ -205,4 +204,4 @@ class Exchange:
         return actions
 
     def _count(self, protocol: str, direction: str, data: bytes) -> None:
-        self._knowledge.counters[f"{wire.NAMES.get(protocol, 'unknown')} bytes {direction}"] += len(data)
+        self._knowledge.counters[f"{wire.NAMES[protocol]} bytes {direction}"] += len(data)
