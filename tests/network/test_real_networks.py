@@ -38,7 +38,7 @@ def test_two_nodes_behind_nats_meet_at_a_relay_and_at_another_when_it_dies(
     entries = [f"/ip4/{where.address}/tcp/31330/p2p/{it.peer_id}" for where, it in zip(publics, relays, strict=True)]
     a = Remote.start(internet.behind_nat("a"), backends[0], peers=entries)
     b = Remote.start(internet.behind_nat("b"), backends[1], peers=entries)
-    until(lambda: all(relayed(a.addresses(), relay) for relay in relays), 10.0)
+    until(lambda: all(relayed(a.addresses(), relay) for relay in relays), 30.0)
 
     direct = [address for address in a.addresses() if "/p2p-circuit/" not in address and "/127." not in address]
     with pytest.raises(RemoteFailed, match="unreachable"):
@@ -50,7 +50,7 @@ def test_two_nodes_behind_nats_meet_at_a_relay_and_at_another_when_it_dies(
     assert a.echo(b.peer_id, "and back") == ">and back"
 
     relays[0].process.kill()
-    until(lambda: not relayed(a.addresses(), relays[0]), 10.0)
+    until(lambda: not relayed(a.addresses(), relays[0]), 30.0)
     with pytest.raises(RemoteFailed):
         b.echo(a.peer_id, "lost", 2.0)
     assert b.dial(relayed(a.addresses(), relays[1])) == a.peer_id
@@ -92,4 +92,4 @@ def test_a_partition_fails_calls_in_time_and_heals(internet: Internet, backend: 
         except RemoteFailed:
             return False
 
-    until(healed, 20.0)
+    until(healed, 30.0)
