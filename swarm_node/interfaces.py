@@ -75,8 +75,9 @@ class Network(Protocol):
         """Groups that arrived since the last call, already admitted."""
         ...
 
-    def judged(self, group: RolloutGroup, useful: bool) -> None:
-        """What this node found in a group it had collected: whether there was anything to learn from it."""
+    def judged(self, group: RolloutGroup, useful: bool, fault: str = "") -> None:
+        """What this node found in a group it had collected: whether there was anything to learn from it, and the reason
+        if it could not be judged, e.g. "judge timeout": such a thing is its author's doing."""
         ...
 
     def rejections(self) -> Mapping[str, int]:

@@ -104,8 +104,10 @@ class Node:
         )
         refused: list[Refused] = []
 
+        faults: dict[tuple[PeerId, Question], str] = {}
+
         def judge(asked: Sequence[RolloutGroup]) -> list[ScoredGroup]:
-            screened = self.defence.screen(own.groups, self._judge(asked, own.ledger), rng)
+            screened = self.defence.screen(own.groups, self._judge(asked, own.ledger, faults=faults), rng)
             refused.extend(screened.refused)
             return screened.groups
 
@@ -116,7 +118,8 @@ class Node:
         external = self.defence.regroup(draw.groups, lambda heard, size: self._attempt(heard, size, own), rng)
         used = {(scored.author, scored.question) for scored in draw.groups}
         for group in draw.spent:
-            self.network.judged(group, useful=(group.author, group.question) in used)
+            name = (group.author, group.question)
+            self.network.judged(group, useful=name in used, fault=faults.get(name, ""))
         return Batch(own, choice.groups, external, refused)
 
     def learn(self, batch: Batch) -> RoundReport:
@@ -184,19 +187,22 @@ class Node:
         groups: Sequence[RolloutGroup],
         ledger: Ledger,
         tokens: Sequence[tuple[Tokens, ...]] | None = None,
+        faults: dict[tuple[PeerId, Question], str] | None = None,
     ) -> list[ScoredGroup]:
-        """Score groups here, whoever wrote them: rewards never travel."""
+        """Score groups here, whoever wrote them: rewards never travel. Why one could not be judged goes to `faults`."""
         questions = [group.question for group in groups]
         texts = [[completion.text for completion in group.completions] for group in groups]
         judged = self.environment.score(list(zip(questions, texts, strict=True)))
         prompts = self.environment.prompts(questions)
         scored = []
         for index, (group, prompt, reward) in enumerate(zip(groups, prompts, judged, strict=True)):
-            if isinstance(reward, Skipped):
-                ledger.skipped[reward.reason] += 1
-            elif isinstance(prompt, Skipped):
-                ledger.skipped[prompt.reason] += 1
+            skipped = next((each for each in (reward, prompt) if isinstance(each, Skipped)), None)
+            if skipped is not None:
+                ledger.skipped[skipped.reason] += 1
+                if faults is not None:
+                    faults[group.author, group.question] = skipped.reason
             else:
+                assert isinstance(prompt, str) and isinstance(reward, tuple)
                 rewards = tuple(round(value, REWARD_DIGITS) for value in reward)
                 scored.append(ScoredGroup(group, prompt, rewards, tokens[index] if tokens is not None else None))
         return scored

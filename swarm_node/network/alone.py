@@ -15,7 +15,7 @@ class Alone(Network):
     def collect(self, now: Round) -> list[RolloutGroup]:
         return []
 
-    def judged(self, group: RolloutGroup, useful: bool) -> None:
+    def judged(self, group: RolloutGroup, useful: bool, fault: str = "") -> None:
         pass
 
     def rejections(self) -> Mapping[str, int]:

@@ -121,7 +121,7 @@ class MemoryNetwork(Network):
                 admitted.append(outcome)
         return admitted
 
-    def judged(self, group: RolloutGroup, useful: bool) -> None:
+    def judged(self, group: RolloutGroup, useful: bool, fault: str = "") -> None:
         pass  # whoever sends rubbish is not slowed down here: a simulation has no reputation
 
     def rejections(self) -> Mapping[str, int]:

@@ -106,8 +106,8 @@ class RemoteNetwork(Network):
                 self._judge(group, str(outcome.reason))
         return admitted
 
-    def judged(self, group: RolloutGroup, useful: bool) -> None:
-        self._judge(group, USEFUL if useful else NO_SIGNAL)
+    def judged(self, group: RolloutGroup, useful: bool, fault: str = "") -> None:
+        self._judge(group, fault or (USEFUL if useful else NO_SIGNAL))
 
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}

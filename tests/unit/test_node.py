@@ -147,10 +147,13 @@ def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
 
 def test_a_foreign_group_that_cannot_be_judged_here_is_dropped_and_counted() -> None:
     swarm = MemorySwarm(Random(0))
+    network, faults = join(swarm, 1), {}
+    network.judged = lambda group, useful, fault: faults.update({group.question.index: fault})
     writer = make_node(0, join(swarm, 0))
-    reader = make_node(1, join(swarm, 1), Digits(refuse_score=frozenset({0})), external=5)
+    reader = make_node(1, network, Digits(refuse_score=frozenset({0})), external=5)
     writer.ask(Round(0))
     batch = reader.hear(reader.ask(Round(0)))
+    assert faults.pop(0) == "judge failed" and not any(faults.values()), "the network knows whose fault it was"
     assert batch.own.ledger.skipped == {"judge failed": 2}  # one of its own, one of the other's
     assert len(reader.pool) == 0
     assert all(group.question.index for group in batch.external)
@@ -251,7 +254,7 @@ def test_the_network_hears_what_its_groups_were_worth() -> None:
     swarm = MemorySwarm(Random(0))
     network = join(swarm, 1)
     told = []
-    network.judged = lambda group, useful: told.append((group.question.index, useful))
+    network.judged = lambda group, useful, fault: told.append((group.question.index, useful))
     writer, reader = make_node(0, join(swarm, 0)), make_node(1, network, Half(), external=8)
     shared = {scored.question.index for scored in writer.ask(Round(0)).groups if scored.has_signal}
     reader.hear(reader.ask(Round(0)))

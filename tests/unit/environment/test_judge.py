@@ -121,6 +121,18 @@ def test_a_slow_or_broken_question_is_skipped() -> None:
     judge.close()
 
 
+def test_an_endless_question_is_stopped_at_its_budget_and_the_judge_goes_on(judge: JudgeClient) -> None:
+    judge.ask([group(*GOOD)])
+    pid, began = judge.pid, time.process_time()
+    assert judge.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), group(*GOOD)]) == [
+        Skipped("slow question"),
+        Skipped("slow question"),
+        PAID,
+    ]
+    assert (judge.pid, judge.restarts) == (pid, 0)
+    assert time.process_time() - began < 1.0
+
+
 def test_texts_survive_the_way(judge: JudgeClient) -> None:
     odd = ["", "\ud800", "\x00\x1b[2J", "é" * 16384, "right"]
     assert judge.ask([group(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
