@@ -11,7 +11,7 @@ import json
 import resource
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -32,9 +32,9 @@ GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000
 ENTRIES = 8  # entry nodes
 LATENCY, LOSS = (0.02, 0.2), 0.05  # seconds one way; share of calls that time out
 CHURN = 0.3  # share of the nodes that die at once, and of those that join
-JOINING, STEADY, AFTER = 4, 6, 8  # rounds: not measured; measured before the churn; and after it
+JOINING, STEADY, AFTER = 3, 3, 7  # rounds: not measured; measured before the churn; and after it
 SAMPLES = 40  # announcements and newcomers that are followed
-MOMENTS = (0.25, 0.5, 1, 2, 3, 5)  # rounds after which is looked
+MOMENTS = (0.25, 0.5, 1, 2, STEADY)  # rounds after which is looked
 SWARM = "scale"
 
 
@@ -139,12 +139,12 @@ def _totals(swarm: Swarm) -> Counter[str]:
     return total
 
 
-def measure(swarm: Swarm, rounds: float) -> dict[str, Any]:
-    """Let so many rounds pass and say what happened in them to those who lived through them."""
+def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, Any]:
+    """What happens while `live` lets so many rounds pass, to those who live through them."""
     window = swarm.window = Window()
     window.counters_at_start = _totals(swarm)
     window.bytes_at_start = {member.peer: member.sent + member.received for member in swarm.alive()}
-    swarm.world.run(rounds * ROUND)
+    live()
     swarm.window = None
     present = [member for member in swarm.alive() if member.peer in window.bytes_at_start]
     bytes_ = [
@@ -165,18 +165,18 @@ def measure(swarm: Swarm, rounds: float) -> dict[str, Any]:
     }
 
 
-def follow(swarm: Swarm) -> dict[str, Any]:
-    """How far announcements get: copies of one, and which share of all nodes has heard anything of its author."""
+def follow(swarm: Swarm, shares: dict[str, float]) -> None:
+    """Let STEADY rounds pass; the share of nodes that have heard an announcement, or a newer one of its author, after
+    each of the MOMENTS goes to `shares`."""
     followed = swarm.rng.sample(swarm.alive(), min(SAMPLES, len(swarm.alive())))
     newest = {member.peer: exchange.state()["seq"] for member in followed for exchange in swarm.exchanges([member])}
-    copies, passed = {}, 0.0
+    passed = 0.0
     for moment in MOMENTS:
         swarm.world.run((moment - passed) * ROUND)
         passed = moment
         views = [exchange.view for exchange in swarm.exchanges(swarm.alive())]
         counts = [sum(view.last_heard(peer) >= seq for view in views) for peer, seq in newest.items()]
-        copies[str(moment)] = fmean(counts) / (len(views) - 1)
-    return copies
+        shares[str(moment)] = fmean(counts) / (len(views) - 1)
 
 
 def newcomers(swarm: Swarm, since: float) -> dict[str, Any]:
@@ -209,13 +209,15 @@ def run(nodes: int, seed: int) -> dict[str, Any]:
     swarm = Swarm(nodes, seed)
     swarm.join_over(nodes, 2 * ROUND)
     swarm.world.run(JOINING * ROUND)
-    result: dict[str, Any] = {"nodes": nodes, "steady": measure(swarm, STEADY), "reached": follow(swarm)}
+    reached: dict[str, float] = {}
+    steady = measure(swarm, STEADY, partial(follow, swarm, reached))
+    result: dict[str, Any] = {"nodes": nodes, "steady": steady, "reached": reached}
     churned = swarm.world.now
     for member in swarm.rng.sample(swarm.members, round(CHURN * nodes)):
         swarm.world.kill(member.peer)
     swarm.join_over(round(CHURN * nodes), ROUND)
     staleness = {"0": stale(swarm)}
-    result["churned"] = measure(swarm, 2)
+    result["churned"] = measure(swarm, 2, partial(swarm.world.run, 2 * ROUND))
     while swarm.world.now < churned + AFTER * ROUND:
         staleness[f"{(swarm.world.now - churned) / ROUND:g}"] = stale(swarm)
         swarm.world.run(ROUND)

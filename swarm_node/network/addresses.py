@@ -65,6 +65,8 @@ def fair_sample(items: Sequence[T], count: int, network: Callable[[T], str], rng
     if count <= 0:
         return []
     crowd = Counter(map(network, items))
+    if len(crowd) == 1 or max(crowd.values(), default=0) <= NETWORK_SHARE:  # all weigh the same, as mostly
+        return rng.sample(items, min(count, len(items)))
 
     def key(item: T) -> float:
         size = crowd[network(item)]

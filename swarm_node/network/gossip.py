@@ -1,7 +1,7 @@
 """Exchanges of announcements: with whom, when, and how much to ask for."""
 
 import math
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from protocol import limits, wire
 from protocol.messages import PeerId
@@ -112,13 +112,10 @@ class Gossip:
     def _spread(self, count: int, now: float) -> list[Action]:
         """Exchange with peers from the view, and now and then with one known for long."""
         busy = self._calls.busy(wire.EXCHANGE)
-        able = [
-            entry
-            for entry in self._knowledge.view
-            if entry.announcement.author not in busy and self._may_call(entry.announcement.author, now)
-        ]
-        drawn = fair_sample(able, count, lambda entry: entry.network, self._knowledge.rng)
-        peers = [entry.announcement.author for entry in drawn]
+        view = self._knowledge.view
+        order = fair_sample(list(view), len(view) if count else 0, lambda entry: entry.network, self._knowledge.rng)
+        authors = (entry.announcement.author for entry in order)
+        peers = list(islice((peer for peer in authors if peer not in busy and self._may_call(peer, now)), count))
         anchors = [peer for peer in self._knowledge.contacts.anchors if peer not in busy and self._may_call(peer, now)]
         others = [peer for peer in anchors if peer not in peers]
         if peers and others and self._knowledge.rng.random() < ANCHOR_SHARE:

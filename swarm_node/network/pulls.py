@@ -50,19 +50,20 @@ class Wants:
         wanted = min(most, self.missing)
         if wanted <= 0:
             return []
-        hints = {hint for entry in view if ready(entry.announcement.author) for hint in entry.announcement.held}
-
-        def offered(entry: Entry) -> list[str]:
-            unseen = [key for key in entry.announcement.groups if key not in seen]
-            return unseen if ready(entry.announcement.author) else [key for key in unseen if holding(key) in hints]
-
-        eligible = [entry for entry in view if entry.announcement.author not in self._origins and offered(entry)]
-        eligible = [entry for entry in eligible if trusted(entry.announcement.author)]
+        able = {entry.announcement.author for entry in view if ready(entry.announcement.author)}
+        hints = {hint for entry in view if entry.announcement.author in able for hint in entry.announcement.held}
+        offers: dict[PeerId, list[str]] = {}
+        for entry in view:
+            author = entry.announcement.author
+            if author not in self._origins and trusted(author):
+                unseen = [key for key in entry.announcement.groups if key not in seen]
+                offers[author] = unseen if author in able else [key for key in unseen if holding(key) in hints]
+        eligible = [entry for entry in view if offers.get(entry.announcement.author)]
         young = youngest(eligible, max(MIN_CHOICE, YOUTH * wanted))
-        drawn = fair_sample(young, wanted, lambda entry: entry.network, self._rng)
-        self.missing -= len(drawn)
-        self._origins.update(entry.announcement.author for entry in drawn)
-        return [Want(self._round, entry.announcement.author, self._rng.choice(offered(entry))) for entry in drawn]
+        authors = [entry.announcement.author for entry in fair_sample(young, wanted, _network, self._rng)]
+        self.missing -= len(authors)
+        self._origins.update(authors)
+        return [Want(self._round, author, self._rng.choice(offers[author])) for author in authors]
 
     def source(
         self, want: Want, view: View, ready: Callable[[PeerId], bool], success: Callable[[PeerId], float]
@@ -82,3 +83,7 @@ class Wants:
         """Nobody had it: another origin may take its place, not this one again this round."""
         if want.round == self._round:
             self.missing += 1
+
+
+def _network(entry: Entry) -> str:
+    return entry.network

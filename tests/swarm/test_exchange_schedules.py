@@ -1,0 +1,128 @@
+"""Any schedule of publishing, losing, delaying, repeating and spoiling messages keeps the promises of the exchange."""
+
+from random import Random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from protocol.messages import PeerId, RolloutGroup, Round
+from swarm_node.config import NetworkConfig
+from swarm_node.network.actions import Action, Call, Deliver
+from swarm_node.network.backend import Caller, Failure
+from swarm_node.network.exchange import Exchange
+from swarm_node.network.view import CAPACITY, MAX_AGE
+from tests.exchanges import SWARM, address, identity, key_of, sealed_groups
+
+NODES = 4
+numbers = st.integers(0, NODES - 1)
+
+
+class Schedules(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.nodes = [Exchange(identity(n), SWARM, NetworkConfig(), Random(n), 0.0) for n in range(NODES)]
+        self.index = {identity(n).peer_id: n for n in range(NODES)}
+        self.rounds = [0] * NODES
+        self.waiting: list[tuple[int, Call, bytes | None]] = []  # with the reply, once there is one
+        self.done: list[tuple[int, Call]] = []
+        self.delivered: list[list[bytes]] = [[] for _ in range(NODES)]
+        self.this_round: list[list[PeerId]] = [[] for _ in range(NODES)]  # origins of calls begun and answered in it
+        self.began: list[set[int]] = [set() for _ in range(NODES)]  # tokens of this round
+        self.published: set[bytes] = set()
+        for n, node in enumerate(self.nodes):
+            for other in range(NODES):
+                node.learned(identity(other).peer_id, [f"{address(other)}/p2p/{identity(other).peer_id}"], 0.0)
+            node.reachable([f"{address(n)}/p2p/{identity(n).peer_id}"])
+
+    def perform(self, n: int, actions: list[Action], token: int = -1) -> None:
+        for action in actions:
+            if isinstance(action, Call):
+                assert action.peer != identity(n).peer_id
+                self.waiting.append((n, action, None))
+                self.began[n].add(action.token)
+            elif isinstance(action, Deliver):
+                self.take(n, action, token)
+
+    def take(self, n: int, delivery: Deliver, token: int) -> None:
+        assert delivery.envelope in self.published  # whatever was spoilt on the way does not get here
+        assert key_of(delivery.envelope) not in map(key_of, self.delivered[n])
+        self.delivered[n].append(delivery.envelope)
+        if token in self.began[n]:
+            author = RolloutGroup.model_validate_json(delivery.envelope[64:]).author
+            assert author not in self.this_round[n]
+            self.this_round[n].append(author)
+
+    @rule(n=numbers, count=st.integers(0, 3), want=st.integers(0, 6))
+    def publish(self, n: int, count: int, want: int) -> None:
+        groups = sealed_groups(identity(n), self.rounds[n], count)
+        self.published.update(groups)
+        self.this_round[n], self.began[n] = [], set()
+        self.perform(n, self.nodes[n].publish(groups, Round(self.rounds[n]), want, self.now))
+        self.rounds[n] += 1
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 7.0, 61.0, MAX_AGE + 1]))
+    def let_time_pass(self, seconds: float) -> None:
+        self.now += seconds
+        for n, node in enumerate(self.nodes):
+            self.perform(n, node.tick(self.now))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def arrive(self, data: st.DataObject) -> None:
+        position = data.draw(st.integers(0, len(self.waiting) - 1))
+        n, call, reply = self.waiting[position]
+        if reply is None:
+            caller = Caller(identity(n).peer_id, address(n))
+            reply = self.nodes[self.index[call.peer]].answer(caller, call.protocol, call.request, self.now)
+            assert len(reply) <= call.max_reply
+            self.waiting[position] = (n, call, reply)
+        else:
+            del self.waiting[position]
+            self.done.append((n, call))
+            self.perform(n, self.nodes[n].replied(call.token, reply, self.now), call.token)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), failure=st.sampled_from(Failure))
+    def fail(self, data: st.DataObject, failure: Failure) -> None:
+        n, call, _ = self.waiting.pop(data.draw(st.integers(0, len(self.waiting) - 1)))
+        self.perform(n, self.nodes[n].failed(call.token, failure, self.now), call.token)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), spoilt=st.binary(max_size=80))
+    def spoil(self, data: st.DataObject, spoilt: bytes) -> None:
+        n, call, reply = self.waiting.pop(data.draw(st.integers(0, len(self.waiting) - 1)))
+        start = data.draw(st.integers(0, len(reply or b"")))
+        changed = (reply or b"")[:start] + spoilt + (reply or b"")[start + len(spoilt) :]
+        self.perform(n, self.nodes[n].replied(call.token, changed, self.now), call.token)
+
+    @precondition(lambda self: self.done)
+    @rule(data=st.data())
+    def answer_again(self, data: st.DataObject) -> None:
+        n, call = data.draw(st.sampled_from(self.done))
+        assert self.nodes[n].replied(call.token, b"\0", self.now) == []
+
+    @rule(n=numbers)
+    def restart(self, n: int) -> None:
+        self.nodes[n].tick(self.now)
+        state = self.nodes[n].state()
+        self.nodes[n] = Exchange(identity(n), SWARM, NetworkConfig(), Random(n), self.now)
+        self.nodes[n].restore(state, self.now)
+        assert self.nodes[n].state()["seen"] == state["seen"]
+        self.waiting = [each for each in self.waiting if each[0] != n]
+        self.done = [each for each in self.done if each[0] != n]
+        self.began[n] = set()
+        for other in range(NODES):
+            self.nodes[n].learned(identity(other).peer_id, [], self.now)
+
+    @invariant()
+    def bounded(self) -> None:
+        for n, node in enumerate(self.nodes):
+            assert len(node.view) <= CAPACITY
+            assert identity(n).peer_id not in {entry.announcement.author for entry in node.view}
+            assert sum(waiting[0] == n for waiting in self.waiting) <= 40
+
+
+TestSchedules = Schedules.TestCase
+TestSchedules.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
