@@ -4,7 +4,7 @@ from random import Random
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from protocol.messages import PeerId, RolloutGroup, Round
 from swarm_node.config import NetworkConfig
@@ -54,6 +54,12 @@ class Schedules(RuleBasedStateMachine):
             assert author not in self.this_round[n]
             self.this_round[n].append(author)
 
+    @initialize(seed=st.integers(0, 2**16))
+    def meet(self, seed: int) -> None:
+        for second in range(4):
+            self.let_time_pass(1.0)
+            self.settle(seed + second)
+
     @rule(n=numbers, count=st.integers(0, 3), want=st.integers(0, 6))
     def publish(self, n: int, count: int, want: int) -> None:
         groups = sealed_groups(identity(n), self.rounds[n], count)
@@ -62,6 +68,14 @@ class Schedules(RuleBasedStateMachine):
         self.perform(n, self.nodes[n].publish(groups, Round(self.rounds[n]), want, self.now))
         self.rounds[n] += 1
 
+    @rule(want=st.integers(1, 6), seed=st.integers(0, 2**16))
+    def everybody_publishes(self, want: int, seed: int) -> None:
+        for n in range(NODES):
+            self.publish(n, 2, want)
+        for second in range(3):
+            self.settle(seed + second)
+            self.let_time_pass(1.0)
+
     @rule(seconds=st.sampled_from([0.1, 1.0, 7.0, 61.0, MAX_AGE + 1]))
     def let_time_pass(self, seconds: float) -> None:
         self.now += seconds
@@ -69,9 +83,21 @@ class Schedules(RuleBasedStateMachine):
             self.perform(n, node.tick(self.now))
 
     @precondition(lambda self: self.waiting)
+    @rule(seed=st.integers(0, 2**16))
+    def settle(self, seed: int) -> None:
+        """Much of what is under way arrives, in any order."""
+        rng = Random(seed)
+        for _ in range(30):
+            if self.waiting:
+                self.advance(rng.randrange(len(self.waiting)))
+
+    @precondition(lambda self: self.waiting)
     @rule(data=st.data())
     def arrive(self, data: st.DataObject) -> None:
-        position = data.draw(st.integers(0, len(self.waiting) - 1))
+        self.advance(data.draw(st.integers(0, len(self.waiting) - 1)))
+
+    def advance(self, position: int) -> None:
+        """The request arrives, or the reply to it."""
         n, call, reply = self.waiting[position]
         if reply is None:
             caller = Caller(identity(n).peer_id, address(n))
@@ -125,4 +151,4 @@ class Schedules(RuleBasedStateMachine):
 
 
 TestSchedules = Schedules.TestCase
-TestSchedules.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+TestSchedules.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
