@@ -124,6 +124,9 @@ class TrainingConfig(Section):
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
     0 takes 16384 on a GPU and 4096 on a CPU."""
+    micro_batches: Literal["tight", "dynamic"] = "tight"
+    """How rows are put together within the token budget. tight closes a micro-batch whose padding grows large; dynamic
+    (AReaL) fills as few as will do, evenly: for devices on which a pass costs more than padding."""
     layout: Literal["auto", "packed", "padded"] = "auto"
     """packed: each prompt once, its completions behind it, under tree attention or a tree mask; padded: one completion
     a row. auto: packed where the model's logits agree, found out once at start; `check` says what was found."""

@@ -46,14 +46,14 @@ def key_of(envelope: bytes) -> bytes:
 
 
 def announced(
-    author: Identity, seq: int, groups: Sequence[bytes] = (), addresses: Sequence[str] = (), round: int = 0
+    author: Identity, seq: int, groups: Sequence[bytes] = (), held: Sequence[str] = (), round: int = 0
 ) -> bytes:
-    """A sealed announcement of envelopes."""
+    """A sealed announcement of envelopes, and of hints to what else it holds."""
     announcement = Announcement(
-        addresses=tuple(addresses),
+        addresses=(),
         author=author.peer_id,
         groups=tuple(announcing.to_text(key_of(envelope)) for envelope in groups),
-        held=(),
+        held=tuple(held),
         round=round,
         seq=seq,
     )

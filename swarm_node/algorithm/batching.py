@@ -2,19 +2,33 @@
 
 from collections.abc import Sequence
 
+from swarm_node.algorithm.rows import Row
 
-def dynamic_batches(lengths: Sequence[int], token_budget: int, fewest: int = 1) -> list[list[int]]:
-    """Indices of sequences in micro-batches, the longest sequence first.
 
-    A new batch is opened while there are fewer than `fewest`, or when no batch has room; else a sequence joins, among
-    those with room, the batch with the fewest sequences. Batches are padded to their first, longest sequence, so the
-    size that must stay within the budget is that of the rectangle. A sequence longer than the budget goes alone.
+def dynamic_batches(rows: Sequence[Row], token_budget: int, *, pads: bool = True, fewest: int = 1) -> list[list[int]]:
+    """Indices of rows in micro-batches, the longest row first.
+
+    A new batch is opened while there are fewer than `fewest`, or when no batch has room; else a row joins, among those
+    with room, the batch with the fewest rows. What must stay within the budget is the padded size: prompts are padded
+    on the left, completions on the right; without `pads` rows lie end to end. A row longer than the budget goes alone.
+
+    Beside `rows.micro_batches` it makes fewer batches of more padding, and never closes one that has room.
     """
     batches: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        roomy = [batch for batch in batches if lengths[batch[0]] * (len(batch) + 1) <= token_budget]
+    widths: list[tuple[int, int]] = []  # of each batch: the widest prompt, the most columns behind one
+    real: list[int] = []  # tokens of each batch
+    for index in sorted(range(len(rows)), key=lambda i: -rows[i].length):
+        row = rows[index]
+        wider = [(max(prompt, len(row.prompt)), max(fed, row.fed)) for prompt, fed in widths]
+        sizes = [sum(wider[i]) * (len(batch) + 1) if pads else real[i] + row.length for i, batch in enumerate(batches)]
+        roomy = [i for i, size in enumerate(sizes) if size <= token_budget]
         if len(batches) < fewest or not roomy:
             batches.append([index])
+            widths.append((len(row.prompt), row.fed))
+            real.append(row.length)
         else:
-            min(roomy, key=len).append(index)
+            chosen = min(roomy, key=lambda i: len(batches[i]))
+            batches[chosen].append(index)
+            widths[chosen] = wider[chosen]
+            real[chosen] += row.length
     return batches

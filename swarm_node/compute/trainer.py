@@ -5,9 +5,9 @@ admitted to the training set for groups of others, whose author's probabilities 
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import isfinite
 
@@ -16,10 +16,12 @@ from torch import Tensor
 
 from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.advantages import group_advantages
+from swarm_node.algorithm.batching import dynamic_batches
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution, log_probs_of
 from swarm_node.algorithm.foreign import ForeignRule
 from swarm_node.algorithm.loss import StepSize, kl_penalty, token_weight
 from swarm_node.algorithm.objectives import DEFAULT_IMPORTANCE, NEEDS_PROXIMAL, Bounds, Objective, Terms, clipped
+from swarm_node.compute.examples import Example, Totals, flat_values
 from swarm_node.compute.policy import Packing, Policy
 from swarm_node.config import GenerationConfig, TrainingConfig
 from swarm_node.errors import UserError
@@ -29,62 +31,8 @@ from swarm_node.rollouts.groups import ScoredGroup, Tokens
 CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
 
-Recorded = Sequence[list[float] | None]  # per completion a value for every token; None where none was recorded
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A group, or one completion of it, as token ids. Completions without a token, or masked out, are not in it.
-
-    Log-probs that are not recorded are those that the step itself computes: in the first step nothing has moved.
-    """
-
-    row: rows.Row
-    advantages: list[float]  # one per completion
-    foreign: list[bool]  # one per completion: written by a peer
-    behaviour: Recorded  # log-probs of who wrote it; of text of others, this policy's before the first step
-    proximal: Recorded  # log-probs of this policy before the first step
-    staleness: Recorded  # updates since each token was written; None for text of others
-
-    def pieces(self, columns: int) -> list["Example"]:
-        """The same in rows of at most so many columns; 0 gives each completion its own row, the padded layout."""
-        return [self.only(piece) for piece in rows.split(self.row, columns)]
-
-    def only(self, chosen: Sequence[int]) -> "Example":
-        return Example(
-            rows.Row(self.row.prompt, [self.row.completions[i] for i in chosen]),
-            [self.advantages[i] for i in chosen],
-            [self.foreign[i] for i in chosen],
-            [self.behaviour[i] for i in chosen],
-            [self.proximal[i] for i in chosen],
-            [self.staleness[i] for i in chosen],
-        )
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums over the micro-batches of one update."""
-
-    loss: float = 0.0
-    grad_norm: float = 0.0
-    steps: int = 0
-    tokens: int = 0
-    dropped: int = 0
-    ratio: float = 0.0
-    clipped: int = 0
-    entropy: float = 0.0
-    own_tokens: int = 0
-    staleness: float = 0.0
-    halvings: int = 0
-    skipped: dict[str, int] = field(default_factory=dict)
-
-    def skip(self, reason: str) -> None:
-        self.skipped[reason] = self.skipped.get(reason, 0) + 1
-
-    def take(self, attempt: "Totals") -> None:
-        """Go on with what a successful attempt counted from here."""
-        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "own_tokens", "staleness"):
-            setattr(self, name, getattr(attempt, name))
+Batching = Callable[..., Iterable[list[int]]]  # rows, token budget, pads: indices of rows by micro-batch
+BATCHINGS: Mapping[str, Batching] = {"tight": rows.micro_batches, "dynamic": dynamic_batches}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,10 +215,11 @@ class GrpoTrainer:
 
     def _gradient(self, examples: list[Example], size: StepSize, totals: Totals) -> float:
         """Gradients of all micro-batches, and the loss; with micro-batches of half the size where memory is short."""
+        config = self._config
         while True:
             parts, attempt = self._rows(examples), replace(totals)
             packed = [part.row for part in parts]
-            batches = rows.micro_batches(packed, self._token_budget, pads=not self._end_to_end)
+            batches = BATCHINGS[config.micro_batches](packed, self._token_budget, pads=not self._end_to_end)
             try:
                 loss = sum(self._backward([parts[i] for i in indices], size, attempt) for indices in batches)
             except torch.OutOfMemoryError:
@@ -293,14 +242,14 @@ class GrpoTrainer:
         distribution = log_distribution(self._policy.logits(batch), self._rule, batch.target)
         log_probs = distribution.gather(-1, batch.target[:, None])[:, 0]
         present = log_probs.detach()
-        behaviour = _flat([known for part in parts for known in part.behaviour], parts, present)
-        staleness = _flat([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
+        behaviour = flat_values([known for part in parts for known in part.behaviour], parts, present)
+        staleness = flat_values([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
         advantages, weights = self._per_token(parts, size, log_probs)
         dropped = self._distrusted(parts, behaviour)
         terms = Terms(
             log_probs,
             behaviour=behaviour,
-            proximal=_flat([known for part in parts for known in part.proximal], parts, present),
+            proximal=flat_values([known for part in parts for known in part.proximal], parts, present),
             staleness=staleness,
             advantages=advantages.masked_fill(dropped, 0.0),
             weights=weights,
@@ -368,17 +317,6 @@ class GrpoTrainer:
         warm = min(1.0, (self.steps + 1) / self._config.warmup_steps) if self._config.warmup_steps else 1.0
         for group in self.optimizer.param_groups:
             group["lr"] = self._config.learning_rate * warm
-
-
-def _flat(recorded: Recorded, parts: list[Example], otherwise: Tensor) -> Tensor:
-    """[tokens] of what was recorded for each completion; where nothing was, `otherwise` [tokens]."""
-    unknown = float("nan")
-    completions = [ids for part in parts for ids in part.row.completions]
-    values = [
-        value for ids, known in zip(completions, recorded, strict=True) for value in (known or [unknown] * len(ids))
-    ]
-    flat = torch.tensor(values, dtype=otherwise.dtype, device=otherwise.device)
-    return torch.where(flat.isnan(), otherwise, flat)
 
 
 def _choose_packing(policy: Policy, wanted: str) -> Packing | None:

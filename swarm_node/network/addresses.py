@@ -32,14 +32,16 @@ def network_of(address: str) -> str:
     except ValueError:
         return ""
     mapped = getattr(ip, "ipv4_mapped", None) or ip
-    return str(ip_network((mapped, 24 if mapped.version == 4 else 48), strict=False))
+    if mapped.version == 4:
+        return str(mapped).rpartition(".")[0] + ".0/24"
+    return str(ip_network((mapped, 48), strict=False))
 
 
 @lru_cache(maxsize=4096)
 def is_public(network: str) -> bool:
     """Whether it is part of the internet: not a LAN, not this machine, not a name, not unknown."""
     try:
-        return ip_network(network).is_global
+        return ip_address(network.partition("/")[0]).is_global
     except ValueError:
         return False
 

@@ -11,7 +11,7 @@ from swarm_node.network.buckets import Budgets, Limit, Rate
 from swarm_node.network.hearing import Verdict, hear
 from swarm_node.network.knowledge import Knowledge
 from swarm_node.network.reputation import BAD_REPLY_POINTS
-from swarm_node.network.view import age_of
+from swarm_node.network.view import Entry, age_of
 
 REFUSED = b""
 BYTES = "bytes"
@@ -62,14 +62,25 @@ class Answers:
             return self._refuse("another swarm")
         if request.announcement and not self._may_say(caller, request.announcement, now):
             return self._refuse("bad announcement")
-        knowledge, items = self._knowledge, []
-        knowledge.herald.renew(knowledge.holdings(), now)
-        if request.limit and knowledge.herald.seq > request.digest.get(self._own_tag, -1):
-            items.append(wire.Item(age_of(knowledge.herald.made, now), knowledge.herald.sealed))
-        room = request.limit - len(items)
-        news = knowledge.view.news_for(request.digest, room, knowledge.rng)
-        items += [wire.Item(age_of(entry.made, now), entry.sealed) for entry in news]
-        return wire.encode_items(items)
+        if not request.limit:
+            return wire.encode_items([])
+        entries = self._news_for(caller, request)
+        herald = self._knowledge.herald
+        herald.renew(self._knowledge.holdings(), now)
+        items = [wire.Item(age_of(entry.made, now), entry.sealed) for entry in entries]
+        if herald.seq > request.digest.get(self._own_tag, -1):
+            items.insert(0, wire.Item(age_of(herald.made, now), herald.sealed))
+        return wire.encode_items(items[: request.limit])
+
+    def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:
+        """What the caller lacks. Also what it said itself, if that is not what it says now: it has lost its memory, or
+        another node has the same key."""
+        view, rng = self._knowledge.view, self._knowledge.rng
+        said = view.get(caller)
+        if said is None:
+            return view.news_for(request.digest, request.limit, rng)
+        news = view.news_for({**request.digest, said.tag: said.announcement.seq}, request.limit, rng)
+        return news if request.announcement in (b"", said.sealed) else [said, *news]
 
     def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
         """A caller brings its own announcement and no other: nobody pushes a list of friends into the view."""

@@ -139,9 +139,10 @@ class Exchange:
         return self._finish(actions, now)
 
     def learned(self, peer: PeerId, addresses: Sequence[str], now: float) -> None:
-        """A peer known from elsewhere: given by the user, cached, found on the LAN, or connected."""
+        """A peer known from elsewhere: given by the user, cached, found on the LAN; without addresses: connected."""
         if peer != self._knowledge.identity.peer_id:
-            self._knowledge.contacts.learn(peer, addresses).given = True
+            contact = self._knowledge.contacts.learn(peer, addresses)
+            contact.given = contact.given or bool(addresses)
 
     def announcement(self) -> bytes:
         """The newest own one, sealed; b"" before the first."""
@@ -204,4 +205,4 @@ class Exchange:
         return actions
 
     def _count(self, protocol: str, direction: str, data: bytes) -> None:
-        self._knowledge.counters[f"{wire.NAMES[protocol]} bytes {direction}"] += len(data)
+        self._knowledge.counters[f"{wire.NAMES.get(protocol, 'unknown')} bytes {direction}"] += len(data)

@@ -38,7 +38,6 @@ class Gossip:
         self._calls = calls
         self._every = every
         self._tag = wire.swarm_tag(knowledge.swarm)
-        self._own_tag = wire.key_tag(knowledge.identity.peer_id)
         self._appetite = MIN_NEWS  # announcements per own one
         self._news = MIN_NEWS  # announcements that may still be asked for
         self._retries = RETRIES
@@ -58,7 +57,9 @@ class Gossip:
         self._knowledge.view.expire(now)
         herald = self._knowledge.herald
         if herald.outdated or now - herald.made >= REFRESH:
-            return self.announce(now)
+            actions = self.announce(now)
+            if actions:
+                return actions
         due = now >= self._next
         if due:
             self._next = now + self._every * self._knowledge.rng.uniform(0.8, 1.2)
@@ -169,9 +170,6 @@ class Gossip:
         wanted = limits.MAX_EXCHANGED if len(view) < SMALL_VIEW else max(0, min(limits.MAX_EXCHANGED, news))
         self._news -= wanted
         sealed = b"" if told == herald.seq else herald.sealed
-        digest = view.digest()
-        if herald.sealed:  # its own number too: whoever knows a higher one says so
-            digest[self._own_tag] = herald.seq
-        request = wire.ExchangeRequest(self._tag, wanted, digest, sealed)
+        request = wire.ExchangeRequest(self._tag, wanted, view.digest(), sealed)
         asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=herald.seq)
         return self._calls.make(asked, wire.encode_exchange(request))

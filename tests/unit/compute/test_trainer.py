@@ -188,7 +188,7 @@ def targets_of(policy, groups, **training) -> list[list[int]]:
 
 
 def _totals():
-    from swarm_node.compute.trainer import Totals
+    from swarm_node.compute.examples import Totals
 
     return Totals()
 
@@ -339,20 +339,23 @@ def test_minibatches_take_a_step_each_and_their_old_log_probs_are_of_the_first_p
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) -> None:
-    def gradient(budget: int) -> tuple[float, torch.Tensor, int]:
+    def gradient(budget: int, micro_batches: str = "tight") -> tuple[float, torch.Tensor, int]:
         policy = tiny_policy(eos=MANY_EOS)
         groups, calls, found = own_groups(policy, count=4), [], []
-        trainer = trainer_of(policy, loss_type=loss_type, layout=layout, token_budget=budget)
+        trainer = trainer_of(
+            policy, loss_type=loss_type, layout=layout, token_budget=budget, micro_batches=micro_batches
+        )
         policy.model.register_forward_pre_hook(lambda *_: calls.append(1))
         trainer.optimizer.register_step_pre_hook(
             lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
         )
         return trainer.update(groups).loss, found[0], len(calls)
 
-    whole, parts = gradient(10**6), gradient(30)
-    assert whole[2] < parts[2]
-    assert parts[0] == pytest.approx(whole[0], abs=1e-6)
-    torch.testing.assert_close(parts[1], whole[1], atol=1e-6, rtol=1e-4)
+    whole = gradient(10**6)
+    for parts in (gradient(30), gradient(30, "dynamic")):
+        assert whole[2] < parts[2]
+        assert parts[0] == pytest.approx(whole[0], abs=1e-6)
+        torch.testing.assert_close(parts[1], whole[1], atol=1e-6, rtol=1e-4)
 
 
 # --- memory: what a peer sends does not decide how much is held at once -----------------------------------------------

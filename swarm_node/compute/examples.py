@@ -1,0 +1,77 @@
+"""What the trainer works on: groups as token ids with what is recorded of every token, and sums over micro-batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from swarm_node.algorithm import rows
+
+Recorded = Sequence[list[float] | None]  # per completion a value for every token; None where none was recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A group, or one completion of it, as token ids. Completions without a token, or masked out, are not in it.
+
+    Log-probs that are not recorded are those that the step itself computes: in the first step nothing has moved.
+    """
+
+    row: rows.Row
+    advantages: list[float]  # one per completion
+    foreign: list[bool]  # one per completion: written by a peer
+    behaviour: Recorded  # log-probs of who wrote it; of text of others, this policy's before the first step
+    proximal: Recorded  # log-probs of this policy before the first step
+    staleness: Recorded  # updates since each token was written; None for text of others
+
+    def pieces(self, columns: int) -> list["Example"]:
+        """The same in rows of at most so many columns; 0 gives each completion its own row, the padded layout."""
+        return [self.only(piece) for piece in rows.split(self.row, columns)]
+
+    def only(self, chosen: Sequence[int]) -> "Example":
+        return Example(
+            rows.Row(self.row.prompt, [self.row.completions[i] for i in chosen]),
+            [self.advantages[i] for i in chosen],
+            [self.foreign[i] for i in chosen],
+            [self.behaviour[i] for i in chosen],
+            [self.proximal[i] for i in chosen],
+            [self.staleness[i] for i in chosen],
+        )
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the micro-batches of one update."""
+
+    loss: float = 0.0
+    grad_norm: float = 0.0
+    steps: int = 0
+    tokens: int = 0
+    dropped: int = 0
+    ratio: float = 0.0
+    clipped: int = 0
+    entropy: float = 0.0
+    own_tokens: int = 0
+    staleness: float = 0.0
+    halvings: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def skip(self, reason: str) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def take(self, attempt: "Totals") -> None:
+        """Go on with what a successful attempt counted from here."""
+        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "own_tokens", "staleness"):
+            setattr(self, name, getattr(attempt, name))
+
+
+def flat_values(recorded: Recorded, parts: list[Example], otherwise: Tensor) -> Tensor:
+    """[tokens] of what was recorded for each completion; where nothing was, `otherwise` [tokens]."""
+    unknown = float("nan")
+    completions = [ids for part in parts for ids in part.row.completions]
+    values = [
+        value for ids, known in zip(completions, recorded, strict=True) for value in (known or [unknown] * len(ids))
+    ]
+    flat = torch.tensor(values, dtype=otherwise.dtype, device=otherwise.device)
+    return torch.where(flat.isnan(), otherwise, flat)

@@ -1,0 +1,383 @@
+"""Peers that lie, flood, crowd and replay: what they get is little, and the honest go on."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol import announcing, limits, wire
+from protocol.messages import PeerId, Round
+from protocol.rejection import Reason
+from swarm_node.config import NetworkConfig
+from swarm_node.network.actions import Call, Disconnect
+from swarm_node.network.backend import Caller, Failure
+from swarm_node.network.exchange import Exchange
+from swarm_node.network.view import MAX_AGE
+from tests.exchanges import SWARM, CountingVerifier, Swarm, address, announced, identity, key_of, sealed_groups
+
+TAG = wire.swarm_tag(SWARM)
+Answer = Callable[[Caller, str, bytes, float], bytes]
+
+
+class Scripted:
+    """Answers as it is told to."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+
+def node(number: int = 0, verifier: CountingVerifier | None = None) -> Exchange:
+    return Exchange(identity(number), SWARM, NetworkConfig(), Random(number), 0.0, verifier=verifier)
+
+
+def caller(number: int, network: int | None = None) -> Caller:
+    return Caller(identity(number).peer_id, address(number, network))
+
+
+def tell(exchange: Exchange, who: Caller, sealed: bytes, now: float, limit: int = 24) -> bytes:
+    request = wire.ExchangeRequest(TAG, limit, {}, sealed)
+    return exchange.answer(who, wire.EXCHANGE, wire.encode_exchange(request), now)
+
+
+def serve(items: Sequence[bytes], groups: dict[bytes, bytes], age: int = 0) -> Answer:
+    """A peer that names these announcements, whatever was asked, and serves these bytes under these hashes."""
+
+    def answer(_: Caller, protocol: str, request: bytes, now: float) -> bytes:
+        if protocol == wire.EXCHANGE:
+            return wire.encode_items([wire.Item(age, item) for item in items])
+        decoded = wire.decode_pull(request)
+        assert isinstance(decoded, tuple)
+        return wire.encode_groups([groups.get(key, b"") for key in decoded[1]])
+
+    return answer
+
+
+def calls_of(exchange: Exchange, now: float) -> list[Call]:
+    return [action for action in exchange.tick(now) if isinstance(action, Call)]
+
+
+def ask(exchange: Exchange, peer: PeerId, items: Sequence[bytes], now: float, age: int = 0) -> None:
+    """Let `exchange` call this peer, and get these announcements."""
+    exchange.learned(peer, ["/ip4/30.0.0.1/tcp/1"], now)
+    (call,) = [call for call in calls_of(exchange, now) if call.peer == peer]
+    exchange.replied(call.token, wire.encode_items([wire.Item(age, item) for item in items]), now)
+
+
+def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_another() -> None:
+    swarm = Swarm(every=1e9)
+    victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
+    author, holder, liar = identity(10), identity(11), identity(12)
+    (group,) = sealed_groups(author, 0, 1)
+    hint = announcing.to_text(key_of(group)[: limits.HOLDING_BYTES])
+    items = [announced(author, 1, [group])]
+    for who in (holder, liar):
+        items.append(announced(who, 1, held=[hint]))
+    swarm.hostile(12, Scripted(serve(items, {key_of(group): sealed_groups(author, 1, 1)[0]})))
+    swarm.hostile(11, Scripted(serve([], {key_of(group): group})))  # the author itself cannot be reached
+    exchange.learned(liar.peer_id, [address(12)], 0.0)
+    for _ in range(20):  # until chance has asked the liar
+        swarm.world.perform(victim, exchange.publish([], Round(0), 1, swarm.world.now))
+        swarm.run(30)
+        if victim.delivered:
+            break
+    assert [(d.envelope, d.source) for _, d in victim.delivered] == [(group, holder.peer_id)]
+    if liar.peer_id in victim.hung_up:
+        assert exchange.counters()["pull: hash mismatch"] == 1
+
+
+def test_a_lie_about_a_hash_bans_and_is_not_forgiven_within_the_hour() -> None:
+    swarm = Swarm(every=1e9)
+    victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
+    liar = identity(12)
+    (group,) = sealed_groups(liar, 0, 1)
+    swarm.hostile(12, Scripted(serve([announced(liar, 1, [group])], {key_of(group): group[:-1] + b" "})))
+    exchange.learned(liar.peer_id, [address(12)], 0.0)
+    swarm.run(3)
+    swarm.world.perform(victim, exchange.publish([], Round(0), 4, swarm.world.now))
+    swarm.run(10)
+    banned = swarm.world.now
+    assert victim.hung_up == [liar.peer_id]
+    assert not victim.delivered
+    assert exchange.counters()["pull: hash mismatch"] == 1
+    assert [view.state for view in exchange.peers(banned)] == ["banned"]
+    assert tell(exchange, caller(12), announced(liar, 2), banned + 3500) == b""
+    assert not [call for call in calls_of(exchange, banned + 3500) if call.peer == liar.peer_id]
+    assert tell(exchange, caller(12), announced(liar, 2), banned + 3700) != b""
+
+
+def test_a_stripped_signature_is_the_lie_of_who_serves_it() -> None:
+    swarm = Swarm(every=1e9)
+    victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
+    liar = identity(12)
+    (group,) = sealed_groups(liar, 0, 1)
+    swarm.hostile(12, Scripted(serve([announced(liar, 1, [group])], {key_of(group): bytes(64) + group[64:]})))
+    exchange.learned(liar.peer_id, [address(12)], 0.0)
+    swarm.run(3)
+    swarm.world.perform(victim, exchange.publish([], Round(0), 4, swarm.world.now))
+    swarm.run(10)
+    assert not victim.delivered
+    assert exchange.counters()["pull bad signature"] == 1
+    assert victim.hung_up == [liar.peer_id]
+
+
+def test_who_announces_anothers_group_as_its_own_is_banned_and_not_who_served_it() -> None:
+    swarm = Swarm(every=1e9)
+    victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
+    thief, author = identity(12), identity(13)
+    (group,) = sealed_groups(author, 0, 1)
+    swarm.hostile(12, Scripted(serve([announced(thief, 1, [group])], {key_of(group): group})))
+    exchange.learned(thief.peer_id, [address(12)], 0.0)
+    swarm.run(3)
+    swarm.world.perform(victim, exchange.publish([], Round(0), 4, swarm.world.now))
+    swarm.run(10)
+    assert not victim.delivered
+    assert exchange.counters()["pull: group of another author"] == 1
+    assert victim.hung_up == [thief.peer_id]
+
+
+def test_replayed_stale_and_runaway_numbers_are_no_news() -> None:
+    exchange, author = node(), identity(5)
+    known, heard = "announcements known already", "announcements heard"
+    assert tell(exchange, caller(5), announced(author, 100), 0.0)
+    for seq in (100, 99, 0):
+        assert tell(exchange, caller(5), announced(author, seq), 1.0)
+    assert (exchange.counters()[heard], exchange.counters()[known]) == (1, 3)
+    tell(exchange, caller(5), announced(author, 101 + limits.MAX_SEQUENCE_JUMP), 2.0)
+    assert exchange.counters()["announcements whose number runs away"] == 1
+    tell(exchange, caller(5), announced(author, 101), 3.0)
+    assert exchange.counters()[heard] == 2
+
+
+def test_numbers_are_remembered_across_a_restart() -> None:
+    before, author = node(), identity(5)
+    tell(before, caller(5), announced(author, 100), 0.0)
+    before.tick(1.0)
+    after = node()
+    after.restore(before.state(), 1000.0)
+    tell(after, caller(5), announced(author, 100), 1001.0)
+    assert after.counters()["announcements known already"] == 1
+
+
+def test_bans_survive_a_restart() -> None:
+    before = node()
+    for _ in range(2):
+        before.verdict(identity(5).peer_id, bytes(32), Reason.WRONG_SEED, 0.0)
+    assert Disconnect(identity(5).peer_id) in before.tick(600.0)
+    after = node()
+    after.restore(before.state(), 0.0)
+    assert tell(after, caller(5), b"", 2900.0) == b""
+    assert tell(after, caller(5), b"", 3100.0) != b""
+
+
+def test_nobody_says_something_in_the_name_of_another() -> None:
+    exchange, author, forger = node(), identity(5), identity(6)
+    forged = announced(author, 1)
+    payload = forged[64:]
+    forged = forger.sign(b"swarm-node/1/announcement\0" + SWARM.encode() + b"\0", payload) + payload
+    assert tell(exchange, caller(6), forged, 0.0) == b""  # pushed: not even looked at, it is another's
+    assert tell(exchange, caller(5), forged, 0.0) == b""  # forged by whoever is at the other end
+    assert exchange.counters()["announcement bad signature"] == 1
+    ask(exchange, forger.peer_id, [forged, announced(identity(7), 1)], 1.0)  # carried
+    assert len(exchange.view) == 0  # nothing behind a forgery is read
+    assert exchange.counters()["announcement bad signature"] == 2
+
+
+def test_who_keeps_carrying_forgeries_is_banned() -> None:
+    exchange, forger = node(), identity(6)
+    exchange.learned(forger.peer_id, ["/ip4/30.0.0.1/tcp/1"], 0.0)
+    for second in range(0, 60, 3):
+        for call in calls_of(exchange, float(second)):
+            assert call.peer == forger.peer_id
+            exchange.replied(call.token, wire.encode_items([wire.Item(0, bytes(200))]), float(second))
+    assert exchange.peers(60.0)[0].state == "banned"
+
+
+def test_a_genuine_announcement_of_another_cannot_be_pushed() -> None:
+    exchange = node()
+    assert tell(exchange, caller(6), announced(identity(5), 1), 0.0) == b""
+    assert len(exchange.view) == 0
+
+
+def test_more_than_was_asked_for_is_refused() -> None:
+    exchange = node()
+    friends = [announced(identity(100 + number), 1) for number in range(25)]
+    exchange.learned(identity(6).peer_id, ["/ip4/30.0.0.1/tcp/1"], 0.0)
+    (call,) = calls_of(exchange, 0.0)
+    body = b"".join(wire.encode_items([wire.Item(0, friend)])[1:] for friend in friends)
+    exchange.replied(call.token, bytes([25]) + body, 0.0)
+    assert len(exchange.view) == 0
+    assert exchange.counters()["exchange malformed"] == 1
+
+
+def test_what_the_dead_said_dies_although_some_call_it_young() -> None:
+    exchange, dead = node(), announced(identity(5), 1)
+    ask(exchange, identity(6).peer_id, [dead], 0.0, age=int(MAX_AGE * 10) - 50)
+    assert len(exchange.view) == 1
+    exchange.tick(6.0)
+    assert len(exchange.view) == 0
+    ask(exchange, identity(7).peer_id, [dead], 7.0, age=0)
+    assert len(exchange.view) == 0
+
+
+def test_a_flood_costs_no_verification_and_no_honest_answer() -> None:
+    verifier = CountingVerifier()
+    exchange = node(verifier=verifier)
+    flood = [announced(identity(5), seq) for seq in range(1, 40)]
+    answered = 0
+    for message in range(10_000):  # a thousand a second
+        answered += bool(tell(exchange, caller(5), flood[message % len(flood)], message / 1000))
+    assert answered <= 20 + 1
+    assert verifier.checks <= answered
+    assert exchange.counters()["refused: too often"] == 10_000 - answered
+    assert tell(exchange, caller(6), announced(identity(6), 1), 10.0)
+
+
+def test_fifty_thousand_junk_requests_of_as_many_peers_are_forgotten() -> None:
+    verifier = CountingVerifier()
+    exchange, rng = node(verifier=verifier), Random(0)
+    junk = [rng.randbytes(size) for size in (0, 1, 8, 40, 500, 4096, 5000)]
+    for number in range(50_000):
+        who = Caller(PeerId(f"12D3KooW{number:044}"), f"/ip4/{20 + number % 150}.{number % 251}.1.1/tcp/1")
+        exchange.answer(who, (wire.EXCHANGE, wire.PULL, wire.HELLO)[number % 3], junk[number % 7], number / 1000)
+    assert verifier.checks == 0
+    assert len(exchange.peers(50.0)) <= 512
+    assert len(exchange.view) == 0
+    assert tell(exchange, caller(6), announced(identity(6), 1), 60.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([*wire.NAMES, "/unknown"]), st.binary(max_size=300), st.booleans())))
+def test_no_bytes_raise(messages: list[tuple[str, bytes, bool]]) -> None:
+    exchange, now = node(), 0.0
+    exchange.learned(identity(1).peer_id, ["nonsense"], now)
+    for protocol, data, tagged in messages:
+        now += 1.0
+        assert len(exchange.answer(caller(1), protocol, TAG + data if tagged else data, now)) <= 2**20
+        for call in calls_of(exchange, now):
+            exchange.replied(call.token, data, now)
+
+
+def test_a_thousand_identities_of_one_network_get_the_share_of_one() -> None:
+    """They call as often as they may and are always the youngest; twelve honest nodes have addresses of their own."""
+    swarm = Swarm().add_many(12)
+    crowd = {identity(number).peer_id for number in range(1000, 2000)}
+    rng = Random(0)
+
+    def press(second: int) -> None:
+        for number in rng.sample(range(1000, 2000), 10):
+            own = announced(identity(number), second, sealed_groups(identity(number), second, 1))
+            groups.update({key_of(group): group for group in sealed_groups(identity(number), second, 1)})
+            for exchange in swarm.exchanges:
+                tell(exchange, caller(number, network=199), own, swarm.world.now)
+
+    groups: dict[bytes, bytes] = {}
+    for number in range(1000, 2000):
+        swarm.hostile(number, Scripted(serve([], groups)), network=199)
+    swarm.run(30)
+    for second in range(60):
+        press(second)
+        swarm.run(1)
+    pulled = [group.author for member in swarm.members for group in swarm.pulled(member, 30.0)]
+    assert len(pulled) >= 200
+    assert sum(author in crowd for author in pulled) / len(pulled) <= 0.4  # 4 of 15 in the draw, all of them eager
+    for exchange in swarm.exchanges:
+        honest = [entry for entry in exchange.view if entry.announcement.author not in crowd]
+        assert len(honest) == 11
+
+
+def test_many_hostile_networks_do_not_cut_a_node_off() -> None:
+    """Two hundred identities in as many networks call all the time, and name only each other when asked."""
+    swarm = Swarm().add_many(10)
+    swarm.run(60)
+    friends = [identity(number) for number in range(1000, 1200)]
+    known = {friend.peer_id for friend in friends}
+    newest: dict[int, bytes] = {}
+    rng = Random(0)
+
+    def answer(_: Caller, protocol: str, request: bytes, now: float) -> bytes:
+        if protocol != wire.EXCHANGE:
+            return b""
+        decoded = wire.decode_exchange(request)
+        limit = decoded.limit if isinstance(decoded, wire.ExchangeRequest) else 0
+        return wire.encode_items([wire.Item(0, item) for item in rng.sample(list(newest.values()), limit)])
+
+    for number in range(1000, 1200):
+        swarm.hostile(number, Scripted(answer))
+        newest[number] = announced(identity(number), 0)
+    victim, start = swarm.exchanges[0], swarm.world.now
+    for second in range(1, 120):
+        for number in rng.sample(range(1000, 1200), 15):
+            newest[number] = announced(identity(number), second)
+            tell(victim, caller(number), newest[number], swarm.world.now)
+        swarm.run(1)
+    honest = [entry for entry in victim.view if entry.announcement.author not in known]
+    assert len(honest) >= 4
+    authors = {group.author for group in swarm.pulled(swarm.members[0], start + 60)}
+    assert authors - known
+
+
+def test_a_node_of_another_swarm_is_told_apart_by_name() -> None:
+    swarm = Swarm()
+    swarm.add()
+    swarm.add(swarm="another")
+    swarm.run(20)
+    mine, theirs = swarm.exchanges
+    assert len(mine.view) == len(theirs.view) == 0
+    assert [peer.note for peer in theirs.peers(20.0)] == ["is in swarm test-swarm, this node is in another"]
+    assert [peer.note for peer in mine.peers(20.0)] == ["is in swarm another, this node is in test-swarm"]
+    assert theirs.counters()["peers of another version or swarm"] >= 1
+
+
+def test_a_peer_of_another_version_is_told_apart_by_both_numbers() -> None:
+    exchange, later = node(), identity(6).peer_id
+    exchange.learned(later, ["/ip4/30.0.0.1/tcp/1"], 0.0)
+    (call,) = calls_of(exchange, 0.0)
+    (hello,) = (action for action in exchange.failed(call.token, Failure.UNSUPPORTED, 0.5) if isinstance(action, Call))
+    assert hello.protocol == wire.HELLO
+    exchange.replied(hello.token, b'{"swarm":"test-swarm","versions":[2,3]}', 1.0)
+    assert exchange.peers(1.0)[0].note == "speaks protocol version 2, 3, this node speaks 1"
+    assert not [call for second in range(2, 300) for call in calls_of(exchange, float(second))]
+
+
+def test_two_nodes_with_one_identity_notice() -> None:
+    third, twins = node(3), (node(1), node(1))
+    for number in range(6):
+        twin, now = twins[number % 2], 10.0 * number
+        twin.learned(identity(3).peer_id, ["/ip4/30.0.0.3/tcp/1"], now)
+        for action in [*twin.publish([], Round(number), 0, now), *twin.tick(now + 5)]:
+            assert isinstance(action, Call)
+            reply = third.answer(caller(1), action.protocol, action.request, now + 5)
+            twin.replied(action.token, reply, now + 5)
+    assert any("two nodes with one identity" in name for twin in twins for name in twin.counters())
+
+
+def test_a_group_found_wanting_is_not_passed_on() -> None:
+    swarm = Swarm().add_many(2)
+    swarm.run(40)
+    exchange, (_, delivery) = swarm.exchanges[0], swarm.members[0].delivered[-1]
+    key = key_of(delivery.envelope)
+    request = wire.encode_pull(TAG, [key])
+    assert exchange.answer(caller(9), wire.PULL, request, 41.0) == wire.encode_groups([delivery.envelope])
+    exchange.verdict(swarm.members[1].peer, key, Reason.UNKNOWN_QUESTION, 41.0)
+    assert exchange.answer(caller(9), wire.PULL, request, 42.0) == wire.encode_groups([b""])
+
+
+def test_all_groups_asked_for_come_in_order_and_within_the_limit_of_a_reply() -> None:
+    exchange, author = node(), identity(0)
+    groups = sealed_groups(author, 0, 8)
+    exchange.publish(groups, Round(0), 0, 0.0)
+    keys = [key_of(group) for group in reversed(groups[1:])]
+    reply = exchange.answer(caller(9), wire.PULL, wire.encode_pull(TAG, [*keys, bytes(32)]), 1.0)
+    assert wire.decode_groups(reply, 8) == [*reversed(groups[1:]), b""]
+
+
+def test_an_upload_over_the_limit_is_refused() -> None:
+    exchange = Exchange(identity(0), SWARM, NetworkConfig(upload_limit=1), Random(0), 0.0)
+    groups = sealed_groups(identity(0), 0, 9)
+    exchange.publish(groups, Round(0), 0, 0.0)
+    request = wire.encode_pull(TAG, [key_of(group) for group in groups[:8]])
+    sent = 0
+    for number in range(2000):
+        sent += len(exchange.answer(caller(number), wire.PULL, request, number / 100))
+    assert sent <= 2 * limits.MAX_PULL_REPLY_BYTES + 20 * 1000
