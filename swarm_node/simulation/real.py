@@ -197,7 +197,7 @@ def check_real(config: SimulationConfig) -> None:
 
 
 def as_toml(config: NodeConfig) -> str:
-    """A configuration file of what is not as usual. JSON values of numbers, texts, booleans and lists are TOML values too."""
+    """A configuration file of what is not as usual: JSON numbers, texts, booleans and lists are TOML values too."""
     flat = flatten(config.model_dump(mode="json", exclude={"home"}, exclude_defaults=True))
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in flat.items())
 
