@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from protocol.identity import Identity
@@ -15,6 +16,9 @@ from swarm_node.network.relays import HOP, RESERVE_SECONDS, Relays, reserve
 from swarm_node.network.streams import Answering, ask
 
 RELAY_STARTS = 6
+USE_SECONDS = 30.0  # p2pd forgets with the connection what it was told of a peer
+USE_WEIGHT = 100
+KNOWN_PEERS = 1024
 
 
 class HivemindBackend(Backend):
@@ -28,6 +32,7 @@ class HivemindBackend(Backend):
         self._relays = Relays(self, self._open, relays)
         self._tending: asyncio.Task[None] | None = None
         self._topic = ""
+        self._useful: dict[PeerId, float] = {}  # when p2pd was last told of it
 
     @property
     def daemon(self) -> Daemon:
@@ -81,11 +86,13 @@ class HivemindBackend(Backend):
         stream = await self._open(peer, protocol, timeout)
         try:
             async with asyncio.timeout_at(deadline):
-                return await ask(stream, request, max_reply)
+                reply = await ask(stream, request, max_reply)
         except TimeoutError as error:
             raise CallFailed(Failure.TIMEOUT) from error
         finally:
             await stream.close()
+        await self._note_use(peer)
+        return reply
 
     async def disconnect(self, peer: PeerId) -> None:
         target = pb().DisconnectRequest(peer=peer_bytes(peer))
@@ -128,6 +135,19 @@ class HivemindBackend(Backend):
             self._tending.cancel()
         if self._daemon is not None:
             await self._daemon.stop()
+
+    async def _note_use(self, peer: PeerId) -> None:
+        """The connection manager hangs up on idle peers before those that were of use."""
+        now = asyncio.get_running_loop().time()
+        if now - self._useful.get(peer, -USE_SECONDS) < USE_SECONDS:
+            return
+        self._useful[peer] = now
+        if len(self._useful) > KNOWN_PEERS:
+            del self._useful[next(iter(self._useful))]
+        kind = pb().ConnManagerRequest
+        tag = kind(type=kind.TAG_PEER, peer=peer_bytes(peer), tag="useful", weight=USE_WEIGHT)
+        with suppress(CallFailed):
+            await self._reach(pb().Request(type=pb().Request.CONNMANAGER, connManager=tag))
 
     async def _open(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
         try:

@@ -145,8 +145,7 @@ class Libp2pBackend(Backend):
     async def join(self, topic: str, heard: Callable[[bytes], None]) -> None:
         if not self._gossipsub:
             raise CallFailed(Failure.UNSUPPORTED, "gossipsub is off")
-        async with asyncio.timeout(HANDSHAKE_SECONDS):
-            await self.thread.call(self._join, topic, heard)
+        await self._reach(self._join, topic, heard)
 
     async def publish(self, data: bytes) -> None:
         await self._reach(self._publish, data)
@@ -304,8 +303,12 @@ class Libp2pBackend(Backend):
         await joined.wait()
 
     async def _publish(self, data: bytes) -> None:
-        if self._pubsub is not None:
+        if self._pubsub is None:
+            raise CallFailed(Failure.UNSUPPORTED, "no topic was joined")
+        try:
             await self._pubsub.publish(self._topic, data)
+        except Exception as error:  # the library raises all kinds of things when a member's stream is not what it was
+            raise CallFailed(Failure.UNREACHABLE, type(error).__name__) from error
 
     # And this in asyncio again.
 

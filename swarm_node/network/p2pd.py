@@ -305,6 +305,7 @@ async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subp
             env={
                 "GOLOG_LOG_LEVEL": "error",
                 "GOMAXPROCS": "1" if flags.relay_service else "2",  # 1: see HivemindBackend._start_daemon
+                "GOGC": "50",  # at 250 calls a second 85 MB instead of 113
                 "GOMEMLIMIT": str(MEMORY_BYTES),
             },
         )

@@ -1,6 +1,7 @@
 """One host of each kind: how it starts, what it withstands, and how it ends."""
 
 import asyncio
+import importlib.util
 import os
 import signal
 import socket
@@ -276,3 +277,28 @@ def test_a_peer_that_ignores_its_window_is_hung_up_on() -> None:
             await host.close()
 
     run(scenario())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ipv6_alone_is_enough(backend: str) -> None:
+    async def scenario() -> None:
+        try:
+            with socket.create_server(("::1", 0), family=socket.AF_INET6):
+                pass
+        except OSError as error:
+            pytest.skip(f"no IPv6 here: {error}")
+        host, other = await started(backend, host="::1"), await started("hivemind", host="::1")
+        addresses = await host.addresses()
+        assert all(address.startswith("/ip6/::1/") for address in addresses)
+        assert await other.dial(addresses, 5.0) == host.peer_id
+        assert await other.call(host.peer_id, ECHO, b"six", LIMIT, 5.0) == b">six"
+        await host.close()
+        await other.close()
+
+    run(scenario())
+
+
+def test_a_missing_daemon_is_a_line_for_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install hivemind, or choose --network.backend libp2p"):
+        run(start_and_stop("hivemind"))
