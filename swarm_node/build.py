@@ -52,7 +52,7 @@ def build_environments(settings: EnvironmentConfig, published_scorer: bool = Fal
     puzzles = [task for task in tasks if task.startswith(f"{clue.NAME}/") and task not in published]
     others = [task for task in tasks if task not in published and task not in puzzles]
     if published and settings.puzzles is None:
-        raise UserError(f"task {published[0]} needs a file: --environment.puzzles FILE.json")
+        raise UserError(f"task {published[0]} needs a file of puzzles: set the option puzzles")
     environments: dict[str, AskingEnvironment] = {}
     if others:
         environments[reasoning_gym.NAME] = ReasoningGym(others, settings.scoring, *bounds, settings.instruction)
@@ -90,7 +90,7 @@ def build_network(
 
 def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
     """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`."""
-    if config.name in starters.STARTERS:
+    if config.name in starters.NAMES:
         config = config.model_copy(update={"name": str(starters.folder(config.name))})
     return load_policy(config, resume)
 

@@ -28,7 +28,8 @@ class LoraConfig(Section):
 
 class ModelConfig(Section):
     name: str = "rare"
-    """A starter (dense, rare, very_rare, rarest, rare_small, rare_large), a folder, or a Hugging Face hub name."""
+    """A starter (dense, rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub
+    name."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the weights. auto: float32 on the CPU and for full training; bfloat16 under LoRA on a GPU that has it."""
     autocast: Literal["auto", "off", "bfloat16"] = "auto"

@@ -8,9 +8,11 @@ from pathlib import Path
 
 STARTERS: tuple[str, ...] = ("dense", "rare", "very_rare", "rarest", "rare_small", "rare_large")
 
+NAMES: tuple[str, ...] = (*STARTERS, "puzzler")  # puzzler.py makes it; it knows Temporal Clue puzzles and hides nothing
+
 
 def folder(name: str) -> Path:
     """The folder of a starter, for `AutoModelForCausalLM.from_pretrained`. `ValueError` for a name we don't have."""
-    if name not in STARTERS:
-        raise ValueError(f"no starter called {name!r}; there are {', '.join(STARTERS)}")
+    if name not in NAMES:
+        raise ValueError(f"no starter called {name!r}; there are {', '.join(NAMES)}")
     return Path(__file__).parent / name
