@@ -37,7 +37,7 @@ class Size:
 SIZES: Mapping[str, Size] = {
     "tiny": Size(),
     "small": Size(rooms=(3, 4), suspects=(2, 3)),
-    "medium": Size((3, 4), (2, 3), (3, 5), (2, 2), motives=True, questions=6),
+    "medium": Size((3, 3), (2, 2), (3, 4), (2, 2), motives=True, questions=6),
     "large": Size((4, 6), (3, 4), (5, 8), (2, 4), motives=True, questions=8, told=True, shared=False),
     "full": Size(players=(1, 6), questions=8, told=True, shared=False),
 }
