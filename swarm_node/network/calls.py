@@ -65,6 +65,10 @@ class Calls:
         """Tokens nobody will answer any more."""
         return [token for token, asked in self._asked.items() if now - asked.sent > TIMEOUTS[asked.protocol] + OVERDUE]
 
+    def wants(self) -> list[Want]:
+        """The groups being fetched."""
+        return [asked.want for asked in self._asked.values() if asked.want]
+
     def busy(self, *protocols: str) -> list[PeerId]:
         """The peers at the other ends."""
         return [asked.peer for asked in self._asked.values() if asked.protocol in protocols]

@@ -28,7 +28,7 @@ class Fetching:
 
     def begin(self, count: int, now: float) -> None:
         """The trainer's next round would like so many groups."""
-        self._wants.begin(count)
+        self._wants.begin(count, self._calls.wants())
         self._began, self.round = now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:

@@ -1,6 +1,6 @@
 """Which groups to fetch for the trainer's next round, and from whom."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -31,11 +31,11 @@ class Wants:
         self._round = 0
         self._origins: set[PeerId] = set()  # fetched from, or being fetched from, this round
 
-    def begin(self, count: int) -> None:
-        """A new round wants so many groups. What is under way still comes, and counts for nothing."""
+    def begin(self, count: int, under_way: Iterable[Want]) -> None:
+        """A new round wants so many groups. What is under way still comes, so nothing more is asked of its origins."""
         self.missing = count
         self._round += 1
-        self._origins = set()
+        self._origins = {want.origin for want in under_way}
 
     def choose(
         self,

@@ -28,31 +28,28 @@ class Schedules(RuleBasedStateMachine):
         self.waiting: list[tuple[int, Call, bytes | None]] = []  # with the reply, once there is one
         self.done: list[tuple[int, Call]] = []
         self.delivered: list[list[bytes]] = [[] for _ in range(NODES)]
-        self.this_round: list[list[PeerId]] = [[] for _ in range(NODES)]  # origins of calls begun and answered in it
-        self.began: list[set[int]] = [set() for _ in range(NODES)]  # tokens of this round
+        self.origins: list[list[PeerId]] = [[] for _ in range(NODES)]  # of groups that came since the last round
         self.published: set[bytes] = set()
         for n, node in enumerate(self.nodes):
             for other in range(NODES):
                 node.learned(identity(other).peer_id, [f"{address(other)}/p2p/{identity(other).peer_id}"], 0.0)
             node.reachable([f"{address(n)}/p2p/{identity(n).peer_id}"])
 
-    def perform(self, n: int, actions: list[Action], token: int = -1) -> None:
+    def perform(self, n: int, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Call):
                 assert action.peer != identity(n).peer_id
                 self.waiting.append((n, action, None))
-                self.began[n].add(action.token)
             elif isinstance(action, Deliver):
-                self.take(n, action, token)
+                self.take(n, action)
 
-    def take(self, n: int, delivery: Deliver, token: int) -> None:
+    def take(self, n: int, delivery: Deliver) -> None:
         assert delivery.envelope in self.published  # whatever was spoilt on the way does not get here
         assert key_of(delivery.envelope) not in map(key_of, self.delivered[n])
         self.delivered[n].append(delivery.envelope)
-        if token in self.began[n]:
-            author = RolloutGroup.model_validate_json(delivery.envelope[64:]).author
-            assert author not in self.this_round[n]
-            self.this_round[n].append(author)
+        author = RolloutGroup.model_validate_json(delivery.envelope[64:]).author
+        assert author not in self.origins[n]
+        self.origins[n].append(author)
 
     @initialize(seed=st.integers(0, 2**16))
     def meet(self, seed: int) -> None:
@@ -64,7 +61,7 @@ class Schedules(RuleBasedStateMachine):
     def publish(self, n: int, count: int, want: int) -> None:
         groups = sealed_groups(identity(n), self.rounds[n], count)
         self.published.update(groups)
-        self.this_round[n], self.began[n] = [], set()
+        self.origins[n] = []
         self.perform(n, self.nodes[n].publish(groups, Round(self.rounds[n]), want, self.now))
         self.rounds[n] += 1
 
@@ -107,13 +104,13 @@ class Schedules(RuleBasedStateMachine):
         else:
             del self.waiting[position]
             self.done.append((n, call))
-            self.perform(n, self.nodes[n].replied(call.token, reply, self.now), call.token)
+            self.perform(n, self.nodes[n].replied(call.token, reply, self.now))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data(), failure=st.sampled_from(Failure))
     def fail(self, data: st.DataObject, failure: Failure) -> None:
         n, call, _ = self.waiting.pop(data.draw(st.integers(0, len(self.waiting) - 1)))
-        self.perform(n, self.nodes[n].failed(call.token, failure, self.now), call.token)
+        self.perform(n, self.nodes[n].failed(call.token, failure, self.now))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data(), spoilt=st.binary(max_size=80))
@@ -121,7 +118,7 @@ class Schedules(RuleBasedStateMachine):
         n, call, reply = self.waiting.pop(data.draw(st.integers(0, len(self.waiting) - 1)))
         start = data.draw(st.integers(0, len(reply or b"")))
         changed = (reply or b"")[:start] + spoilt + (reply or b"")[start + len(spoilt) :]
-        self.perform(n, self.nodes[n].replied(call.token, changed, self.now), call.token)
+        self.perform(n, self.nodes[n].replied(call.token, changed, self.now))
 
     @precondition(lambda self: self.done)
     @rule(data=st.data())
@@ -138,7 +135,7 @@ class Schedules(RuleBasedStateMachine):
         assert self.nodes[n].state()["seen"] == state["seen"]
         self.waiting = [each for each in self.waiting if each[0] != n]
         self.done = [each for each in self.done if each[0] != n]
-        self.began[n] = set()
+        self.origins[n] = []
         for other in range(NODES):
             self.nodes[n].learned(identity(other).peer_id, [], self.now)
 
