@@ -6,6 +6,9 @@ all nodes in one process, connected in memory through encode, sign and admit. ge
 through hivemind on loopback, with a barrier each round, and it runs between two runs of ours. The ratio grants genrl
 three favours: its fixed sleep of 1 s a round is subtracted, it takes one optimiser step a round as we do (its default
 is one per two completions) and no gradient checkpointing (its default).
+
+With --engine process ours are real nodes too, a process each with a network process and its daemon beside it, and what
+the network takes of a round is measured: CPU of those processes over all, wall time of sharing over that of a round.
 """
 
 import argparse
@@ -16,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -31,10 +35,14 @@ from swarm_node.config import GenerationConfig, ModelConfig, RoundConfig, Simula
 from swarm_node.environment.catalogue import CATALOGUE, STARTER_TASKS
 from swarm_node.simulation.arms import Arm, Cell, cell_config
 from swarm_node.simulation.cell import run_cell
+from swarm_node.simulation.launchers import ProcessLauncher
 from swarm_node.simulation.population import LivePopulation
+from swarm_node.simulation.real import RealRun
+from swarm_node.telemetry.events import CellRound
 
 QUESTIONS, EXTERNAL_GROUPS, NEW_TOKENS = 9, 4, 16
 SLEEP = 1.0  # seconds; HivemindBackend.all_gather_object sleeps as long in every round
+CELL = Cell(Arm(QUESTIONS, EXTERNAL_GROUPS), seed=0)
 PHASES = ("generate", "judge", "share", "train")
 RATE = 1e-9  # both sides keep their policy, so that lengths and rewards stay comparable
 RECIPE = (
@@ -60,23 +68,27 @@ def cpu_seconds() -> float:
     return float(mine.user + mine.system + sum(t.user + t.system + t.children_user + t.children_system for t in theirs))
 
 
-def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
-    """Every measured round of our swarm; one more goes first to warm up."""
+def configured(model: str, nodes: int, rounds: int, **more: Any) -> SimulationConfig:
     config = SimulationConfig(
         model=ModelConfig(name=model),
         generation=GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=NEW_TOKENS),
         round=RoundConfig(questions=QUESTIONS),
         training=TrainingConfig(learning_rate=RATE),
         nodes=nodes,
-        rounds=rounds + 1,
+        rounds=rounds,
+        **more,
     )
-    cell = Cell(Arm(QUESTIONS, EXTERNAL_GROUPS), seed=0)
-    config = cell_config(config, cell)
+    return cell_config(config, CELL)
+
+
+def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
+    """Every measured round of our swarm; one more goes first to warm up."""
+    config = configured(model, nodes, rounds + 1)
     population = LivePopulation(config)
     measured = []
     try:
         before = cpu_seconds()
-        for done in run_cell(config, cell, population):
+        for done in run_cell(config, CELL, population):
             now = cpu_seconds()
             phases = {phase: done.seconds[phase] for phase in PHASES}
             measured.append(
@@ -92,6 +104,48 @@ def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
     finally:
         population.close()
     return measured[1:]
+
+
+def real_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
+    """As `own_rounds`, by nodes that are processes. They go at their own pace, so a round is the mean over all."""
+    warm, ahead = 3, 100  # the fastest nodes must not be through, and gone, before the slowest have been measured
+    measured: list[CellRound] = []
+    with tempfile.TemporaryDirectory() as folder:
+        config = configured(model, nodes, warm + rounds + ahead, engine="process", out=Path(folder))
+        with closing(RealRun(config, CELL, ProcessLauncher())) as run:
+            for done in islice(run.rounds(), warm + rounds):
+                if done.round == warm - 1:
+                    start, before = time.monotonic(), cpu_by_part()
+                elif done.round >= warm:
+                    measured.append(done)
+            wall, after = time.monotonic() - start, cpu_by_part()
+    cpu = {part: (after[part] - before[part]) / rounds for part in after}
+    shares = [done.seconds["share"] / sum(done.seconds[phase] for phase in PHASES) for done in measured]
+    return [
+        {
+            "round": wall / rounds,
+            "cpu": sum(cpu.values()),
+            "seconds": {phase: fmean(done.seconds[phase] for done in measured) / nodes for phase in PHASES},
+            "tokens": fmean(done.generated_tokens for done in measured),
+            "heard": fmean(done.external_groups for done in measured),
+            "network_share": {"cpu": cpu["network"] / sum(cpu.values()), "wall": fmean(shares)},
+        }
+    ]
+
+
+def cpu_by_part() -> dict[str, float]:
+    """CPU seconds so far of our descendants: network processes and their daemons, and all others."""
+    parts = {"network": 0.0, "rest": 0.0}
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # ended meanwhile
+            times = process.cpu_times()
+            of_network = process.name() == "p2pd" or "swarm_node.network.daemon" in process.cmdline()
+            spent = times.user + times.system
+            if of_network:
+                parts["network"] += spent
+            else:  # judges fork, and their children are gone when they are counted
+                parts["rest"] += spent + times.children_user + times.children_system
+    return parts
 
 
 def genrl_rounds(python: str, model: str, nodes: int, rounds: int, options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -201,6 +255,7 @@ def summed_up(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "generated_tokens_per_round": fmean(entry["tokens"] for entry in rounds),
         "external_groups_per_node": fmean(entry["heard"] for entry in rounds),
         "rounds": len(rounds),
+        **({"network_share": rounds[-1]["network_share"]} if "network_share" in rounds[-1] else {}),
     }
 
 
@@ -213,10 +268,15 @@ def line(name: str, side: Mapping[str, Any], reference: Mapping[str, Any] | None
 
 
 def measure(
-    python: str | None, model: str, nodes: int, rounds: int, competitors: Mapping[str, Mapping[str, Any]]
+    python: str | None,
+    model: str,
+    nodes: int,
+    rounds: int,
+    competitors: Mapping[str, Mapping[str, Any]],
+    own: Callable[[str, int, int], list[dict[str, Any]]],
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Ours, and genrl's runs by name; ours before and after each of them."""
-    ours = own_rounds(model, nodes, rounds)
+    ours = own(model, nodes, rounds)
     say("ours", ours)
     theirs = {}
     for name, options in competitors.items() if python else ():
@@ -224,8 +284,9 @@ def measure(
         run = genrl_rounds(python, model, nodes, rounds, options)
         say(name, run)
         theirs[name] = summed_up(run)
-        ours += own_rounds(model, nodes, rounds)
-        say("ours", ours[-rounds:])
+        again = own(model, nodes, rounds)
+        say("ours", again)
+        ours += again
     return summed_up(ours), theirs
 
 
@@ -242,6 +303,7 @@ def parsed() -> argparse.Namespace:
     parser = common.parser("swarm", __doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, help="nodes of either swarm (8)")
     parser.add_argument("--model", default="rare", help="starter, or a folder with a chat template")
+    parser.add_argument("--engine", choices=["memory", "process"], default="memory", help="what our nodes are")
     parser.add_argument("--genrl-python", default=default_python(), help="interpreter that has genrl; GENRL_PYTHON")
     return parser.parse_args()
 
@@ -255,9 +317,13 @@ def main() -> None:
     if not arguments.genrl_python:
         print(f"genrl is not installed, so only our side runs. To get it: {RECIPE}")
     competitors = {FAVOURED: COMPETITORS[FAVOURED]} if arguments.quick else COMPETITORS
-    ours, theirs = measure(arguments.genrl_python, arguments.model, nodes, rounds, competitors)
+    own = {"memory": own_rounds, "process": real_rounds}[arguments.engine]
+    ours, theirs = measure(arguments.genrl_python, arguments.model, nodes, rounds, competitors, own)
     header = ["seconds a round", "all", *PHASES, "CPU s", "tokens", "heard", "times ours"]
     common.table(header, [line("ours", ours, None), *(line(name, side, ours) for name, side in theirs.items())])
+    if "network_share" in ours:
+        shares = {part: f"{100 * share:.1f} %" for part, share in ours["network_share"].items()}
+        print(f"\nthe network's share of our round: {shares['cpu']} of the CPU time, {shares['wall']} of the wall time")
     result = {
         "benchmark": "swarm",
         "ratio": ratio(ours, theirs),
@@ -265,6 +331,7 @@ def main() -> None:
         "theirs": theirs,
         "settings": {
             "nodes": nodes,
+            "engine": arguments.engine,
             "model": Path(arguments.model).name,
             "questions": QUESTIONS,
             "completions_per_question": common.GROUP_SIZE,
