@@ -55,7 +55,9 @@ def build_environments(settings: EnvironmentConfig, published_scorer: bool = Fal
         raise UserError(f"task {published[0]} needs a file of puzzles: set the option puzzles")
     environments: dict[str, AskingEnvironment] = {}
     if others:
-        environments[reasoning_gym.NAME] = ReasoningGym(others, settings.scoring, *bounds, settings.instruction)
+        environments[reasoning_gym.NAME] = ReasoningGym(
+            others, settings.scoring, *bounds, settings.instruction, settings.judges
+        )
     if puzzles:
         environments[clue.NAME] = clue.TemporalClue(
             puzzles, settings.scoring, *bounds, settings.instruction, published_scorer

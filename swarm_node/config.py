@@ -146,6 +146,8 @@ class EnvironmentConfig(Section):
     """A paragraph put after every question, e.g. to ask a chat model for the answer in <answer> tags."""
     time_limit: Annotated[float, Field(gt=0.0)] = 5.0
     """Seconds the judge may take for one group before it is killed and the group skipped."""
+    judges: Positive = 1
+    """Judge processes that score groups side by side: for scorers that cost time, which reasoning-gym's do not."""
     memory_limit: Positive = 1024
     """Megabytes the judge process may use."""
 

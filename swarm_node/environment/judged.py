@@ -8,6 +8,7 @@ from protocol.addressing import question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environment.judge_client import Item, JudgeClient, Reply
+from swarm_node.environment.judge_pool import JudgePool
 from swarm_node.environment.judging import UNKNOWN_QUESTION
 from swarm_node.environment.lru import Lru
 from swarm_node.errors import UserError
@@ -40,7 +41,7 @@ class JudgedEnvironment:
         version: str,
         catalogue: Mapping[str, Container[str]],
         tasks: Sequence[tuple[str, str]],
-        judge: JudgeClient,
+        judge: JudgeClient | JudgePool,
         scoring: Scoring,
         instruction: str,
     ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from swarm_node.environment.catalogue import CATALOGUE, EXCLUDED, STARTER_TASKS, VERSION
 from swarm_node.environment.judge_client import JudgeClient
+from swarm_node.environment.judge_pool import JudgePool
 from swarm_node.environment.judged import JudgedEnvironment, Scoring, UnknownTaskError
 
 NAME = "reasoning_gym"
@@ -27,10 +28,11 @@ class ReasoningGym(JudgedEnvironment):
         time_limit: float = 5.0,
         memory_limit: int = 1024,
         instruction: str = "",
+        judges: int = 1,
     ) -> None:
         if not tasks:
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
-        judge = JudgeClient(SOURCE, VERSION, time_limit, memory_limit)
+        judge = JudgePool(lambda: JudgeClient(SOURCE, VERSION, time_limit, memory_limit), judges)
         super().__init__(NAME, VERSION, CATALOGUE, [parse_task(task) for task in tasks], judge, scoring, instruction)
 
 
