@@ -57,13 +57,6 @@ def test_a_judge_that_is_killed_in_the_middle_loses_no_group_and_judges_none_twi
     pool.close()
 
 
-def test_a_group_that_kills_its_judge_is_skipped_after_a_second_try() -> None:
-    pool = pool_of(1)
-    assert pool.ask([group("kill"), group(*GOOD, index=1)]) == [Skipped("judge crashed"), PAID]
-    assert pool.restarts == 2
-    pool.close()
-
-
 def test_a_judge_that_cannot_start_is_told() -> None:
     pool = pool_of(2, lambda: client("another version"))
     with pytest.raises(JudgeUnavailable):
