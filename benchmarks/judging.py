@@ -43,32 +43,34 @@ class Workload:
         chosen = (questions[begin:] + questions[:begin])[:count]
         return [(question, [f"{self._authors % 97 + k}" for k in range(GROUP_SIZE)]) for question in chosen]
 
-    def own(self) -> int:
-        batch = self.groups(QUESTIONS)
-        self._gym.prompts([question for question, _ in batch])
-        return self._score(batch)
+    def own(self) -> list[Batch]:
+        return [self.groups(QUESTIONS)]
 
-    def foreign(self, authors: int) -> int:
-        return self._score([group for _ in range(authors) for group in self.groups(1)])
+    def foreign(self, authors: int = 1) -> Batch:
+        return [group for _ in range(authors) for group in self.groups(1)]
 
-    def round(self) -> int:
-        return self.own() + sum(map(self.foreign, FOREIGN_BATCHES))
-
-    def _score(self, batch: Batch) -> int:
-        rewards = self._gym.score(batch)
-        assert all(isinstance(each, tuple) for each in rewards), rewards
-        return len(batch) * GROUP_SIZE
+    def round(self) -> list[Batch]:
+        return [*self.own(), *map(self.foreign, FOREIGN_BATCHES)]
 
 
-def measure(gym: ReasoningGym, work: Callable[[], int], seconds: float) -> dict[str, float]:
-    """Scores per second of CPU and of wall clock, and CPU milliseconds a call."""
-    work()
-    cpu, began, scores, calls = cpu_seconds(gym), time.perf_counter(), 0, 0
-    while time.perf_counter() - began < seconds:
-        scores += work()
-        calls += 1
+def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> dict[str, float]:
+    """Scores per second of CPU and of wall clock, and CPU milliseconds a call. The first batch of a call is the node's
+    own: its prompts are asked before."""
+    prepared = [make() for _ in range(calls + 1)]
+    _judge(gym, prepared.pop())
+    cpu, began = cpu_seconds(gym), time.perf_counter()
+    for batches in prepared:
+        _judge(gym, batches)
     wall, cpu = time.perf_counter() - began, cpu_seconds(gym) - cpu
+    scores = GROUP_SIZE * sum(len(batch) for batches in prepared for batch in batches)
     return {"per_cpu_second": scores / cpu, "per_second": scores / wall, "cpu_ms": 1000 * cpu / calls}
+
+
+def _judge(gym: ReasoningGym, batches: list[Batch]) -> None:
+    if len(batches[0]) == QUESTIONS:
+        gym.prompts([question for question, _ in batches[0]])
+    for batch in batches:
+        assert all(isinstance(rewards, tuple) for rewards in gym.score(batch))
 
 
 def cpu_seconds(gym: ReasoningGym) -> float:
@@ -96,21 +98,21 @@ def share_of_round(judge_ms: float, rounds: int) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0, help="wall clock of each measurement")
+    parser.add_argument("--calls", type=int, default=300, help="rounds, or groups, of each measurement")
     parser.add_argument("--rounds", type=int, default=10, help="rounds of the simulation that gives the other phases")
-    parser.add_argument("--quick", action="store_true", help="a second of it all, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="a few calls, to see that it works")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     options = parser.parse_args(arguments)
-    seconds, rounds = (0.2, 1) if options.quick else (options.seconds, options.rounds)
+    calls, rounds = (5, 1) if options.quick else (options.calls, options.rounds)
     gym = ReasoningGym(STARTER_TASKS, "exact")
     workload = Workload(gym)
-    workload.own()
+    _judge(gym, workload.round())  # starts the judge
     result: dict[str, Any] = {
         "benchmark": "judging",
         "layers": gym.layers,
-        "round": measure(gym, workload.round, seconds),
-        "own groups, one child": measure(gym, workload.own, seconds),
-        "one group of another, one child": measure(gym, lambda: workload.foreign(1), seconds),
+        "round": measure(gym, workload.round, calls),
+        "own groups, one child": measure(gym, workload.own, calls),
+        "one group of another, one child": measure(gym, lambda: [workload.foreign()], calls),
     }
     gym.close()
     result["share"] = share_of_round(result["round"]["cpu_ms"], rounds)

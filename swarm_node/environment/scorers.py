@@ -253,7 +253,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {  # parts of an entry's metadata that a
 # answer, not a broken question: to skip its group would leave a policy that writes nonsense nothing to learn from.
 UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, SyntaxError)
 
-RIGHT_FROM = 1.0 - 1e-9  # rounding apart; the library pays 0.992 for an empty game of life of 25 x 25 cells
+RIGHT_FROM = 1.0 - 1e-9  # rounding apart; the library pays 0.99 for an empty game of life with one cell alive
 
 
 def answer_of(text: str) -> str:
