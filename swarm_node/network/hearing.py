@@ -9,6 +9,8 @@ from swarm_node.network.addresses import full, is_public, network_of
 from swarm_node.network.knowledge import Knowledge
 from swarm_node.network.view import MAX_AGE, Entry
 
+OVERTAKEN = "own number overtaken: a lost memory, or two nodes with one identity"  # counter
+
 
 class Verdict(StrEnum):
     """Values are names of counters."""
@@ -68,7 +70,7 @@ def _hear_self(knowledge: Knowledge, announcement: Announcement, sealed: bytes) 
     if announcement.seq >= herald.seq and sealed != herald.sealed:
         if _is_forged(knowledge, announcement, sealed):
             return Verdict.FORGED
-        knowledge.counters["own number overtaken: a lost memory, or two nodes with one identity"] += 1
+        knowledge.counters[OVERTAKEN] += 1
         herald.overtake(announcement.seq)
     return Verdict.OWN
 

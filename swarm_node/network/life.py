@@ -23,6 +23,7 @@ from swarm_node.network import cache, reachability
 from swarm_node.network.backends import make_backend
 from swarm_node.network.driver import Driver, entries
 from swarm_node.network.exchange import Exchange
+from swarm_node.network.hearing import OVERTAKEN
 from swarm_node.network.listening import check_free, listen_addresses
 from swarm_node.network.multiaddr import split_peer
 from swarm_node.network.pipe import Memory
@@ -32,6 +33,10 @@ FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
 LAST_RESTART = 30.0  # seconds
 ADDRESSES_FILE = "addresses"  # in the home folder: own full multiaddrs, one a line, for whoever wants to dial this node
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
+
+WATCH_SECONDS = 2.0
+OFTEN_OVERTAKEN = 3  # once or twice is what a lost memory looks like
+TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
 
 Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning
 
@@ -67,7 +72,7 @@ class Life:
         given = [(peer, address) for address in config.peers for _, peer in [split_peer(address)]]
         self._entries = entries(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
-            say("one of --peers is this node itself: left out", True)
+            say(f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}", True)
         self.driver = Driver(self.exchange, self._entries, deliver, self._addresses_changed, self.clock, random)
 
     @staticmethod
@@ -77,7 +82,7 @@ class Life:
 
     async def live(self) -> None:
         """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
-        besides = [asyncio.create_task(self._keep_saving())]
+        besides = [asyncio.create_task(self._keep_saving()), asyncio.create_task(self._watch_for_twins())]
         if self._config.mdns:
             besides.append(asyncio.create_task(self._look_around()))
         delay = FIRST_RESTART
@@ -161,6 +166,12 @@ class Life:
         while True:
             await asyncio.sleep(SAVE_SECONDS)
             self._save()
+
+    async def _watch_for_twins(self) -> None:
+        """Another node with this identity takes this one's numbers again and again."""
+        while self.exchange.counters().get(OVERTAKEN, 0) < OFTEN_OVERTAKEN:
+            await asyncio.sleep(WATCH_SECONDS)
+        self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
 
     async def _look_around(self) -> None:
         """Nodes on the local network, by mDNS."""

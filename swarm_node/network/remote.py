@@ -170,8 +170,8 @@ class RemoteNetwork(Network):
                 self._connected = connected
             case Said(text=text, warning=warning):
                 self._say(text, warning)
-            case View(number=number, view=view) if number in self._views:
-                self._views.pop(number).set_result(view)
+            case View(number=number, view=view) if number in self._views and not self._views[number].done():
+                self._views[number].set_result(view)
             case _:
                 pass
 
@@ -204,5 +204,6 @@ class RemoteNetwork(Network):
             async with asyncio.timeout(VIEW_SECONDS):
                 return {**process, **await answer}
         except TimeoutError:
-            self._views.pop(number, None)
             return process | {"running": False}
+        finally:
+            del self._views[number]

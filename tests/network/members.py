@@ -1,0 +1,198 @@
+"""Trainers' sides with real network processes on loopback, without the training: quick to start, and all there is to
+the network of a node."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psutil
+
+from protocol import codec
+from protocol.addressing import question_seed
+from protocol.admission import AdmissionRules
+from protocol.identity import Identity
+from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from swarm_node.config import NetworkConfig
+from swarm_node.network import control
+from swarm_node.network.backend import Handler
+from swarm_node.network.backends import make_backend
+from swarm_node.network.driver import Driver, entries
+from swarm_node.network.exchange import Exchange
+from swarm_node.network.life import free_port
+from swarm_node.network.multiaddr import split_peer
+from swarm_node.network.remote import RemoteNetwork
+
+SWARM = "test"
+ROUND_SECONDS = 0.25
+
+
+def config(peers: Sequence[str] = (), **options: Any) -> NetworkConfig:
+    quick = {"host": "127.0.0.1", "mdns": False, "relay": False, "exchange_seconds": 2.0}
+    return NetworkConfig.model_validate({**quick, "peers": tuple(peers), **options})
+
+
+def group(author: PeerId, number: int, index: int) -> RolloutGroup:
+    seed = question_seed(author, Round(number))
+    question = Question(environment="e", version="1", dataset="d", config_id="c", seed=seed, index=index)
+    completions = tuple(Completion(text=text, ended=True) for text in ("a", "b"))
+    return RolloutGroup(author=author, round=Round(number), question=question, completions=completions)
+
+
+def until(found: Callable[[], object], seconds: float = 20.0, what: str = "it") -> float:
+    """Poll: there are real processes at the other end. Seconds it took."""
+    began = time.monotonic()
+    while not found():
+        assert time.monotonic() - began < seconds, f"{what} did not happen within {seconds} s"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+class Member:
+    """A node that publishes two groups a round and remembers what it heard."""
+
+    def __init__(self, home: Path, network: NetworkConfig, identity: Identity | None = None) -> None:
+        self.identity = identity or Identity.create()
+        self.home = home
+        home.mkdir(parents=True, exist_ok=True)
+        rules = AdmissionRules(SWARM, self.identity.peer_id, lambda question: True)
+        before = _children()
+        self.began = time.monotonic()
+        self.network = RemoteNetwork(self.identity, home, network, rules, 4, dict)
+        self.network.start()
+        until(lambda: _children() - before, what="the network process")
+        self.round = 0
+        self.heard: list[RolloutGroup] = []
+        self.said: list[str] = []
+
+    @property
+    def id(self) -> PeerId:
+        return self.identity.peer_id
+
+    def step(self) -> None:
+        number = Round(self.round)
+        self.network.publish([group(self.id, self.round, index) for index in range(2)], number)
+        self.heard += self.network.collect(number)
+        self.said += [text for text, _ in self.network.lines()]
+        self.round += 1
+
+    def view(self) -> dict[str, Any]:
+        return ((control.ask(self.home) or {}).get("network")) or {}
+
+    def addresses(self) -> list[str]:
+        """Over TCP, as soon as it listens."""
+        until(lambda: self.view().get("addresses"), what="listening")
+        return [address for address in self.view()["addresses"] if "/tcp/" in address]
+
+    def process(self) -> psutil.Process:
+        """The network process: the parent of whatever listens on this node's port."""
+        port = int(self.addresses()[0].split("/")[4])
+        for child in psutil.Process().children(recursive=True):
+            if any(each.laddr.port == port for each in child.net_connections("tcp") if each.status == "LISTEN"):
+                parent = child.parent()
+                assert parent is not None
+                return parent
+        raise AssertionError(f"nobody listens on {port}")
+
+    def close(self) -> None:
+        self.network.close()
+
+
+def _children() -> frozenset[int]:
+    return frozenset(child.pid for child in psutil.Process().children())
+
+
+@contextmanager
+def closing(*members: Member) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for member in members:
+            member.close()
+
+
+def rounds(members: Sequence[Member], enough: Callable[[], object], seconds: float = 20.0, what: str = "it") -> float:
+    """All of them publish and listen until it is enough. Seconds it took."""
+    began = time.monotonic()
+    while not enough():
+        assert time.monotonic() - began < seconds, f"{what} did not happen within {seconds} s"
+        for member in members:
+            member.step()
+        time.sleep(ROUND_SECONDS)
+    return time.monotonic() - began
+
+
+def heard_since(reader: Member, writer: PeerId, number: int) -> bool:
+    """Whether the reader has heard a group of the writer's round `number` or later."""
+    return any(each.author == writer and each.round >= number for each in reader.heard)
+
+
+class Tampered(Driver):
+    """A peer that follows the protocol, but for what it answers to some of the requests."""
+
+    tamper: Callable[[str, Handler], Handler]
+
+    def _handler(self, protocol: str) -> Handler:
+        return self.tamper(protocol, super()._handler(protocol))
+
+
+@contextmanager
+def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler]) -> Iterator[PeerId]:
+    """A hostile peer in a thread, which announces a group of its own over and over."""
+    identity = Identity.create()
+    options = config(peers, port=free_port())
+    loop = asyncio.new_event_loop()
+
+    main: list[asyncio.Task[None] | None] = []
+
+    async def live() -> None:
+        main.append(asyncio.current_task())
+        exchange = Exchange(identity, SWARM, options, Random(), time.monotonic())
+        entrance = entries([(split_peer(each)[1], each) for each in peers], {}, identity.peer_id)
+        driver = Tampered(exchange, entrance, lambda _: None, lambda _: None, time.monotonic, Random())
+        driver.tamper = tamper
+        running = asyncio.create_task(driver.run(make_backend(options, identity)))
+        try:
+            for number in range(10_000):
+                envelope = codec.seal(group(identity.peer_id, number, 0), identity, SWARM)
+                driver.perform(exchange.publish([envelope], Round(number), 0, time.monotonic()))
+                await asyncio.sleep(1.5)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def work() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            with suppress(asyncio.CancelledError):
+                runner.run(live())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield identity.peer_id
+    finally:
+        loop.call_soon_threadsafe(lambda: [task.cancel() for task in main if task])
+        thread.join(10)
+
+
+@contextmanager
+def black_hole() -> Iterator[str]:
+    """Address of a listener whose queue is full: connecting to it is answered by nothing, as behind a firewall."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        waiting = []
+        for _ in range(4):
+            knock = socket.socket()
+            knock.setblocking(False)
+            knock.connect_ex(("127.0.0.1", port))
+            waiting.append(knock)
+        yield f"/ip4/127.0.0.1/tcp/{port}/p2p/{Identity.create().peer_id}"
+        for knock in waiting:
+            knock.close()

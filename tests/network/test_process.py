@@ -1,0 +1,254 @@
+"""Nodes with real network processes: they find each other, share, and go on whatever dies, lies, or was never there."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from protocol import codec, limits, wire
+from protocol.identity import Identity
+from swarm_node.network import cache
+from swarm_node.network.backend import Caller, Handler
+from swarm_node.network.keyfile import load_or_create
+from swarm_node.network.life import free_port
+from tests.network.members import (
+    SWARM,
+    Member,
+    black_hole,
+    closing,
+    config,
+    group,
+    heard_since,
+    hostile,
+    rounds,
+    until,
+)
+
+pytestmark = pytest.mark.network
+
+
+def pair(folder: Path) -> tuple[Member, Member]:
+    first = Member(folder / "a", config())
+    return first, Member(folder / "b", config(first.addresses()))
+
+
+def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    with closing(a, b):
+        rounds([a, b], lambda: heard_since(a, b.id, 0) and heard_since(b, a.id, 0), what="sharing")
+        before = a.addresses()
+
+        daemon = a.process().children()[0]
+        os.kill(daemon.pid, signal.SIGKILL)
+        now = a.round
+        rounds([a, b], lambda: heard_since(a, b.id, now) and heard_since(b, a.id, now), 30, "sharing after p2pd died")
+        assert a.addresses() == before  # others find it where it was
+        assert a.view()["processes"] == 1
+        assert any("p2pd ended" in line for line in a.said)
+
+        process = a.process()
+        os.kill(process.pid, signal.SIGKILL)
+        now = a.round
+        rounds([a, b], lambda: heard_since(a, b.id, now) and heard_since(b, a.id, now), 30, "sharing after the process")
+        assert a.addresses() == before
+        assert a.view()["processes"] == 2
+        assert not psutil.pid_exists(daemon.pid)
+        assert any("training goes on" in line for line in a.said)
+
+
+def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> None:
+    a = Member(tmp_path / "a", config())
+    with closing(a), black_hole() as first, black_hole() as second:
+        b = Member(tmp_path / "b", config([first, second, *a.addresses()]))
+        with closing(b):
+            a.step()
+            b.step()
+            until(lambda: b.view().get("counters", {}).get("exchange bytes in"), what="the first exchange")
+            assert time.monotonic() - b.began < 5.0
+            states = {each["addresses"][0]: each["state"] for each in b.view()["entries"]}
+            assert states[a.addresses()[0]] == "connected"
+            assert states[first] != "connected" != states[second]
+
+
+def test_without_any_entry_it_goes_on_alone_and_joins_when_one_comes_up(tmp_path: Path) -> None:
+    identity, port = Identity.create(), free_port()
+    entry = f"/ip4/127.0.0.1/tcp/{port}/p2p/{identity.peer_id}"
+    b = Member(tmp_path / "b", config([entry]))
+    with closing(b):
+        until(lambda: any(each["failures"] > 1 for each in b.view().get("entries", [])), what="a failed dial")
+        began = time.monotonic()
+        b.step()
+        assert time.monotonic() - began < 0.5
+        assert b.heard == []
+        a = Member(tmp_path / "a", config(port=port), identity)
+        with closing(a):
+            rounds([a, b], lambda: heard_since(b, a.id, 0), 30, "joining")
+
+
+def test_a_peer_known_from_last_time_lets_a_node_in(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    with closing(a):
+        with closing(b):
+            rounds([a, b], lambda: heard_since(b, a.id, 0), what="sharing")
+        assert a.id in cache.load(b.home, SWARM).peers
+        again = Member(b.home, config(), b.identity)
+        with closing(again):
+            now = a.round
+            rounds([a, again], lambda: heard_since(again, a.id, now), what="sharing again")
+            assert heard_since(a, again.id, 0)
+
+
+def lying(protocol: str, honest: Handler) -> Handler:
+    """Another group than asked for."""
+    author = Identity.create()
+
+    async def answer(caller: Caller, request: bytes) -> bytes:
+        if protocol != wire.PULL:
+            return await honest(caller, request)
+        return wire.encode_groups([codec.seal(group(author.peer_id, 1, 0), author, SWARM)])
+
+    return answer
+
+
+def oversized(protocol: str, honest: Handler) -> Handler:
+    async def answer(caller: Caller, request: bytes) -> bytes:
+        return bytes(2 * limits.MAX_PULL_REPLY_BYTES) if protocol == wire.PULL else await honest(caller, request)
+
+    return answer
+
+
+def slow(protocol: str, honest: Handler) -> Handler:
+    async def answer(caller: Caller, request: bytes) -> bytes:
+        await asyncio.sleep(4.0)
+        return await honest(caller, request)
+
+    return answer
+
+
+def silent(protocol: str, honest: Handler) -> Handler:
+    async def answer(caller: Caller, request: bytes) -> bytes:
+        if protocol == wire.PULL:
+            await asyncio.Event().wait()
+        return await honest(caller, request)
+
+    return answer
+
+
+def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    with closing(a, b), ExitStack() as stack:
+        liar, big, *_ = [stack.enter_context(hostile(a.addresses(), each)) for each in (lying, oversized, slow, silent)]
+
+        def caught() -> bool:
+            counters = b.view().get("counters", {})
+            return counters.get("pull: hash mismatch", 0) > 0 and counters.get("pull failed: reply too big", 0) > 0
+
+        rounds([a, b], caught, 40, "catching them")
+        now = a.round
+        took = rounds([a, b], lambda: heard_since(a, b.id, now) and heard_since(b, a.id, now), what="sharing")
+        assert took < 15.0
+        known = {peer["peer"]: peer for peer in b.view()["peers"]}
+        assert known[liar]["state"] == "banned"
+        assert known[big]["success"] < 1.0
+        assert known[a.id]["state"] == "ok"
+        assert not any(each.author in (liar, big) for each in a.heard + b.heard)
+
+
+def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    twin = Member(tmp_path / "twin", config(a.addresses()), b.identity)
+    with closing(a, b, twin):
+        rounds([a, b, twin], lambda: any("another node speaks as" in line for line in b.said + twin.said), 40, "notice")
+        now = a.round
+        rounds([a, b, twin], lambda: heard_since(a, b.id, 0) and heard_since(b, a.id, now), what="sharing")
+
+
+def test_a_port_that_is_taken_is_named_and_another_one_used(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        a = Member(tmp_path / "a", config(port=port))
+        with closing(a):
+            assert f"/tcp/{port}/" not in a.addresses()[0]
+            a.step()
+            assert any(f"port {port}/tcp: another program uses it" in line for line in a.said)
+
+
+def test_an_address_this_machine_does_not_have_is_named_and_training_goes_on(tmp_path: Path) -> None:
+    a = Member(tmp_path / "a", config(host="192.0.2.77"))  # bound to, never sent to
+    with closing(a):
+        rounds([a], lambda: any("has no such address; use --network.host" in line for line in a.said), what="notice")
+        assert a.heard == []
+
+
+def bootstrap(home: Path, *flags: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "swarm_node.cli", "bootstrap", "--host", "127.0.0.1", "--home", str(home), *flags]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves_at_once(tmp_path: Path) -> None:
+    process = bootstrap(tmp_path / "entry", "--port", "0", "--swarm", SWARM)
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().strip()
+        assert address.endswith(load_or_create(tmp_path / "entry" / "identity.key").peer_id)
+        a, b = (Member(tmp_path / name, config([address])) for name in "ab")
+        with closing(a, b):
+            rounds([a, b], lambda: heard_since(a, b.id, 0) and heard_since(b, a.id, 0), what="sharing")
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        assert sum(each.memory_info().rss for each in family) < 150e6
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(10) == 0
+        assert time.monotonic() - began < 5.0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_bootstrap_node_does_without_nothing_of_its_port(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        process = bootstrap(tmp_path, "--port", str(port))
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert said.strip().splitlines()[-1].startswith("swarm-node: cannot listen on 127.0.0.1 port")
+    assert "Traceback" not in said
+
+
+def test_the_network_process_is_small_and_knows_no_torch(tmp_path: Path) -> None:
+    a = Member(tmp_path, config())
+    with closing(a):
+        process = a.process()
+        assert process.memory_info().rss < 90e6
+        mapped = {Path(each.path).name for each in process.memory_maps()}
+        assert mapped
+        assert not any("torch" in name for name in mapped)
+
+
+def test_a_network_process_goes_with_its_trainer(tmp_path: Path) -> None:
+    script = (
+        "import sys, time\nfrom pathlib import Path\nfrom tests.network.members import Member, config\n"
+        "member = Member(Path(sys.argv[1]), config())\n"
+        "print(member.process().pid, *(child.pid for child in member.process().children()), flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    trainer = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert trainer.stdout is not None
+    pids = [int(word) for word in trainer.stdout.readline().split()]
+    assert len(pids) == 2
+    trainer.kill()
+    trainer.wait()
+    trainer.stdout.close()
+    until(lambda: not any(map(psutil.pid_exists, pids)), 15, "the end of the network")
