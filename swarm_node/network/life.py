@@ -34,8 +34,8 @@ LAST_RESTART = 30.0  # seconds
 ADDRESSES_FILE = "addresses"  # in the home folder: own full multiaddrs, one a line, for whoever wants to dial this node
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
-WATCH_SECONDS = 2.0
-OFTEN_OVERTAKEN = 3  # once or twice is what a lost memory looks like
+WATCH_SECONDS = 3.0
+OFTEN_OVERTAKEN = 4  # times that somebody was ahead; once or twice is what a lost memory looks like
 TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
 
 Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning
@@ -169,8 +169,11 @@ class Life:
 
     async def _watch_for_twins(self) -> None:
         """Another node with this identity takes this one's numbers again and again."""
-        while self.exchange.counters().get(OVERTAKEN, 0) < OFTEN_OVERTAKEN:
+        times, seen = 0, 0
+        while times < OFTEN_OVERTAKEN:
             await asyncio.sleep(WATCH_SECONDS)
+            before, seen = seen, self.exchange.counters().get(OVERTAKEN, 0)
+            times += seen > before
         self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
 
     async def _look_around(self) -> None:

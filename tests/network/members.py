@@ -167,9 +167,8 @@ def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler]) -> 
             await asyncio.gather(running, return_exceptions=True)
 
     def work() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            with suppress(asyncio.CancelledError):
-                runner.run(live())
+        with asyncio.Runner(loop_factory=lambda: loop) as runner, suppress(asyncio.CancelledError):
+            runner.run(live())
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -164,7 +164,7 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
 
 def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
-    twin = Member(tmp_path / "twin", config(a.addresses()), b.identity)
+    twin = Member(tmp_path / "twin", config(a.addresses(), exchange_seconds=1.0), b.identity)
     with closing(a, b, twin):
         rounds([a, b, twin], lambda: any("another node speaks as" in line for line in b.said + twin.said), 40, "notice")
         now = a.round
