@@ -23,7 +23,6 @@ from swarm_node.config import NodeConfig
 from swarm_node.environment import sandbox
 from swarm_node.errors import UserError
 from swarm_node.home import load_identity, owned
-from swarm_node.network.backends import check_addresses
 from swarm_node.network.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.printable import printable
@@ -42,7 +41,6 @@ LINE_CHARS = 400  # of what the network says
 def run(config: NodeConfig, console: Console) -> None:
     """Train until `max_rounds`, or until interrupted."""
     home = config.home.expanduser()
-    check_addresses(config.network)
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
     with owned(home), stoppable() as stop, suppress(Interrupted), stop.interruptible():
         identity = load_identity(home)

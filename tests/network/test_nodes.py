@@ -1,0 +1,182 @@
+"""Whole nodes as a user starts them: two learn from each other, and a mistake of user or machine costs a line."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm_node.home import load_identity
+from swarm_node.network import control
+from swarm_node.telemetry.jsonlines import read_jsonlines
+from tests.network.members import black_hole, until
+
+pytestmark = pytest.mark.network
+
+TINY = """\
+threads = 1
+[round]
+questions = 9
+local_groups = 2
+external_groups = 2
+[environment]
+tasks = ["gcd/easy", "lcm/easy", "count_bits/easy"]
+[network]
+host = "127.0.0.1"
+exchange_seconds = 2
+mdns = false
+"""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("config") / "tiny.toml"
+    file.write_text(TINY)
+    return file
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "swarm_node.cli", *map(str, arguments)]
+
+
+def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+@contextmanager
+def running(home: Path, *arguments: object) -> Iterator["subprocess.Popen[bytes]"]:
+    """A node, told to leave at the end as an engine tells it."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "output.log").open("wb") as output:
+        process = subprocess.Popen(command(*arguments, "--home", home), stdout=output, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+
+def reports(home: Path) -> Sequence[dict[str, Any]]:
+    file = home / "events.jsonl"
+    return [each["report"] for each in read_jsonlines(file) if each["event"] == "RoundDone"] if file.exists() else []
+
+
+def learned(home: Path) -> int:
+    return sum(report["external_informative"] for report in reports(home))
+
+
+def address(home: Path) -> str:
+    def listening() -> list[str]:
+        return [
+            each for each in ((control.ask(home) or {}).get("network") or {}).get("addresses", []) if "/tcp/" in each
+        ]
+
+    until(listening, 60, "listening")
+    return listening()[0]
+
+
+def test_two_nodes_learn_from_each_other_and_answer_questions(tmp_path: Path, tiny: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    with (
+        running(a, "run", tiny) as first,
+        black_hole() as hole,
+        running(b, "run", tiny, "--peers", hole, "--peers", address(a)),
+    ):
+        until(lambda: learned(a) and learned(b), 60, "learning from each other")
+        status = ended("status", "--home", a, "--json")
+        answer = json.loads(status.stdout)
+        assert (status.returncode, answer["healthy"], answer["network"]["connected"]) == (0, True, 1)
+        assert answer["training"]["heard"] > 0
+        shown = ended("peers", "--home", b).stdout
+        assert load_identity(a).peer_id[:8] in shown
+        began = time.monotonic()
+        first.terminate()
+        assert first.wait(15) == 0
+        assert time.monotonic() - began < 10.0
+        count = len(reports(b))
+        until(lambda: len(reports(b)) > count + 3, what="training on alone")
+        assert ended("status", "--home", a).returncode == 1
+    assert "network: loopback only" in (b / "output.log").read_text()
+    assert list((a / "checkpoints").iterdir())
+
+
+def test_sigterm_in_a_long_round_leaves_within_ten_seconds(tmp_path: Path, tiny: Path) -> None:
+    long = ("--round.questions", 256, "--generation.num-generations", 64, "--generation.max-completion-length", 200)
+    with running(tmp_path, "run", tiny, *long, "--environment.tasks", "gcd/easy") as process:
+        until(lambda: "node 12D3" in (tmp_path / "output.log").read_text(), 60, "the first round")
+        until(lambda: control.ask(tmp_path), what="an answer")
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
+        assert time.monotonic() - began < 10.0
+    assert reports(tmp_path) == []
+
+
+def test_a_full_volume_is_named_and_training_goes_on(tmp_path: Path, tiny: Path) -> None:
+    load_identity(tmp_path)
+
+    def full() -> None:  # no file grows beyond a kilobyte: what a full disk does to whoever writes
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+
+    result = ended("run", tiny, "--home", tmp_path, "--max-rounds", 3, preexec_fn=full)
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
+    assert "cannot be written" in result.stdout or "cannot write" in result.stdout
+    assert "no checkpoint after 3 rounds" in result.stdout
+    assert "round 2 " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--peers", "1.2.3.4:31330"), ("no multiaddr", "/ip4/1.2.3.4/tcp/31330/p2p/")),
+        (("--peers", "/ip4/127.0.0.1/tcp/31330"), ("must end in /p2p/",)),
+        (("--peers", "/ip4/127.0.0.1/tcp/99999/p2p/12D3KooWA4Xop1JaT3MHxwYMkCepYsv4iPVopMXwCz5iHYdBfeSB"), ("port",)),
+        (("--network.host", "localhost"), ("not an IP address",)),
+    ],
+)
+def test_a_wrong_address_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    result = ended(*arguments, "--home", tmp_path)
+    assert result.returncode == 2
+    (line,) = result.stderr.strip().splitlines()
+    assert all(word in line for word in words)
+
+
+def test_a_foreign_key_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "identity.key").write_bytes(b"-----BEGIN RSA PRIVATE KEY-----\n")
+    (tmp_path / "identity.key").chmod(0o600)
+    result = ended("bootstrap", "--home", tmp_path, "--host", "127.0.0.1")
+    assert result.returncode == 2
+    (line,) = result.stderr.strip().splitlines()
+    assert "move it away to get a new identity" in line
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None or os.getuid() != 0, reason="needs a network namespace of its own")
+def test_doctor_without_any_route_says_what_hinders_sharing(tmp_path: Path) -> None:
+    entry = "/ip4/10.1.2.3/tcp/31330/p2p/12D3KooWA4Xop1JaT3MHxwYMkCepYsv4iPVopMXwCz5iHYdBfeSB"
+    script = " ".join(command("doctor", "--home", tmp_path, "--peers", entry, "--environment.tasks", "gcd/easy"))
+    result = subprocess.run(  # a namespace in which there is nothing but its own loopback interface
+        ["unshare", "-n", "sh", "-c", f"ip link set lo up 2>/dev/null; {script}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "unreachable" in result.stdout
+    assert "alone  peers: none of those known answers" in result.stdout
+    assert result.stdout.strip().splitlines()[-1].startswith("this node can train, but not share")
