@@ -8,6 +8,7 @@ import pytest
 from swarm_node.environment.catalogue import CATALOGUE, EXCLUDED, PAPER_TASKS, REFUSED, STARTER_TASKS, VERSION
 from swarm_node.environment.judge_client import Item, JudgeClient
 from swarm_node.environment.reasoning_gym import SOURCE
+from swarm_node.environment.scorers import SCORERS
 
 DIGESTS = str(Path(__file__).with_name("digest_source.py"))
 ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # not those it was measured with
@@ -49,6 +50,24 @@ def test_the_paper_is_in_and_what_executes_answers_is_out() -> None:
     assert not set(CATALOGUE) & set(EXCLUDED)
     assert set(REFUSED) <= set(EXCLUDED)
     assert all(EXCLUDED.values())
+
+
+def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
+    """Found by looking for eval and sympy's parser in its scorers."""
+    executes = {
+        "binary_matrix",
+        "codeio",
+        "countdown",
+        "intermediate_integration",
+        "n_queens",
+        "polynomial_multiplication",
+        "puzzle24",
+        "simple_integration",
+        "spiral_matrix",
+        "string_insertion",
+    }
+    assert executes & set(CATALOGUE) <= set(SCORERS)
+    assert executes - set(CATALOGUE) == {"codeio", "intermediate_integration"}
 
 
 def test_nothing_pays_for_nonsense(judge: JudgeClient) -> None:
