@@ -69,21 +69,20 @@ class Gossip:
 
     def replied(self, asked: Asked, reply: bytes, now: float) -> None:
         self._unanswered = 0
+        self._news += asked.news
         self._knowledge.contacts.answered(asked.peer, now).told = asked.seq
         items = wire.decode_items(reply)
         if isinstance(items, Rejected) or len(items) > asked.news:
             self._knowledge.counters["exchange malformed"] += 1
             self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
             return
-        heard = 0
         for item in items:
             # Counted from when it was asked for: with the way back an announcement only gets older.
             verdict = hear(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
-            heard += verdict is Verdict.NEWS
+            self._news -= verdict is Verdict.NEWS
             if verdict is Verdict.FORGED:
                 self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
                 break  # one forgery costs one verification, whatever stands behind it
-        self._news += asked.news - heard
 
     def failed(self, asked: Asked, failure: Failure, now: float) -> list[Action]:
         """A stranger that refuses is asked who it is; else another peer is called."""
