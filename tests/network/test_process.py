@@ -72,7 +72,7 @@ def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> Non
             a.step()
             b.step()
             until(lambda: b.view().get("counters", {}).get("exchange bytes in"), what="the first exchange")
-            assert time.monotonic() - b.began < 5.0
+            assert b.view()["uptime"] < 5.0
             states = {each["addresses"][0]: each["state"] for each in b.view()["entries"]}
             assert states[a.addresses()[0]] == "connected"
             assert states[first] != "connected" != states[second]
