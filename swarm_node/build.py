@@ -171,6 +171,7 @@ def examine(config: LearningConfig) -> list[str]:
     rows = trainer.packing.value if trainer.packing else f"padded{refused}"
     return [
         f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
+        f"linear layers: {policy.arithmetic}",
         f"decoder: {generator.decoder_name}; training rows: {rows}",
         f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
         f"tasks: {', '.join(tasks)}",

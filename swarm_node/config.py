@@ -36,6 +36,11 @@ class ModelConfig(Section):
     """Type of the matrix products. auto: bfloat16 on a GPU that has it, off elsewhere."""
     device: str = "auto"
     """auto takes CUDA where there is one, else the CPU; or name one: cpu, cuda, cuda:1, mps."""
+    precision: Literal["bf16", "fp8", "fp8_rollout"] = "bf16"
+    """Of linear layers but the output head. bf16: as dtype and autocast say. fp8: block-scaled FP8 in writing and in
+    training alike (Jet-RL). fp8_rollout: in writing only, to compare with; choose training.objective truncated."""
+    fp8_kernel: Literal["auto", "reference", "fast"] = "auto"
+    """auto: the fastest FP8 product that works here, on a CPU the reference. reference: emulated exactly, slow."""
     lora: LoraConfig = LoraConfig()
 
 

@@ -56,6 +56,9 @@ class StepReport:
     clip_fraction: float = 0.0  # share of trained tokens whose ratio left the clip range against the advantage
     entropy: float = 0.0  # nats per token of the policy at trained tokens
     staleness: float = 0.0  # updates between writing and training, mean over own tokens trained on
+    mismatch_mean: float = 0.0  # |log-prob in training - as written|, mean over own tokens of the present weights
+    mismatch_max: float = 0.0  # its largest
+    mismatch_kl: float = 0.0  # K3 estimate of KL(as written || in training), nats per token
     halvings: int = 0  # times micro-batches were halved because the device ran out of memory
     skipped: Mapping[str, int] = field(default_factory=dict)  # groups left out, by reason
 

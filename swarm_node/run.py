@@ -214,11 +214,12 @@ def _restore(node: Node, latest: Path, state: dict[str, Any], telemetry: Telemet
 
 def _facts(policy: Policy, node: Node) -> dict[str, str]:
     parameters = sum(p.numel() for p in policy.model.parameters())
-    layout = "packed" if getattr(node.trainer, "packed", False) else "padded"
+    packing = getattr(node.trainer, "packing", None)
     decoder = getattr(node.generator, "decoder_name", "")
     return {
         "model": f"{Path(policy.name).name} ({parameters / 1e6:.1f} M)",
         "device": str(policy.device),
-        "rows": layout,
+        "rows": packing.value if packing else "padded",
         "decoder": decoder,
+        "linear layers": policy.arithmetic,
     }

@@ -18,6 +18,11 @@ def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device
     return ids, mask, (mask.cumsum(1) - 1).clamp_min(0)
 
 
+def _written(policy: Policy, **inputs: Any) -> Any:
+    with policy.writing():
+        return policy.forward(**inputs)
+
+
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no types
     """A layer's keys and values, repeated for the group, with room for all new tokens.
 
@@ -56,8 +61,8 @@ class ModelDecoder:
 
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
         ids, mask, positions = pad_left(prompts, self._policy.pad_id, self._policy.device)
-        output = self._policy.forward(
-            input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1
+        output = _written(
+            self._policy, input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1
         )
         self._cache = output.past_key_values
         if all(type(layer) is DynamicLayer for layer in self._cache.layers):
@@ -71,7 +76,8 @@ class ModelDecoder:
 
     def step(self, tokens: Tensor) -> Tensor:
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        output = self._policy.forward(
+        output = _written(
+            self._policy,
             input_ids=tokens[:, None],
             attention_mask=self._mask,
             position_ids=self._position,
@@ -118,7 +124,7 @@ class RecomputeDecoder:
         for indices in by_length.values():
             ids = torch.tensor([self._sequences[i] for i in indices], device=self._policy.device)
             for index, row in zip(
-                indices, self._policy.forward(input_ids=ids, use_cache=False).logits[:, -1], strict=True
+                indices, _written(self._policy, input_ids=ids, use_cache=False).logits[:, -1], strict=True
             ):
                 parts[index] = row
         return torch.stack(parts)
@@ -136,7 +142,7 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool:
         reference = _probe(RecomputeDecoder(policy), prompts, fed, slots)
     except Exception:  # noqa: BLE001  an architecture that does not fit may fail in any way; the next decoder is tried
         return False
-    coarse = policy.autocast_dtype is not None or reference.dtype != torch.float32
+    coarse = policy.autocast_dtype is not None or policy.fp8 is not None or reference.dtype != torch.float32
     return agreement(ours, reference, coarse=coarse)
 
 

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from swarm_node.algorithm import rows
+from swarm_node.algorithm.mismatch import Mismatch
 
+NONE = Mismatch()
 Recorded = Sequence[list[float] | None]  # per completion a value for every token; None where none was recorded
 
 
@@ -55,6 +57,7 @@ class Totals:
     own_tokens: int = 0
     staleness: float = 0.0
     halvings: int = 0
+    mismatch: Mismatch = NONE
     skipped: dict[str, int] = field(default_factory=dict)
 
     def skip(self, reason: str) -> None:
@@ -62,7 +65,7 @@ class Totals:
 
     def take(self, attempt: "Totals") -> None:
         """Go on with what a successful attempt counted from here."""
-        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "own_tokens", "staleness"):
+        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "own_tokens", "staleness", "mismatch"):
             setattr(self, name, getattr(attempt, name))
 
 

@@ -18,6 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.precision.kernels import REFERENCE, Kernel
+from swarm_node.compute.precision.linear import Fp8Linear
+from swarm_node.compute.precision.quantise import Quantised, quantise
 
 FAMILIES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 STATIC_ROPE = {"default", "linear", "llama3", "yarn"}  # frequencies that do not depend on the sequence length
@@ -41,17 +44,35 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
+class Fp8Map:
+    """An affine map in FP8: the products of several layers' training forward, side by side."""
+
+    parts: tuple[Quantised, ...]
+    bias: Tensor | None
+    kernel: Kernel
+    dense: Tensor | None  # what the parts stand for, where it is multiplied by as it is
+
+    def __call__(self, x: Tensor) -> Tensor:
+        tokens = quantise(x, self.kernel.recipe)
+        if self.dense is not None:
+            y = F.linear(tokens.exact, self.dense).to(x.dtype)
+        else:
+            y = torch.cat([self.kernel.product(tokens, part, x.dtype) for part in self.parts], dim=-1)
+        return y if self.bias is None else y + self.bias
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """The weights of one layer, fused, in the compute type."""
 
     input_norm: Tensor
-    qkv: Linear  # to (heads + 2 kv_heads) * head_dim
+    qkv: Linear | Fp8Map  # to (heads + 2 kv_heads) * head_dim
     q_norm: Tensor | None  # Qwen3 normalises each head's queries and keys
     k_norm: Tensor | None
-    out: Linear
+    out: Linear | Fp8Map
     mlp_norm: Tensor
-    gate_up: Linear  # to 2 * intermediate
-    down: Linear
+    gate_up: Linear | Fp8Map  # to 2 * intermediate
+    down: Linear | Fp8Map
 
 
 class LlamaDecoder:
@@ -213,12 +234,17 @@ class LlamaDecoder:
     def _cast(self, weight: Tensor) -> Tensor:
         return weight.detach().to(self._dtype)
 
-    def _linear(self, *modules: nn.Linear) -> Linear:
+    def _linear(self, *modules: nn.Linear) -> Linear | Fp8Map:
         """One product for all of them."""
-        weights = [self._cast(_weight(m)) for m in modules]
-        weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         biases = [self._cast(m.bias) for m in modules if m.bias is not None]
         bias = torch.cat(biases) if len(biases) == len(modules) else None
+        fp8 = [m for m in modules if isinstance(m, Fp8Linear)]
+        if len(fp8) == len(modules):
+            parts, kernel = tuple(m.quantised().forwards for m in fp8), fp8[0].kernel
+            dense = torch.cat([part.exact for part in parts]) if kernel is REFERENCE else None
+            return Fp8Map(parts, bias, kernel, dense)
+        weights = [self._cast(_weight(m)) for m in modules]
+        weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         if _worth_packing(weight):
             return Linear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, packed=True)
         return Linear(weight, bias, packed=False)

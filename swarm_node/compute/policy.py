@@ -4,6 +4,8 @@ Any Hugging Face causal LM, by starter name, folder or hub name. Weights come fr
 with a model (`trust_remote_code` stays off), so a stranger's model folder can be wrong but not dangerous.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -18,6 +20,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from protocol.messages import Completion
 from swarm_node.algorithm import rows, tree
 from swarm_node.compute import tree_attention
+from swarm_node.compute.precision import kernels
+from swarm_node.compute.precision.linear import Fp8, swap_linears
 from swarm_node.config import LoraConfig, ModelConfig
 from swarm_node.errors import UserError
 
@@ -42,6 +46,7 @@ class Policy:
     device: torch.device
     autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
     name: str = ""
+    fp8: Fp8 | None = None  # the layers of `model` that compute in FP8
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     eos_ids: frozenset[int] = field(init=False)
     eos_id: int | None = field(init=False)  # the one that is appended to text of others that ended
@@ -78,6 +83,33 @@ class Policy:
             self.device.type, dtype=self.autocast_dtype or torch.bfloat16, enabled=self.autocast_dtype is not None
         ):
             return self.model(**inputs)
+
+    @property
+    def arithmetic(self) -> str:
+        """What the linear layers compute in, for people."""
+        plain = str(self.autocast_dtype or self.model.dtype).removeprefix("torch.")
+        if self.fp8 is None:
+            return plain
+        where = "in writing and training" if self.fp8.in_training else f"in writing, {plain} in training"
+        return f"FP8 {where} ({self.fp8.kernel.name})"
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """The model computes as it does when it writes, which in the mixed FP8 flow is not how it trains."""
+        if self.fp8 is None:
+            yield
+        else:
+            with self.fp8.active(True):
+                yield
+
+    @contextmanager
+    def exact(self) -> Iterator[None]:
+        """FP8 off, for comparisons: where the order of sums differs, rounding to FP8 makes much of little."""
+        if self.fp8 is None:
+            yield
+        else:
+            with self.fp8.active(False):
+                yield
 
     def logits(self, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
         """Logits [tokens, vocabulary] that predict `batch.target`."""
@@ -125,11 +157,10 @@ class Policy:
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
         packed = [rows.Row(prompt, completions), rows.Row(prompt[2:], completions[:2])]
         padded = [rows.Row(row.prompt, [c]) for row in packed for c in row.completions]
-        with torch.no_grad():
+        with torch.no_grad(), self.exact():
             reference = self.logits(rows.build(padded, self.pad_id, self.device))
-        return next((way for way in Packing if self._agrees(way, packed, reference)), None)
+            return next((way for way in Packing if self._agrees(way, packed, reference)), None)
 
-    @torch.no_grad()
     def _agrees(self, way: Packing, packed: list[rows.Row], reference: Tensor) -> bool:
         if way is Packing.FLEX and not tree_attention.flex_works(self.device):
             return False
@@ -168,13 +199,14 @@ def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
             raise UserError(f"cannot load model {str(source)!r}: {len(missing)} weights are missing, e.g. {missing[0]}")
         if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
             raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
+        fp8 = _with_fp8(model.to(device), config, device)
         if config.lora.r:
             model = _with_lora(model, config.lora, resume)
     except UserError:
         raise
     except Exception as error:  # each library underneath raises types of its own on missing or broken files
         raise UserError(f"cannot load model {str(source)!r}: {_first_line(error)}") from error
-    return Policy(model.to(device), tokenizer, device, _autocast_dtype(config, device), config.name)
+    return Policy(model.to(device), tokenizer, device, _autocast_dtype(config, device), config.name, fp8)
 
 
 def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
@@ -224,6 +256,13 @@ def _autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | 
 
 def _fast_bfloat16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def _with_fp8(model: Any, config: ModelConfig, device: torch.device) -> Fp8 | None:
+    """`model` with FP8 linear layers, where the configuration asks for them. Adapters on top stay as they are."""
+    if config.precision == "bf16":
+        return None
+    return swap_linears(model, kernels.choose(device, config.fp8_kernel), config.precision == "fp8")
 
 
 def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:

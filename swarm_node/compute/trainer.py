@@ -124,6 +124,9 @@ class GrpoTrainer:
             clip_fraction=totals.clipped / tokens,
             entropy=totals.entropy / tokens,
             staleness=totals.staleness / max(1, totals.own_tokens),
+            mismatch_mean=totals.mismatch.mean,
+            mismatch_max=totals.mismatch.largest,
+            mismatch_kl=totals.mismatch.kl,
             halvings=totals.halvings,
             skipped=totals.skipped,
         )
@@ -207,6 +210,8 @@ class GrpoTrainer:
         elif grad_norm > 0.0:
             self._set_learning_rate()
             self.optimizer.step()
+            if self._policy.fp8 is not None:
+                self._policy.fp8.weights_changed()
             self.steps += 1
             totals.steps += 1
             totals.loss += loss
@@ -264,6 +269,9 @@ class GrpoTrainer:
             totals.dropped += int(dropped.sum())
             totals.own_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
             totals.staleness += float(staleness.sum())
+            if totals.steps == 0:  # no weight has moved since fresh tokens were written
+                fresh = flat_values([known for part in parts for known in part.staleness], parts, staleness - 1) == 0
+                totals.mismatch = totals.mismatch.plus(behaviour[fresh], present[fresh])
             totals.ratio += float(result.ratio.sum())
             totals.clipped += int(result.clipped.sum())
             totals.entropy -= float(torch.special.xlogy(p := distribution.exp(), p).sum())

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.interfaces import Overlap, RoundReport
+from swarm_node.interfaces import Overlap, RoundReport, StepReport
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Event,
@@ -161,6 +161,7 @@ class LiveNode:
             "signal": f"{report.informative_share:.0%} of own groups teach something",
             "trained on": f"{report.local_informative} own + {report.external_informative} external groups, "
             f"{report.step.trained_tokens} tokens",
+            "mismatch": _mismatch(report.step),
             "speed": f"{report.rollouts / seconds:.1f} rollouts/s   {report.generated_tokens / seconds:.0f} tokens/s",
             "pool": f"{report.pool_size} groups heard" + ("" if latest.peers is None else f"   {latest.peers} peers"),
             "overlap": "" if report.overlap is None else _overlap(report.step.staleness, report.overlap),
@@ -174,6 +175,11 @@ class LiveNode:
                 continue  # a synchronous node has none
             table.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
         return table
+
+
+def _mismatch(step: StepReport) -> str:
+    """Between the log-probs of writing and of training: the health of a node's arithmetic."""
+    return f"{step.mismatch_mean:.1e} mean, {step.mismatch_max:.1e} max, KL {step.mismatch_kl:.1e}"
 
 
 def _shares(seconds: Mapping[str, float]) -> str:

@@ -1,0 +1,112 @@
+"""How far the policy that trains is from the one that wrote, by precision: one FP8 flow against the mixed one.
+
+The divergence is the K3 estimate of KL(as written || in training) over the model's own completions, each written by the
+node's decoder and read again by its training forward with the same weights. On a CPU FP8 is emulated exactly.
+"""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from benchmarks import common
+from swarm_node import starters
+from swarm_node.algorithm import tree
+from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
+from swarm_node.algorithm.mismatch import Mismatch
+from swarm_node.algorithm.rows import Row
+from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.precision.kernels import REFERENCE
+from swarm_node.compute.precision.linear import swap_linears
+from swarm_node.config import GenerationConfig, ModelConfig
+from swarm_node.rollouts.groups import Written
+
+FLOWS: Mapping[str, str] = {"bf16": "BF16", "fp8": "FP8, one flow", "fp8_rollout": "FP8 written, BF16 trained"}
+DEMAND = 7.0
+MODEL, STARTER = "6 layers", "starter rare_large"
+
+
+def untrained() -> Any:
+    """Six layers, width 256, weights large enough that its distribution is not flat."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=98,
+        hidden_size=256,
+        num_hidden_layers=6,
+        intermediate_size=768,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        initializer_range=0.05,
+    )
+    made = Qwen2ForCausalLM(config)
+    made.generation_config.eos_token_id = 98  # never written, so that every completion has full length
+    return made
+
+
+def policy(model: str, precision: str) -> Policy:
+    if model == STARTER:
+        name = str(starters.folder("rare_large"))
+        return load_policy(ModelConfig(name=name, device="cpu", autocast="bfloat16", precision=precision))
+    made = Policy(untrained(), common.tokenizer(), torch.device("cpu"), torch.bfloat16)
+    if precision != "bf16":
+        made.fp8 = swap_linears(made.model, REFERENCE, precision == "fp8")
+    return made
+
+
+@torch.no_grad()
+def mismatch(made: Policy, length: int, groups: int) -> Mismatch:
+    """Over `groups` groups of 8 completions of at most `length` tokens."""
+    generator = BatchGenerator(made, GenerationConfig(max_completion_length=length))
+    found = Mismatch()
+    for number, text in enumerate(common.prompts([40] * groups)):
+        (written,) = generator.generate([text], common.GROUP_SIZE, f"fp8/{number}")
+        assert isinstance(written, Written)
+        row = Row(made.encode_prompt(text), [list(tokens.ids) for tokens in written.tokens])
+        batch = tree.build([row], made.device)
+        trained = log_probs_of(made.logits(batch), batch.target, SamplingRule())
+        found = found.plus(torch.tensor([p for tokens in written.tokens for p in tokens.log_probs]), trained)
+    return found
+
+
+def measure(model: str, length: int, groups: int) -> dict[str, Any]:
+    found = {flow: mismatch(policy(model, flow), length, groups) for flow in FLOWS}
+    sides = {flow: {"kl": m.kl, "mean": m.mean, "max": m.largest, "tokens": m.tokens} for flow, m in found.items()}
+    result = {"sides": sides, "ratio": found["fp8_rollout"].kl / found["fp8"].kl}
+    print(f"{model}, {length} tokens: mixed over unified {result['ratio']:.1f}", flush=True)
+    return result
+
+
+def main() -> None:
+    parser: argparse.ArgumentParser = common.parser("fp8", (__doc__ or "").splitlines()[0])
+    parser.add_argument("--lengths", nargs="+", type=int, help="completion lengths of the untrained model, tokens")
+    arguments = parser.parse_args()
+    common.settle()
+    lengths = arguments.lengths or ([16] if arguments.quick else [64, 256, 1024])
+    results = {f"{MODEL}, {length} tokens": measure(MODEL, length, max(1, 256 // length)) for length in lengths}
+    results[f"{STARTER}, 16 tokens"] = measure(STARTER, 16, 2 if arguments.quick else 16)
+    lines = [
+        [name, FLOWS[flow], f"{side['kl']:.1e}", f"{side['mean']:.1e}", f"{side['max']:.1e}"]
+        for name, result in results.items()
+        for flow, side in result["sides"].items()
+    ]
+    common.table(["", "flow", "KL", "mean", "max"], lines)
+    worst = min(results.values(), key=lambda result: float(result["ratio"]))
+    result = {
+        "benchmark": "fp8",
+        "ratio": worst["ratio"],
+        "ours": {"name": FLOWS["fp8"], **worst["sides"]["fp8"]},
+        "theirs": {"name": FLOWS["fp8_rollout"], **worst["sides"]["fp8_rollout"]},
+        "results": results,
+        "demand": DEMAND,
+        "settings": common.versions("torch", "transformers"),
+    }
+    common.finish(result, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

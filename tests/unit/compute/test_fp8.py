@@ -1,0 +1,253 @@
+"""FP8: products within the bound of the number format, one flow for writing and training, and what stays as it was."""
+
+from random import Random
+
+import pytest
+import torch
+from torch import nn
+
+from swarm_node.algorithm.mismatch import Mismatch
+from swarm_node.compute.decoding import ModelDecoder
+from swarm_node.compute.generator import BatchGenerator, choose_decoder
+from swarm_node.compute.llama import LlamaDecoder
+from swarm_node.compute.policy import Packing, Policy, load_policy
+from swarm_node.compute.precision import kernels
+from swarm_node.compute.precision.kernels import REFERENCE, Kernel
+from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
+from swarm_node.compute.precision.quantise import BLOCKS, ROWS, Recipe, quantise
+from swarm_node.compute.trainer import GrpoTrainer
+from swarm_node.config import GenerationConfig, ModelConfig, TrainingConfig
+from swarm_node.errors import UserError
+from swarm_node.network.memory import MemorySwarm
+from swarm_node.rollouts.groups import ScoredGroup
+from tests.models import (
+    MANY_EOS,
+    characters,
+    join,
+    make_node,
+    plain_log_probs,
+    run_together,
+    text_group,
+    tiny_model,
+    tiny_policy,
+    trainer_of,
+    weights_of,
+)
+
+HALF_STEP = 2.0**-4  # of E4M3: largest relative error of rounding, 3 bits after the point
+SMALLEST = 2.0**-10  # largest absolute error where a number is too small for that, in units of its scale
+SHAPES = [(5, 7, 3), (1, 128, 128), (130, 257, 300), (200, 96, 513), (256, 384, 128)]
+
+
+def fp8_policy(family: str = "Llama", precision: str = "fp8", kernel: Kernel = REFERENCE, **options) -> Policy:
+    policy = tiny_policy(family, eos=MANY_EOS, **options)
+    policy.fp8 = swap_linears(policy.model, kernel, precision == "fp8")
+    return policy
+
+
+def layer_of(inputs: int, outputs: int, kernel: Kernel = REFERENCE) -> Fp8Linear:
+    torch.manual_seed(inputs + outputs)
+    return Fp8Linear(nn.Linear(inputs, outputs), kernel, active=True)
+
+
+def rounding(x: torch.Tensor, recipe: Recipe, side: int) -> torch.Tensor:
+    """Bound of the error of every number of `x` in FP8."""
+    quantised = quantise(x, recipe, side)
+    scales = quantised.scales.repeat_interleave(quantised.side, 0)[: x.shape[0]]
+    scales = scales.repeat_interleave(quantised.group, 1)[:, : x.shape[1]]
+    return HALF_STEP * x.abs().double() + SMALLEST * scales.double()
+
+
+def assert_within_bound(ours, left, right, recipe: Recipe, side: int) -> None:
+    """`ours` against left @ right^T in float64, by the worst that rounding both operands can do."""
+    a, b = left.double().abs(), right.double().abs()
+    bound = (a + rounding(left, recipe, 1)) @ (b + rounding(right, recipe, side)).T - a @ b.T
+    error = (ours.double() - left.double() @ right.double().T).abs()
+    assert (error <= bound + 1e-5 * (a @ b.T)).all()
+    if left.shape[1] > 1:  # a single number is its own scale
+        assert error.norm() > 1e-4 * (a @ b.T).norm()  # it is FP8 at all
+
+
+@pytest.mark.parametrize(("tokens", "inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize("recipe", [BLOCKS, ROWS], ids=["blocks", "rows"])
+def test_the_three_products_are_within_the_bound_of_e4m3(tokens, inputs, outputs, recipe) -> None:
+    layer = layer_of(inputs, outputs, Kernel("emulated", recipe, kernels.reference))
+    x, dy = torch.randn(tokens, inputs) * torch.rand(tokens, 1) * 9, torch.randn(tokens, outputs)
+    x.requires_grad_()
+    y = layer(x)
+    y.backward(dy)
+    weight = layer.weight.detach()
+    assert_within_bound(y.detach() - layer.bias.detach(), x.detach(), weight, recipe, recipe.side)
+    assert_within_bound(x.grad, dy, weight.t(), recipe, recipe.side)
+    assert_within_bound(layer.weight.grad, dy.t(), x.detach().t(), recipe, 1)
+    torch.testing.assert_close(layer.bias.grad, dy.sum(0))
+
+
+def test_what_is_kept_for_the_way_back_is_fp8() -> None:
+    kept: list[torch.Tensor] = []
+    layer, x = layer_of(256, 64), torch.randn(300, 256, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (kept.append(t), t)[1], lambda t: t):
+        layer(x)
+    assert sum(t.numel() * t.element_size() for t in kept) < 1.1 * 300 * 256
+
+
+def test_numbers_of_the_format_are_kept_exactly_and_nothing_is_nan() -> None:
+    exact = torch.tensor([[448.0, -1.5, 0.0, 2.0**-9, 0.4375]])
+    assert torch.equal(quantise(exact, BLOCKS).exact, exact)
+    assert torch.equal(quantise(torch.zeros(3, 200), BLOCKS).exact, torch.zeros(3, 200))
+    huge = torch.full((2, 130), 3e38)
+    assert torch.allclose(quantise(huge, BLOCKS, side=128).exact, huge)
+
+
+def test_a_token_is_quantised_alike_whoever_is_in_the_batch() -> None:
+    layer, x = layer_of(200, 50), torch.randn(9, 200)
+    with torch.no_grad():
+        together = layer(x)
+        alone = torch.cat([layer(row[None]) for row in x])
+    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)  # per-tensor scales differ by 1e-2 here
+
+
+def test_a_weight_is_quantised_again_once_it_has_changed() -> None:
+    layer = layer_of(64, 64)
+    before = layer.quantised()
+    assert layer.quantised() is before
+    with torch.no_grad():
+        layer.weight.copy_(torch.randn(64, 64))
+    assert torch.equal(layer.quantised().forwards.exact, quantise(layer.weight.detach(), BLOCKS, 128).exact)
+
+
+@pytest.mark.parametrize("precision", ["fp8", "fp8_rollout"])
+def test_every_update_makes_the_quantised_weights_again(precision) -> None:
+    policy = fp8_policy(precision=precision)
+    before = [layer.quantised() for layer in policy.fp8.layers]
+    GrpoTrainer(policy, TrainingConfig(learning_rate=0.01), GenerationConfig()).update([written_group(policy)])
+    for layer, old in zip(policy.fp8.layers, before, strict=True):
+        present = quantise(layer.weight.detach(), BLOCKS, 128)
+        assert torch.equal(layer.quantised().forwards.exact, present.exact)
+        assert not torch.equal(old.forwards.exact, present.exact)
+
+
+def test_weights_asked_for_first_by_the_decoder_can_be_trained_with() -> None:
+    layer = layer_of(64, 64)
+    with torch.inference_mode():
+        layer.quantised()
+    layer(torch.randn(4, 64, requires_grad=True)).sum().backward()
+    assert layer.weight.grad is not None
+
+
+# --- the model -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3", "Phi3", "OPT", "GPTNeoX"])
+def test_all_linear_layers_but_the_head_are_swapped_and_keep_their_names(family) -> None:
+    plain, policy = tiny_model(family), fp8_policy(family)
+    names = {name for name, module in plain.named_modules() if isinstance(module, nn.Linear)}
+    swapped = {name for name, module in policy.model.named_modules() if isinstance(module, Fp8Linear)}
+    assert names - swapped == {name for name, m in plain.named_modules() if m is plain.get_output_embeddings()}
+    assert plain.state_dict().keys() == policy.model.state_dict().keys()
+    with policy.exact():
+        ids = torch.tensor([[5, 6, 7]])
+        assert torch.equal(policy.model(input_ids=ids).logits, plain(input_ids=ids).logits)
+    assert not torch.equal(policy.model(input_ids=ids).logits, plain(input_ids=ids).logits)
+
+
+def test_a_model_without_linear_layers_is_refused_in_one_line() -> None:
+    with pytest.raises(UserError, match="no linear layer"):
+        swap_linears(tiny_model("GPT2"), REFERENCE, True)
+
+
+def test_precision_is_read_from_the_configuration(tmp_path) -> None:
+    tiny_model().save_pretrained(tmp_path)
+    characters().save_pretrained(tmp_path)
+    config = ModelConfig(name=str(tmp_path), device="cpu")
+    assert load_policy(config).fp8 is None
+    for precision in ("fp8", "fp8_rollout"):
+        fp8 = load_policy(config.model_copy(update={"precision": precision})).fp8
+        assert fp8 is not None
+        assert (fp8.in_training, fp8.kernel) == (precision == "fp8", REFERENCE)
+        assert all(layer.active == fp8.in_training for layer in fp8.layers)
+    with pytest.raises(UserError, match="no FP8 kernel works on cpu"):
+        load_policy(config.model_copy(update={"precision": "fp8", "fp8_kernel": "fast"}))
+
+
+def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
+    cpu = torch.device("cpu")
+    assert kernels.works(REFERENCE, cpu)
+    wrong = Kernel("wrong", BLOCKS, lambda left, right, dtype: kernels.reference(left, right, dtype) * 1.1)
+    assert not kernels.works(wrong, cpu)
+    assert not any(kernels.works(kernel, cpu) for kernel in kernels.FAST[:1])
+
+
+# --- one flow --------------------------------------------------------------------------------------------------------
+
+
+def written_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
+    (answer,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
+    heard = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], "ab1:")
+    return ScoredGroup(heard.group, "ab1:", heard.rewards, answer.tokens)
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3", "OPT"])
+@pytest.mark.parametrize("precision", ["fp8", "fp8_rollout"])
+def test_every_decoder_writes_with_the_quantised_weights(family, precision) -> None:
+    policy = fp8_policy(family, precision)
+    assert choose_decoder(policy, "auto") is (ModelDecoder if family == "OPT" else LlamaDecoder)
+    group = written_group(policy)
+    prompt = policy.encode_prompt(group.prompt)
+    tokens = [tokens for tokens in group.tokens if tokens is not None]
+    with torch.no_grad(), policy.writing():
+        found = torch.cat([plain_log_probs(policy.model, prompt, t.ids) for t in tokens])
+    with torch.no_grad(), policy.exact():
+        exact = torch.cat([plain_log_probs(policy.model, prompt, t.ids) for t in tokens])
+    recorded = torch.tensor([value for t in tokens for value in t.log_probs])
+    assert (recorded - found).abs().mean() < 0.2 * (recorded - exact).abs().mean()
+
+
+def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it() -> None:
+    def kl(precision: str) -> float:
+        policy = fp8_policy(precision=precision)
+        report = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-5), GenerationConfig()).update(
+            [written_group(policy, 16)]
+        )
+        assert report.mismatch_max >= report.mismatch_mean > 0
+        return report.mismatch_kl
+
+    assert kl("fp8_rollout") > 10 * kl("fp8") > 0
+
+
+def test_training_in_fp8_takes_packed_rows_and_follows_the_exact_gradient() -> None:
+    def gradient(policy: Policy) -> torch.Tensor:
+        trainer, found = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GenerationConfig()), []
+        assert trainer.packing is Packing.BLOCKS
+        trainer.optimizer.register_step_pre_hook(
+            lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
+        )
+        trainer.update([text_group([0.0, 1.0, 0.5], ["12", "3456", "7"])])
+        return found[0]
+
+    ours, exact = gradient(fp8_policy()), gradient(tiny_policy(eos=MANY_EOS))
+    assert 0.9 < torch.cosine_similarity(ours, exact, dim=0) < 0.9999
+
+
+def test_weights_move_in_the_mixed_flow_with_the_correction() -> None:
+    policy = fp8_policy(precision="fp8_rollout")
+    before = weights_of(policy.model)
+    trainer = GrpoTrainer(policy, TrainingConfig(objective="truncated"), GenerationConfig())
+    assert trainer.update([written_group(policy)]).optimizer_steps == 1
+    assert not all(map(torch.equal, before, weights_of(policy.model)))
+
+
+def test_mismatch_of_known_log_probs() -> None:
+    found = Mismatch().plus(torch.tensor([-1.0, -2.0]), torch.tensor([-1.5, -2.0])).plus(torch.zeros(0), torch.zeros(0))
+    assert (found.tokens, found.mean, found.largest) == (2, 0.25, 0.5)
+    assert found.kl == pytest.approx((torch.tensor(-0.5).exp().item() + 0.5 - 1) / 2)
+
+
+def test_nodes_of_different_precision_share() -> None:
+    swarm = MemorySwarm(Random(0))
+    policies = [tiny_policy("Qwen2", eos=MANY_EOS), *(fp8_policy("Qwen2", p) for p in ("fp8", "fp8_rollout"))]
+    nodes = [make_node(n, join(swarm, n), policy=policy) for n, policy in enumerate(policies)]
+    reports = run_together(nodes, 4)
+    assert all(sum(round_[n].external_informative for round_ in reports) > 0 for n in range(3))
+    assert all(trainer_of(node).steps > 0 for node in nodes)
+    assert not any(report.rejected for round_ in reports for report in round_)
