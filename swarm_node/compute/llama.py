@@ -37,6 +37,7 @@ class Linear:
     packed: bool  # weight is in a layout of oneDNN's own
 
     def __call__(self, x: Tensor) -> Tensor:
+        x = x.to(self.weight.dtype)
         if self.packed:
             product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
             return product
@@ -51,14 +52,15 @@ class Fp8Map:
     bias: Tensor | None
     kernel: Kernel
     dense: Tensor | None  # what the parts stand for, where it is multiplied by as it is
+    dtype: torch.dtype  # of the product, as in training
 
     def __call__(self, x: Tensor) -> Tensor:
         tokens = quantise(x, self.kernel.recipe)
         if self.dense is not None:
-            y = F.linear(tokens.exact, self.dense).to(x.dtype)
+            y = F.linear(tokens.exact, self.dense).to(self.dtype)
         else:
-            y = torch.cat([self.kernel.product(tokens, part, x.dtype) for part in self.parts], dim=-1)
-        return y if self.bias is None else y + self.bias
+            y = torch.cat([self.kernel.product(tokens, part, self.dtype) for part in self.parts], dim=-1)
+        return (y if self.bias is None else y + self.bias.to(self.dtype)).to(x.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +85,15 @@ class LlamaDecoder:
         config = model.config
         _require_known(model)
         self._device = policy.device
-        self._dtype = policy.autocast_dtype or model.dtype
+        self._product_dtype = policy.autocast_dtype or model.dtype
+        one_flow = policy.fp8 is not None and policy.fp8.in_training  # autocast leaves what is between layers as it is
+        self._dtype = model.dtype if one_flow else self._product_dtype
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._head_dim = getattr(config, "head_dim", None) or config.hidden_size // self._heads
         self._eps = config.rms_norm_eps
         self._embedding = self._cast(model.model.embed_tokens.weight)
         self._final_norm = self._cast(model.model.norm.weight)
-        self._head = self._linear(model.lm_head)
+        self._head = self._linear(model.lm_head, dtype=self._product_dtype)
         self._layers = [self._fuse(layer) for layer in model.model.layers]
         rotary = model.model.rotary_emb
         self._frequencies, self._rope_scale = rotary.inv_freq.to(self._device), rotary.attention_scaling
@@ -234,16 +238,17 @@ class LlamaDecoder:
     def _cast(self, weight: Tensor) -> Tensor:
         return weight.detach().to(self._dtype)
 
-    def _linear(self, *modules: nn.Linear) -> Linear | Fp8Map:
-        """One product for all of them."""
-        biases = [self._cast(m.bias) for m in modules if m.bias is not None]
+    def _linear(self, *modules: nn.Linear, dtype: torch.dtype | None = None) -> Linear | Fp8Map:
+        """One product for all of them, in `dtype` or the compute type."""
+        dtype = dtype or self._dtype
+        biases = [m.bias.detach().to(dtype) for m in modules if m.bias is not None]
         bias = torch.cat(biases) if len(biases) == len(modules) else None
         fp8 = [m for m in modules if isinstance(m, Fp8Linear)]
         if len(fp8) == len(modules):
             parts, kernel = tuple(m.quantised().forwards for m in fp8), fp8[0].kernel
             dense = torch.cat([part.exact for part in parts]) if kernel is REFERENCE else None
-            return Fp8Map(parts, bias, kernel, dense)
-        weights = [self._cast(_weight(m)) for m in modules]
+            return Fp8Map(parts, bias, kernel, dense, self._product_dtype)
+        weights = [_weight(m).to(dtype) for m in modules]
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         if _worth_packing(weight):
             return Linear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, packed=True)
