@@ -17,9 +17,11 @@ from libp2p.network.connection.raw_connection import RawConnection
 from libp2p.network.connection.swarm_connection import SwarmConn
 from libp2p.network.swarm import Swarm
 from libp2p.peer.id import ID
+from libp2p.stream_muxer.exceptions import MuxedStreamError
 from libp2p.stream_muxer.yamux.yamux import Yamux
 
 MAX_HANDSHAKES = 64  # inbound connections whose peer has not proven its identity yet
+WRITE_SECONDS = 8.0  # for one frame and those before it, until a peer that does not read is hung up on
 MAX_STREAMS = 256  # open streams of one connection
 MAX_BUFFERED = 4 * 1024 * 1024  # bytes received on one connection and not read yet: eight of the largest replies
 MAX_FRAME = 256 * 1024  # bytes of one yamux frame: the window that a new stream starts with
@@ -110,10 +112,11 @@ class Census(INotifee):
     async def listen_close(self, network: INetwork, multiaddr: multiaddr.Multiaddr) -> None: ...
 
 
-# The library makes connections of its own classes, whatever it is given: two of their methods are replaced.
+# The library makes connections of its own classes, whatever it is given: three of their methods are replaced.
 
 _handle_stream = SwarmConn._handle_muxed_stream
 _read_body = Yamux._read_data_body
+_write_frame = Yamux._write_frame
 
 
 async def _handle_stream_guarded(self: SwarmConn, muxed_stream: IMuxedStream) -> None:
@@ -134,5 +137,17 @@ async def _read_body_bounded(self: Yamux, length: int) -> bytes:
     return await _read_body(self, length)
 
 
+async def _write_whole(self: Yamux, data: bytes) -> None:
+    """A frame is written whole or the connection ends: in the library a call that is given up midway leaves half of one
+    on the wire, and all other calls on that connection fail."""
+    with trio.CancelScope(deadline=trio.current_time() + WRITE_SECONDS, shield=True) as scope:
+        await _write_frame(self, data)
+    if scope.cancelled_caught:
+        await self.secured_conn.close()
+        raise MuxedStreamError("the peer does not read")
+    await trio.lowlevel.checkpoint_if_cancelled()
+
+
 SwarmConn._handle_muxed_stream = _handle_stream_guarded  # type: ignore[method-assign]
 Yamux._read_data_body = _read_body_bounded  # type: ignore[method-assign]
+Yamux._write_frame = _write_whole  # type: ignore[method-assign]

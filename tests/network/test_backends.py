@@ -194,3 +194,19 @@ def test_a_peer_that_hangs_up_before_it_replies_is_noticed_at_once(pair: Pair) -
     for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
         assert pair.run(scenario(caller, callee)) == Failure.CLOSED
         pair.run(pair.b.dial(pair.run(pair.a.addresses()), 5.0))
+
+
+def test_calls_given_up_midway_leave_the_connection_whole(pair: Pair) -> None:
+    """A write that is cancelled must not leave half a frame on the wire that other calls share."""
+
+    async def scenario(caller: Backend, callee: Backend) -> None:
+        await until_connected(caller, {callee.peer_id})
+        before = [connection.address for connection in await caller.connections()]
+        for moment in range(1, 13):
+            calls = (caller.call(callee.peer_id, ECHO, bytes(LIMIT - 1), LIMIT, moment / 500) for _ in range(4))
+            await asyncio.gather(*calls, return_exceptions=True)
+        assert await caller.call(callee.peer_id, ECHO, b"whole?", LIMIT, 30.0) == b">whole?"
+        assert [connection.address for connection in await caller.connections()] == before
+
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        pair.run(scenario(caller, callee), seconds=60.0)
