@@ -34,8 +34,8 @@ LAST_RESTART = 30.0  # seconds
 ADDRESSES_FILE = "addresses"  # in the home folder: own full multiaddrs, one a line, for whoever wants to dial this node
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
-WATCH_SECONDS = 2.0
-OFTEN_OVERTAKEN = 4  # times that somebody was ahead; once or twice is what a lost memory looks like
+WATCH_SECONDS = 1.0
+OFTEN_OVERTAKEN = 3  # looks at which somebody was ahead again; once or twice is what a lost memory looks like
 TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
 
 Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning

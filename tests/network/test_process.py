@@ -62,6 +62,7 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
         assert a.view()["processes"] == 2
         assert not psutil.pid_exists(daemon.pid)
         assert any("training goes on" in line for line in a.said)
+        assert not any("another node speaks" in line for line in a.said)  # what is forgotten is no twin
 
 
 def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> None:
