@@ -130,12 +130,15 @@ class Supervisor:
 
 async def _reap(process: subprocess.Popen[bytes]) -> int:
     """The exit code; made to end where it does not by itself, now that nobody listens to it."""
-    for _ in range(20):
-        if (code := process.poll()) is not None:
-            return code
-        await asyncio.sleep(0.05)
-    process.kill()
-    return process.wait()
+    try:
+        for _ in range(20):
+            if process.poll() is not None:
+                break
+            await asyncio.sleep(0.05)
+    finally:  # also where the trainer leaves meanwhile
+        process.kill()
+        code = process.wait()
+    return code
 
 
 def _writable(path: Path) -> BinaryIO:

@@ -149,7 +149,7 @@ def test_a_flood_keeps_the_newest_and_is_counted(tmp_path: Path) -> None:
         assert made.rejections()["malformed"] > 0
 
 
-@pytest.mark.parametrize("way", ["echo", "stays", "dies", "deaf"])
+@pytest.mark.parametrize("way", ["echo", "stays", "dies", "deaf", "nonsense"])
 def test_closing_ends_the_process_soon_whatever_it_does(
     tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
