@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -65,7 +65,18 @@ def test_a_generator_killed_in_the_middle_loses_no_round_and_the_bound_holds(tmp
 
 
 def processes_under(pid: int, module: str) -> list[psutil.Process]:
-    return [p for p in psutil.Process(pid).children(recursive=True) if module in p.cmdline()]
+    found = []
+    for process in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error):  # a child of the judge that has just ended
+            found += [process] if module in process.cmdline() else []
+    return found
+
+
+def ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def wait_for(condition, seconds: float = 30.0) -> None:
@@ -86,7 +97,7 @@ def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_
     read_until(node, "checkpoint after 4 ")
     node.send_signal(signal.SIGKILL)
     node.communicate(timeout=60)
-    wait_for(lambda: not generator.is_running() or generator.status() == psutil.STATUS_ZOMBIE)
+    wait_for(lambda: ended(generator))
     resumed = start(tmp_path, *flags, "--max-rounds", "12")
     output, _ = resumed.communicate(timeout=120)
     assert resumed.returncode == 0, output
