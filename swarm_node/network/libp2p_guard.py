@@ -24,6 +24,7 @@ MAX_HANDSHAKES = 64  # inbound connections whose peer has not proven its identit
 WRITE_SECONDS = 8.0  # for one frame and those before it, until a peer that does not read is hung up on
 MAX_STREAMS = 256  # open streams of one connection
 MAX_BUFFERED = 4 * 1024 * 1024  # bytes received on one connection and not read yet: eight of the largest replies
+FORGET_SECONDS = 1e6  # any time beyond the library's minute
 MAX_FRAME = 256 * 1024  # bytes of one yamux frame: the window that a new stream starts with
 
 log = logging.getLogger(__name__)
@@ -132,9 +133,16 @@ async def _handle_stream_guarded(self: SwarmConn, muxed_stream: IMuxedStream) ->
 
 async def _read_body_bounded(self: Yamux, length: int) -> bytes:
     """Bounds what a peer may make us keep: the library notices that a peer exceeds its window, and goes on."""
-    if length > MAX_FRAME or sum(map(len, self.stream_buffers.values())) + length > MAX_BUFFERED:
+    if _buffered(self) + length > MAX_BUFFERED:
+        async with self.streams_lock:  # what came on streams that have ended is kept for a minute otherwise
+            self._sweep_stale_streams(trio.current_time() + FORGET_SECONDS)
+    if length > MAX_FRAME or _buffered(self) + length > MAX_BUFFERED:
         raise trio.TooSlowError  # the one exception on which every caller hangs up
     return await _read_body(self, length)
+
+
+def _buffered(connection: Yamux) -> int:
+    return sum(map(len, connection.stream_buffers.values()))
 
 
 async def _write_whole(self: Yamux, data: bytes) -> None:
