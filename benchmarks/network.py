@@ -37,7 +37,7 @@ from swarm_node.network.remote import RemoteNetwork
 GROUPS, GROUP_BYTES, WANTED = 9, 10_000, 4
 COMPLETIONS = 8
 ROUND_SECONDS = 4.0
-WARM_UP = 4  # rounds until everybody knows somebody
+WARM_UP = 12  # rounds until nodes are connected with most of those they will ever call: a handshake is 6 KB
 INSIDE = "SWARM_NODE_BENCHMARK_INSIDE"
 START_SECONDS = 120.0
 
@@ -101,33 +101,38 @@ def loopback_bytes() -> int:
     return int(line.split(":")[1].split()[8])
 
 
+Member = tuple[Identity, RemoteNetwork]
+
+
+def join(stack: ExitStack, work: Path, nodes: int, config: NetworkConfig) -> list[Member]:
+    """So many nodes with homes in `work`; all but the first are given its address."""
+    members: list[Member] = []
+    for index in range(nodes):
+        identity, home = Identity.create(), work / str(index)
+        home.mkdir()
+        rules = AdmissionRules(swarm="benchmark", own_id=identity.peer_id, knows=lambda question: True)
+        network = RemoteNetwork(identity, home, config, rules, WANTED, dict)
+        network.start()
+        stack.callback(network.close)
+        members.append((identity, network))
+        if not config.peers:
+            config = config.model_copy(update={"peers": (address_of(home),)})
+    return members
+
+
 def own_swarm(nodes: int, rounds: int, backend: str) -> dict[str, Any]:
+    config = NetworkConfig.model_validate(
+        {"backend": backend, "host": "127.0.0.1", "mdns": False, "exchange_seconds": ROUND_SECONDS}
+    )
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="swarm-bench-")))
-        members: list[tuple[Identity, RemoteNetwork]] = []
-        peers: tuple[str, ...] = ()
-        for index in range(nodes):
-            identity = Identity.create()
-            home = work / str(index)
-            home.mkdir()
-            config = NetworkConfig(
-                backend=backend,  # type: ignore[arg-type]
-                host="127.0.0.1",
-                peers=peers,
-                mdns=False,
-                exchange_seconds=ROUND_SECONDS,
-            )
-            rules = AdmissionRules(swarm="benchmark", own_id=identity.peer_id, knows=lambda question: True)
-            network = RemoteNetwork(identity, home, config, rules, WANTED, dict)
-            network.start()
-            stack.callback(network.close)
-            members.append((identity, network))
-            if not peers:
-                peers = (address_of(home),)
-        heard = [run_round(members, number) for number in range(WARM_UP)][-1]
+        members = join(stack, work, nodes, config)
+        for number in range(WARM_UP):
+            run_round(members, number, ROUND_SECONDS)
         bytes_before, cpu_before = loopback_bytes(), cpu_seconds()
         began = time.monotonic()
-        heard = [count for number in range(WARM_UP, WARM_UP + rounds) for count in run_round(members, number)]
+        numbers = range(WARM_UP, WARM_UP + rounds)
+        heard = [count for number in numbers for count in run_round(members, number, ROUND_SECONDS)]
         seconds = time.monotonic() - began
         total = loopback_bytes() - bytes_before
         side = {
@@ -142,14 +147,13 @@ def own_swarm(nodes: int, rounds: int, backend: str) -> dict[str, Any]:
     return side
 
 
-def run_round(members: Sequence[tuple[Identity, RemoteNetwork]], number: int) -> list[int]:
+def run_round(members: Sequence[Member], number: int, seconds: float) -> list[int]:
     """Everybody publishes at a moment of its own in the round, and collects at its next one."""
-    pause = ROUND_SECONDS / len(members)
     heard = []
     for identity, network in members:
         heard.append(len(network.collect(Round(number))))
         network.publish([group(identity, number, index) for index in range(GROUPS)], Round(number))
-        time.sleep(pause)
+        time.sleep(seconds / len(members))
     return heard
 
 
