@@ -206,7 +206,8 @@ class LlamaDecoder:
             if wanted is not None and index + 1 == len(self._layers):
                 x, seen = x[wanted], seen[wanted]
             x = x + layer.out(seen)
-            gate, up = layer.gate_up(self._norm(x, layer.mlp_norm, size)).chunk(2, dim=-1)
+            both = layer.gate_up(self._norm(x, layer.mlp_norm, size)).to(self._product_dtype)
+            gate, up = both.chunk(2, dim=-1)
             x = x + layer.down(F.silu(gate).mul_(up))
         return self._norm(x, self._final_norm, size)
 
