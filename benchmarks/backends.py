@@ -20,7 +20,7 @@ import psutil
 from protocol.identity import Identity
 from swarm_node.config import NetworkConfig
 from swarm_node.network.backend import Backend, Caller
-from swarm_node.network.backends import make_backend
+from swarm_node.network.transport.backends import make_backend
 
 BACKENDS = ("hivemind", "libp2p")
 ECHO = "/swarm-node-benchmark/echo/1"

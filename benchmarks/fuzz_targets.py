@@ -22,11 +22,12 @@ from swarm_node.config import NetworkConfig
 from swarm_node.environment import children, judge_client
 from swarm_node.environment.frames import BrokenFrame, Reader, encode
 from swarm_node.environment.scorers import SCORERS, answer_of, reward
-from swarm_node.network import multiaddr, pipe, relays
 from swarm_node.network.actions import Action, Call
 from swarm_node.network.backend import Caller
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.remembered import Remembered
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.remembered import Remembered
+from swarm_node.network.process import pipe
+from swarm_node.network.transport import multiaddr, relays
 
 SWARM = "fuzz"
 PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 41)]

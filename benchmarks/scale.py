@@ -24,8 +24,8 @@ from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Deliver
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.simulated import Member, SharedVerifier, World
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.simulated import Member, SharedVerifier, World
 
 ROUND = 30.0  # seconds, on average; every node has a pace of its own, up to a third quicker or slower
 GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000

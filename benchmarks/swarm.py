@@ -139,7 +139,7 @@ def cpu_by_part() -> dict[str, float]:
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # ended meanwhile
             times = process.cpu_times()
-            of_network = process.name() == "p2pd" or "swarm_node.network.daemon" in process.cmdline()
+            of_network = process.name() == "p2pd" or "swarm_node.network.process.daemon" in process.cmdline()
             spent = times.user + times.system
             if of_network:
                 parts["network"] += spent

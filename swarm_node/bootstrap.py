@@ -11,9 +11,9 @@ from contextlib import suppress
 from swarm_node.config import BootstrapConfig, NetworkConfig
 from swarm_node.errors import UserError
 from swarm_node.home import load_identity, owned
-from swarm_node.network import cache, control
-from swarm_node.network.backends import check_addresses
-from swarm_node.network.life import Life
+from swarm_node.network.process import cache, control
+from swarm_node.network.process.life import Life
+from swarm_node.network.transport.backends import check_addresses
 
 
 def bootstrap(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:

@@ -27,7 +27,7 @@ from swarm_node.environment.reasoning_gym import ReasoningGym
 from swarm_node.environment.temporal_clue import environment as clue
 from swarm_node.errors import UserError
 from swarm_node.interfaces import Environment, Generator, Network, Trainer
-from swarm_node.network.remote import RemoteNetwork
+from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.pool import RolloutPool

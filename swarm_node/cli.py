@@ -79,7 +79,7 @@ def run(argv: list[str]) -> None:
     config = from_command_line(NodeConfig, with_peers(argv), "swarm-node run")
     if config.asynchronous.enabled:  # before torch is loaded: its idle threads must not spin on the generator's cores
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    from swarm_node.network.backends import check_addresses
+    from swarm_node.network.transport.backends import check_addresses
 
     check_addresses(config.network)  # before anything that takes seconds to load
     from swarm_node.run import run as run_node

@@ -21,13 +21,13 @@ from swarm_node.config import NetworkConfig, NodeConfig
 from swarm_node.environment import sandbox
 from swarm_node.errors import UserError
 from swarm_node.home import in_use, load_identity
-from swarm_node.network import cache, control, reachability
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.backends import check_addresses, make_backend
-from swarm_node.network.driver import Entry, entries
-from swarm_node.network.life import free_port
-from swarm_node.network.listening import check_free, listen_addresses
-from swarm_node.network.multiaddr import split_peer
+from swarm_node.network.process import cache, control, reachability
+from swarm_node.network.process.driver import Entry, entries
+from swarm_node.network.process.life import free_port
+from swarm_node.network.transport.backends import check_addresses, make_backend
+from swarm_node.network.transport.listening import check_free, listen_addresses
+from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.printable import printable
 
 DIAL_SECONDS = 5.0

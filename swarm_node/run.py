@@ -23,7 +23,7 @@ from swarm_node.config import NodeConfig
 from swarm_node.environment import sandbox
 from swarm_node.errors import UserError
 from swarm_node.home import load_identity, owned
-from swarm_node.network.remote import RemoteNetwork
+from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.printable import printable
 from swarm_node.stopping import Interrupted, Stop, stoppable

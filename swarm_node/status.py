@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.home import in_use
-from swarm_node.network import control
+from swarm_node.network.process import control
 from swarm_node.printable import printable
 
 STALLED_SECONDS = 120.0  # without a round ending ...

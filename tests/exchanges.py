@@ -10,9 +10,9 @@ from protocol.identity import Identity
 from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
 from swarm_node.config import NetworkConfig
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.simulated import Answering, Member, SharedVerifier, World
-from swarm_node.network.verifier import Verifier
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.simulated import Answering, Member, SharedVerifier, World
+from swarm_node.network.exchange.verifier import Verifier
 
 SWARM = "test-swarm"
 

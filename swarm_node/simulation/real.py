@@ -16,7 +16,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.config import LearningConfig, NodeConfig, SimulationConfig
 from swarm_node.errors import UserError
 from swarm_node.interfaces import RoundReport, StepReport
-from swarm_node.network.life import ADDRESSES_FILE
+from swarm_node.network.process.life import ADDRESSES_FILE
 from swarm_node.settings import flatten
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.cell import summary

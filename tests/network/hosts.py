@@ -9,10 +9,10 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.config import NetworkConfig
 from swarm_node.network.backend import Backend, Caller, Handler
-from swarm_node.network.backends import make_backend
-from swarm_node.network.hivemind_backend import HivemindBackend
-from swarm_node.network.multiaddr import peer_bytes
-from swarm_node.network.streams import Stream
+from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.hivemind_backend import HivemindBackend
+from swarm_node.network.transport.multiaddr import peer_bytes
+from swarm_node.network.transport.streams import Stream
 
 T = TypeVar("T")
 ECHO = "/swarm-node-test/echo/1"
@@ -73,7 +73,10 @@ async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
     """A stream on which a test may write what no honest node writes. The hosts are connected."""
     if isinstance(host, HivemindBackend):
         return await host.daemon.open_stream(peer_bytes(peer), protocol, 5.0)
-    from swarm_node.network.libp2p_backend import Libp2pBackend, TrioStream  # a second to load, and often not needed
+    from swarm_node.network.transport.libp2p_backend import (  # a second to load, and often not needed
+        Libp2pBackend,
+        TrioStream,
+    )
 
     assert isinstance(host, Libp2pBackend)
     return TrioStream(host.thread, await host.thread.call(host._open, peer, protocol))

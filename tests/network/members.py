@@ -19,14 +19,14 @@ from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 from swarm_node.config import NetworkConfig
-from swarm_node.network import control
 from swarm_node.network.backend import Handler
-from swarm_node.network.backends import make_backend
-from swarm_node.network.driver import Driver, entries
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.life import free_port
-from swarm_node.network.multiaddr import split_peer
-from swarm_node.network.remote import RemoteNetwork
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.process import control
+from swarm_node.network.process.driver import Driver, entries
+from swarm_node.network.process.life import free_port
+from swarm_node.network.process.remote import RemoteNetwork
+from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.multiaddr import split_peer
 
 SWARM = "test"
 ROUND_SECONDS = 0.25

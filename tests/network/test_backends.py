@@ -9,7 +9,7 @@ import pytest
 
 from protocol.identity import Identity
 from swarm_node.network.backend import Backend, CallFailed, Failure
-from swarm_node.network.libp2p_backend import Libp2pBackend
+from swarm_node.network.transport.libp2p_backend import Libp2pBackend
 from tests.network.hosts import ECHO, LIMIT, RAISING, REFUSING, SILENT, WHO, Pair, raw_stream
 
 pytestmark = pytest.mark.network

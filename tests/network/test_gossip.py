@@ -11,9 +11,9 @@ import pytest
 from protocol.identity import Identity
 from protocol.messages import Round
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.life import Life
-from swarm_node.network.pipe import Memory
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.process.life import Life
+from swarm_node.network.process.pipe import Memory
 from tests.network.hosts import ECHO, LIMIT, config, raw_stream, started
 
 pytestmark = pytest.mark.network

@@ -8,9 +8,9 @@ import pytest
 
 from protocol.identity import Identity
 from protocol.messages import PeerId
-from swarm_node.network.lan import Lan
-from swarm_node.network.life import Life
-from swarm_node.network.pipe import Memory
+from swarm_node.network.process.life import Life
+from swarm_node.network.process.pipe import Memory
+from swarm_node.network.transport.lan import Lan
 from tests.network.hosts import ECHO, LIMIT, config, started
 
 pytestmark = pytest.mark.network

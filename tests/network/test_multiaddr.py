@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.identity import Identity
-from swarm_node.network.multiaddr import from_bytes, split_peer, to_bytes, usefulness
+from swarm_node.network.transport.multiaddr import from_bytes, split_peer, to_bytes, usefulness
 
 ANN = Identity.from_seed_bytes(b"a" * 32).peer_id
 BEN = Identity.from_seed_bytes(b"b" * 32).peer_id

@@ -22,8 +22,8 @@ from libp2p.stream_muxer.yamux.yamux import Yamux
 from protocol.identity import Identity
 from swarm_node.errors import UserError
 from swarm_node.network.backend import CallFailed, Failure
-from swarm_node.network.hivemind_backend import HivemindBackend
-from swarm_node.network.libp2p_backend import Libp2pBackend, TrioStream
+from swarm_node.network.transport.hivemind_backend import HivemindBackend
+from swarm_node.network.transport.libp2p_backend import Libp2pBackend, TrioStream
 from tests.network.hosts import ECHO, LIMIT, SILENT, raw_stream, started
 
 pytestmark = pytest.mark.network
@@ -128,7 +128,8 @@ def test_p2pd_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
 def test_p2pd_is_driven_without_loading_torch_or_hivemind() -> None:
     script = (
-        "import sys, swarm_node.network.hivemind_backend as it; from swarm_node.network.p2pd import pb; pb()\n"
+        "import sys, swarm_node.network.transport.hivemind_backend\n"
+        "from swarm_node.network.transport.p2pd import pb; pb()\n"
         "print(sorted({'torch', 'hivemind', 'numpy', 'libp2p', 'trio'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

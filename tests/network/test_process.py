@@ -15,10 +15,10 @@ import pytest
 
 from protocol import codec, limits, wire
 from protocol.identity import Identity
-from swarm_node.network import cache
 from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.keyfile import load_or_create
-from swarm_node.network.life import free_port
+from swarm_node.network.process import cache
+from swarm_node.network.process.life import free_port
 from tests.network.members import (
     SWARM,
     Member,

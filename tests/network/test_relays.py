@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.identity import Identity
-from swarm_node.network.relays import UNLIMITED, may_relay, reserve
+from swarm_node.network.transport.relays import UNLIMITED, may_relay, reserve
 
 PEER = Identity.from_seed_bytes(b"a" * 32).peer_id
 

@@ -12,8 +12,8 @@ from protocol.rejection import Reason
 from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Call, Disconnect
 from swarm_node.network.backend import Caller, Failure
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.view import MAX_AGE
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.view import MAX_AGE
 from tests.exchanges import SWARM, CountingVerifier, Swarm, address, announced, identity, key_of, sealed_groups
 
 TAG = wire.swarm_tag(SWARM)

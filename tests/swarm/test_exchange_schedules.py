@@ -10,8 +10,8 @@ from protocol.messages import PeerId, RolloutGroup, Round
 from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Action, Call, Deliver
 from swarm_node.network.backend import Caller, Failure
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.view import CAPACITY, MAX_AGE
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.view import CAPACITY, MAX_AGE
 from tests.exchanges import SWARM, address, identity, key_of, sealed_groups
 
 NODES = 4

@@ -6,8 +6,8 @@ import socket
 import sys
 from pathlib import Path
 
-from swarm_node.network import pipe
-from swarm_node.network.pipe import Alive, Ask, Heard, Memory, Publish, Said, Start, Stop, View
+from swarm_node.network.process import pipe
+from swarm_node.network.process.pipe import Alive, Ask, Heard, Memory, Publish, Said, Start, Stop, View
 
 
 async def play(way: str, life: int, connection: socket.socket) -> None:

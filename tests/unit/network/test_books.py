@@ -1,9 +1,9 @@
 """What a node keeps: groups it can serve, announcements, contacts. All bounded, and the right ones go first."""
 
 from protocol.messages import Announcement, PeerId
-from swarm_node.network.contacts import ANCHORS, MAX_CONTACTS, Contacts
-from swarm_node.network.store import MAX_BYTES, MIN_SECONDS, GroupStore
-from swarm_node.network.view import CAPACITY, MAX_AGE, SEQ_SECONDS, Entry, View, youngest
+from swarm_node.network.exchange.contacts import ANCHORS, MAX_CONTACTS, Contacts
+from swarm_node.network.exchange.store import MAX_BYTES, MIN_SECONDS, GroupStore
+from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, SEQ_SECONDS, Entry, View, youngest
 
 
 def announcement(author: str, seq: int = 0) -> Announcement:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.errors import UserError
-from swarm_node.network import control
+from swarm_node.network.process import control
 
 
 class Answering:

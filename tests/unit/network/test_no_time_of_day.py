@@ -32,7 +32,7 @@ def test_the_search_finds_what_it_looks_for() -> None:
 
 def test_nothing_reads_the_time_of_day() -> None:
     folders = [Path(file).parent for file in (swarm_node.network.__file__, protocol.__file__) if file]
-    files = [file for folder in folders for file in folder.glob("*.py")]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
     assert len(files) > 40
     found = {file.name: uses for file in files if (uses := list(readings(file.read_text())))}
     assert found == {}

@@ -7,8 +7,8 @@ import pytest
 
 from protocol.messages import PeerId, Round
 from swarm_node.config import NetworkConfig
-from swarm_node.network import pipe
-from swarm_node.network.pipe import (
+from swarm_node.network.process import pipe
+from swarm_node.network.process.pipe import (
     Alive,
     Ask,
     BrokenFrame,

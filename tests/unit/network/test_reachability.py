@@ -2,7 +2,7 @@
 
 import pytest
 
-from swarm_node.network.reachability import line, reachability
+from swarm_node.network.process.reachability import line, reachability
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,15 @@
 
 from protocol.messages import PeerId
 from protocol.rejection import Reason
-from swarm_node.network.reputation import BAN_SECONDS, HALF_LIFE, MAX_PEERS, POINTS, QUARANTINE, USEFUL, Reputation
+from swarm_node.network.exchange.reputation import (
+    BAN_SECONDS,
+    HALF_LIFE,
+    MAX_PEERS,
+    POINTS,
+    QUARANTINE,
+    USEFUL,
+    Reputation,
+)
 
 ANN = PeerId("ann")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from swarm_node.network.multiaddr import usefulness
+from swarm_node.network.transport.multiaddr import usefulness
 
 
 class Reachability(StrEnum):

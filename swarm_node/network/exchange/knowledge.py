@@ -8,12 +8,12 @@ from protocol import limits
 from protocol.identity import Identity
 from protocol.messages import Hello, PeerId
 from swarm_node.network.actions import Action, Disconnect
-from swarm_node.network.contacts import Contacts
-from swarm_node.network.herald import Herald
-from swarm_node.network.reputation import Reputation
-from swarm_node.network.store import GroupStore
-from swarm_node.network.verifier import Verifier
-from swarm_node.network.view import View, holding
+from swarm_node.network.exchange.contacts import Contacts
+from swarm_node.network.exchange.herald import Herald
+from swarm_node.network.exchange.reputation import Reputation
+from swarm_node.network.exchange.store import GroupStore
+from swarm_node.network.exchange.verifier import Verifier
+from swarm_node.network.exchange.view import View, holding
 
 
 @dataclass(slots=True)

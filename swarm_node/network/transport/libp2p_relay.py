@@ -17,7 +17,7 @@ from libp2p.relay.circuit_v2.utils import read_delimited_msg, write_delimited_ms
 from libp2p.stream_muxer.yamux.yamux import Yamux
 from multiaddr import Multiaddr
 
-from swarm_node.network.relays import HOP
+from swarm_node.network.transport.relays import HOP
 
 STOP = "/libp2p/circuit/relay/0.2.0/stop"
 EXCHANGE_SECONDS = 10.0

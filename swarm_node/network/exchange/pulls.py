@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from protocol.messages import PeerId
-from swarm_node.network.addresses import fair_sample
-from swarm_node.network.view import Entry, View, holding, youngest
+from swarm_node.network.exchange.addresses import fair_sample
+from swarm_node.network.exchange.view import Entry, View, holding, youngest
 
 YOUTH = 3  # origins are drawn among so many times as many of the youngest announcements as are wanted
 MIN_CHOICE = 8  # ... but at least among so many

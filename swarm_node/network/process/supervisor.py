@@ -11,10 +11,10 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
-from swarm_node.network import pipe
-from swarm_node.network.pipe import BrokenFrame, Frame, Outbox, Stop
+from swarm_node.network.process import pipe
+from swarm_node.network.process.pipe import BrokenFrame, Frame, Outbox, Stop
 
-COMMAND = (sys.executable, "-m", "swarm_node.network.daemon")
+COMMAND = (sys.executable, "-m", "swarm_node.network.process.daemon")
 OUTBOX_FRAMES = 256  # for the network process: far more than a round
 SILENCE_SECONDS = 60.0  # a process that says nothing for so long hangs
 SOUND_SECONDS = 60.0  # one that lived this long had no fault of its own

@@ -1,4 +1,4 @@
-"""The network process of a trainer: `python -m swarm_node.network.daemon FD`, FD being a socket to the trainer.
+"""The network process of a trainer: `python -m swarm_node.network.process.daemon FD`, FD being a socket to the trainer.
 
 It ends when the trainer says so or is gone. Nothing of torch is in it, and nothing that happens in it reaches training.
 """
@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocol.identity import Identity
-from swarm_node.network import pipe
-from swarm_node.network.life import Life
-from swarm_node.network.outgoing import Outgoing
-from swarm_node.network.pipe import Alive, Ask, Heard, Judged, Outbox, Publish, Said, Start, Stop, View
+from swarm_node.network.process import pipe
+from swarm_node.network.process.life import Life
+from swarm_node.network.process.outgoing import Outgoing
+from swarm_node.network.process.pipe import Alive, Ask, Heard, Judged, Outbox, Publish, Said, Start, Stop, View
 
 OUTBOX_FRAMES = 512  # for the trainer: some rounds of groups
 ALIVE_SECONDS = 2.0

@@ -19,14 +19,14 @@ from protocol.messages import PeerId
 from swarm_node.config import NetworkConfig
 from swarm_node.errors import UserError
 from swarm_node.files import write_bytes
-from swarm_node.network import cache, reachability
-from swarm_node.network.backends import make_backend
-from swarm_node.network.driver import Driver, entries
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.hearing import OVERTAKEN
-from swarm_node.network.listening import check_free, listen_addresses
-from swarm_node.network.multiaddr import split_peer
-from swarm_node.network.pipe import Memory
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.hearing import OVERTAKEN
+from swarm_node.network.process import cache, reachability
+from swarm_node.network.process.driver import Driver, entries
+from swarm_node.network.process.pipe import Memory
+from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.listening import check_free, listen_addresses
+from swarm_node.network.transport.multiaddr import split_peer
 
 SAVE_SECONDS = 10.0
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
@@ -178,7 +178,7 @@ class Life:
 
     async def _look_around(self) -> None:
         """Nodes on the local network, by mDNS."""
-        from swarm_node.network.lan import Lan  # loads zeroconf, 7 MB
+        from swarm_node.network.transport.lan import Lan  # loads zeroconf, 7 MB
 
         def found(peer: PeerId, addresses: Sequence[str]) -> None:
             self.exchange.learned(peer, addresses, self.clock())

@@ -13,8 +13,8 @@ from contextlib import suppress
 
 from protocol.messages import PeerId
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.multiaddr import parts, split_peer, varint
-from swarm_node.network.streams import Stream
+from swarm_node.network.transport.multiaddr import parts, split_peer, varint
+from swarm_node.network.transport.streams import Stream
 
 HOP = "/libp2p/circuit/relay/0.2.0/hop"
 MAX_RELAYS = 3  # reservations held at once

@@ -7,15 +7,15 @@ from protocol import limits, wire
 from protocol.messages import PeerId
 from protocol.rejection import Rejected
 from swarm_node.network.actions import Action
-from swarm_node.network.addresses import fair_sample
 from swarm_node.network.backend import Failure
-from swarm_node.network.calls import Asked, Calls
-from swarm_node.network.contacts import Contact
-from swarm_node.network.hearing import Verdict, hear
-from swarm_node.network.herald import REFRESH
-from swarm_node.network.knowledge import Knowledge
-from swarm_node.network.reputation import BAD_REPLY_POINTS
-from swarm_node.network.view import CAPACITY
+from swarm_node.network.exchange.addresses import fair_sample
+from swarm_node.network.exchange.calls import Asked, Calls
+from swarm_node.network.exchange.contacts import Contact
+from swarm_node.network.exchange.hearing import Verdict, hear
+from swarm_node.network.exchange.herald import REFRESH
+from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS
+from swarm_node.network.exchange.view import CAPACITY
 
 FANOUT = 2  # peers told of a new announcement at once
 RETRIES = 2  # others called instead, per announcement, when that fails

@@ -6,10 +6,10 @@ from protocol import announcing, codec, wire
 from protocol.messages import PeerId
 from protocol.rejection import Rejected
 from swarm_node.network.actions import Action, Deliver
-from swarm_node.network.calls import Asked, Calls
-from swarm_node.network.knowledge import Knowledge
-from swarm_node.network.pulls import Want, Wants
-from swarm_node.network.reputation import BAD_REPLY_POINTS, BAN
+from swarm_node.network.exchange.calls import Asked, Calls
+from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.pulls import Want, Wants
+from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS, BAN
 
 MAX_PULLS = 8  # at the same time
 PULL_DELAY = 2.0  # seconds that a round's pulls wait at most for its first exchanges

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from protocol.messages import PeerId
-from swarm_node.network.addresses import full
-from swarm_node.network.contacts import Contact
-from swarm_node.network.knowledge import Knowledge
+from swarm_node.network.exchange.addresses import full
+from swarm_node.network.exchange.contacts import Contact
+from swarm_node.network.exchange.knowledge import Knowledge
 
 
 @dataclass(frozen=True, slots=True)

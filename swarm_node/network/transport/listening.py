@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import psutil
 
 from swarm_node.errors import UserError
-from swarm_node.network.multiaddr import parts
+from swarm_node.network.transport.multiaddr import parts
 
 
 def listen_addresses(host: str, port: int) -> list[str]:

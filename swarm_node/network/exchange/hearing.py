@@ -5,9 +5,9 @@ from enum import StrEnum
 from protocol import wire
 from protocol.messages import Announcement, PeerId
 from protocol.rejection import Rejected
-from swarm_node.network.addresses import full, is_public, network_of
-from swarm_node.network.knowledge import Knowledge
-from swarm_node.network.view import MAX_AGE, Entry
+from swarm_node.network.exchange.addresses import full, is_public, network_of
+from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.view import MAX_AGE, Entry
 
 OVERTAKEN = "own number overtaken: a lost memory, or two nodes with one identity"  # counter
 

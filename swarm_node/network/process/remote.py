@@ -20,9 +20,9 @@ from protocol.messages import RolloutGroup, Round
 from swarm_node.config import NetworkConfig
 from swarm_node.errors import UserError
 from swarm_node.interfaces import Network
-from swarm_node.network import cache, control
-from swarm_node.network.pipe import Alive, Ask, Frame, Heard, Judged, Memory, Publish, Said, Start, View
-from swarm_node.network.supervisor import COMMAND, STOP_SECONDS, Supervisor
+from swarm_node.network.process import cache, control
+from swarm_node.network.process.pipe import Alive, Ask, Frame, Heard, Judged, Memory, Publish, Said, Start, View
+from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
 
 INBOX_GROUPS = 1024  # heard and not collected yet
 LINES = 64  # for the user, not read yet

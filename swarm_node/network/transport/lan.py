@@ -12,7 +12,7 @@ from zeroconf import Error, InterfaceChoice, ServiceStateChange, Zeroconf
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZeroconf
 
 from protocol.messages import PeerId
-from swarm_node.network.multiaddr import parts, split_peer
+from swarm_node.network.transport.multiaddr import parts, split_peer
 
 SERVICE = "_swarm-node._tcp.local."
 MAX_ADDRESSES = 8  # announced and believed, per node

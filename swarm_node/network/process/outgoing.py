@@ -7,7 +7,7 @@ together, and a short round is filled up with groups of the last ones, which are
 from dataclasses import dataclass
 
 from protocol.messages import Round
-from swarm_node.network.pipe import Publish
+from swarm_node.network.process.pipe import Publish
 
 SECONDS = 1.5  # between two announcements: peers answer about one exchange a second of each other
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long

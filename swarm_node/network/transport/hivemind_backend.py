@@ -9,11 +9,28 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
-from swarm_node.network.listening import check_free
-from swarm_node.network.multiaddr import from_bytes, one_peer, peer_bytes, peer_text, split_peer, to_bytes, usefulness
-from swarm_node.network.p2pd import RELAY_BYTES, REQUEST_SECONDS, Daemon, DaemonError, Flags, Pipe, pb, whole_seconds
-from swarm_node.network.relays import HOP, RESERVE_SECONDS, Relays, reserve
-from swarm_node.network.streams import Answering, ask
+from swarm_node.network.transport.listening import check_free
+from swarm_node.network.transport.multiaddr import (
+    from_bytes,
+    one_peer,
+    peer_bytes,
+    peer_text,
+    split_peer,
+    to_bytes,
+    usefulness,
+)
+from swarm_node.network.transport.p2pd import (
+    RELAY_BYTES,
+    REQUEST_SECONDS,
+    Daemon,
+    DaemonError,
+    Flags,
+    Pipe,
+    pb,
+    whole_seconds,
+)
+from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, Relays, reserve
+from swarm_node.network.transport.streams import Answering, ask
 
 RELAY_STARTS = 6
 USE_SECONDS = 30.0  # p2pd forgets with the connection what it was told of a peer

@@ -6,8 +6,8 @@ from protocol.identity import Identity
 from swarm_node.config import NetworkConfig
 from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend
-from swarm_node.network.listening import listen_addresses
-from swarm_node.network.multiaddr import split_peer, to_bytes
+from swarm_node.network.transport.listening import listen_addresses
+from swarm_node.network.transport.multiaddr import split_peer, to_bytes
 
 
 def check_addresses(config: NetworkConfig) -> None:
@@ -29,8 +29,8 @@ def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = Fa
     relays = config.peers if config.relay and not bootstrap else ()
     if config.backend == "libp2p":
         return _libp2p(config, identity, listen, relays)
-    from swarm_node.network.hivemind_backend import HivemindBackend
-    from swarm_node.network.p2pd import Flags
+    from swarm_node.network.transport.hivemind_backend import HivemindBackend
+    from swarm_node.network.transport.p2pd import Flags
 
     flags = Flags(
         listen=listen,
@@ -44,7 +44,7 @@ def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = Fa
 
 def _libp2p(config: NetworkConfig, identity: Identity, listen: Sequence[str], relays: Sequence[str]) -> Backend:
     try:
-        from swarm_node.network.libp2p_backend import Libp2pBackend
+        from swarm_node.network.transport.libp2p_backend import Libp2pBackend
     except ImportError as error:
         raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
     return Libp2pBackend(

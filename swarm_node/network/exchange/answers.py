@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from protocol import announcing, limits, wire
 from protocol.messages import PeerId
 from protocol.rejection import Reason, Rejected
-from swarm_node.network.addresses import is_public, network_of
 from swarm_node.network.backend import Caller
-from swarm_node.network.buckets import Budgets, Limit, Rate
-from swarm_node.network.hearing import Verdict, hear
-from swarm_node.network.knowledge import Knowledge
-from swarm_node.network.reputation import BAD_REPLY_POINTS
-from swarm_node.network.view import Entry, age_of
+from swarm_node.network.exchange.addresses import is_public, network_of
+from swarm_node.network.exchange.buckets import Budgets, Limit, Rate
+from swarm_node.network.exchange.hearing import Verdict, hear
+from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS
+from swarm_node.network.exchange.view import Entry, age_of
 
 REFUSED = b""
 BYTES = "bytes"

@@ -7,9 +7,9 @@ from itertools import count
 from protocol import limits, wire
 from protocol.messages import PeerId
 from swarm_node.network.actions import Call
-from swarm_node.network.addresses import full
-from swarm_node.network.knowledge import Knowledge
-from swarm_node.network.pulls import Want
+from swarm_node.network.exchange.addresses import full
+from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.pulls import Want
 
 TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0}  # seconds, connecting included
 OVERDUE = 5.0  # seconds past the timeout after which a driver that says nothing has failed

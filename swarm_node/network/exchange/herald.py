@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from protocol import announcing, limits
 from protocol.identity import Identity
 from protocol.messages import Announcement, Round
-from swarm_node.network.addresses import trim
+from swarm_node.network.exchange.addresses import trim
 
 REFRESH = 60.0  # seconds after which it is said anew, a third of what others remember it for
 

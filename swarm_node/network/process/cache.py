@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from protocol.messages import PeerId
 from swarm_node.files import write_bytes, write_json
-from swarm_node.network import multiaddr
-from swarm_node.network.pipe import Memory
+from swarm_node.network.process.pipe import Memory
+from swarm_node.network.transport import multiaddr
 
 PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"

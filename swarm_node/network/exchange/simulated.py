@@ -17,8 +17,8 @@ from protocol.messages import Announcement, PeerId, RolloutGroup
 from protocol.rejection import Reason, Rejected
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect
 from swarm_node.network.backend import Caller, Failure
-from swarm_node.network.exchange import Exchange
-from swarm_node.network.verifier import Verifier
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.verifier import Verifier
 
 TICK = 1.0  # seconds
 V = TypeVar("V")

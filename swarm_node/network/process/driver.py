@@ -13,7 +13,7 @@ from typing import Any
 from protocol.messages import PeerId
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
-from swarm_node.network.exchange import Exchange
+from swarm_node.network.exchange.exchange import Exchange
 
 TICK_SECONDS = 0.5
 REFRESH_SECONDS = 2.0  # between two looks at connections and own addresses

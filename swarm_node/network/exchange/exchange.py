@@ -18,22 +18,22 @@ from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Action
-from swarm_node.network.answers import Answers
 from swarm_node.network.backend import Caller, Failure
-from swarm_node.network.buckets import Bucket, Rate
-from swarm_node.network.calls import Calls
-from swarm_node.network.contacts import Contacts
-from swarm_node.network.fetching import Fetching
-from swarm_node.network.gossip import Gossip
-from swarm_node.network.hearing import hear
-from swarm_node.network.herald import Herald
-from swarm_node.network.knowledge import Knowledge
-from swarm_node.network.peers import PeerView, peer_views
-from swarm_node.network.remembered import Remembered
-from swarm_node.network.reputation import NO_SIGNAL, OTHER_POINTS, POINTS, USEFUL
-from swarm_node.network.store import GroupStore
-from swarm_node.network.verifier import Verifier
-from swarm_node.network.view import View
+from swarm_node.network.exchange.answers import Answers
+from swarm_node.network.exchange.buckets import Bucket, Rate
+from swarm_node.network.exchange.calls import Calls
+from swarm_node.network.exchange.contacts import Contacts
+from swarm_node.network.exchange.fetching import Fetching
+from swarm_node.network.exchange.gossip import Gossip
+from swarm_node.network.exchange.hearing import hear
+from swarm_node.network.exchange.herald import Herald
+from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.peers import PeerView, peer_views
+from swarm_node.network.exchange.remembered import Remembered
+from swarm_node.network.exchange.reputation import NO_SIGNAL, OTHER_POINTS, POINTS, USEFUL
+from swarm_node.network.exchange.store import GroupStore
+from swarm_node.network.exchange.verifier import Verifier
+from swarm_node.network.exchange.view import View
 
 BROADCASTS = Rate(per_second=20.0, burst=128.0)  # announcements looked at: 64 nodes on one network need a tenth
 BROADCAST = PeerId("")  # stands for whoever passed on what was overheard: together they are one source

@@ -13,7 +13,7 @@ from random import Random
 
 from protocol import announcing, limits
 from protocol.messages import Announcement, PeerId
-from swarm_node.network.addresses import NETWORK_SHARE, fair_sample
+from swarm_node.network.exchange.addresses import NETWORK_SHARE, fair_sample
 
 CAPACITY = 64  # announcements
 MAX_AGE = 180.0  # seconds since its author made it

@@ -30,15 +30,15 @@ from multiaddr import Multiaddr
 from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES, Identity
 from protocol.messages import PeerId
 from swarm_node.errors import UserError
-from swarm_node.network import libp2p_gossip
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
-from swarm_node.network.libp2p_guard import GuardedHost, GuardedSwarm
-from swarm_node.network.libp2p_relay import STOP, accept, dial_through
-from swarm_node.network.listening import check_free, on_interfaces
-from swarm_node.network.multiaddr import one_peer, peer_text, split_peer, usefulness
-from swarm_node.network.relays import Relays
-from swarm_node.network.streams import Answering, ask
-from swarm_node.network.trio_thread import TrioThread
+from swarm_node.network.transport import libp2p_gossip
+from swarm_node.network.transport.libp2p_guard import GuardedHost, GuardedSwarm
+from swarm_node.network.transport.libp2p_relay import STOP, accept, dial_through
+from swarm_node.network.transport.listening import check_free, on_interfaces
+from swarm_node.network.transport.multiaddr import one_peer, peer_text, split_peer, usefulness
+from swarm_node.network.transport.relays import Relays
+from swarm_node.network.transport.streams import Answering, ask
+from swarm_node.network.transport.trio_thread import TrioThread
 
 HANDSHAKE_SECONDS = 5.0
 KNOWN_PEERS = 1024  # whose addresses are remembered for a call without a connection

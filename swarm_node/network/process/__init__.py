@@ -1,0 +1,1 @@
+"""The network process, its supervisor and the trainer's side of it."""

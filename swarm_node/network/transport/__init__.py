@@ -1,0 +1,1 @@
+"""The libraries that carry calls between peers, and how peers are reached."""
