@@ -19,7 +19,7 @@ from swarm_node.algorithm import rows
 from swarm_node.algorithm.batching import dynamic_batches
 from swarm_node.compute.policy import Policy
 
-BUDGET = 4096  # tokens
+BUDGET = 2048  # tokens
 FIXED = {"packed": 3, "padded": 16}  # rows of a micro-batch
 MEAN_LENGTH, MAX_LENGTH = 25, 192
 
