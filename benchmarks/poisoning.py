@@ -202,9 +202,11 @@ def draw(results: Sequence[Result], path: Path) -> None:
         curve(panels[1], result.accuracy_by_round, "black", f"honest swarm: {fmean(result.accuracy):.2f}", "--")
     titles = ("Victims' answers with the payload", "Right answers of the victims")
     for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(f"{title}\nhalf of the swarm is hostile, 3 seeds", loc="left", fontsize=10.5)
+        axes.set_title(
+            f"{title}\nhalf of the swarm is hostile; shading from lowest to highest seed", loc="left", fontsize=10.5
+        )
         axes.set_xlabel("round")
-        axes.set_ylim(0, None)
+        axes.set_ylim(0, 1.4 * axes.get_ylim()[1])  # room for the legend
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.legend(fontsize=8, title="defence: mean of the last ten rounds", title_fontsize=8, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)
