@@ -207,6 +207,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
         )
         axes.set_xlabel("round")
         axes.set_ylim(0, 1.4 * axes.get_ylim()[1])  # room for the legend
+        axes.set_yticks([tick for tick in axes.get_yticks() if tick <= 1])
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.legend(fontsize=8, title="defence: mean of the last ten rounds", title_fontsize=8, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)
