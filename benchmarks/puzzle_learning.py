@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--model", default="puzzler")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=3e-4)
+    parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--arms", nargs="+", default=["many", str(FEW)])
     parser.add_argument("--runs", type=Path, default=Path("runs/puzzle_learning"))
     options = parser.parse_args()
