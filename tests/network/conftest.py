@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.network.hosts import Pair, started
+from tests.network.hosts import Pair, started, until_connected
 
 BACKENDS = ("hivemind", "libp2p")
 PAIRS = [(first, second) for first in BACKENDS for second in BACKENDS]
@@ -24,10 +24,12 @@ def hosts(request: pytest.FixtureRequest) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(hosts: Pair) -> Pair:
-    """Connected: b has dialled a."""
+    """Connected: b has dialled a, and both know, of which the one that was dialled is the last."""
 
     async def connect() -> None:
         await hosts.b.dial(await hosts.a.addresses(), timeout=5.0)
+        await until_connected(hosts.b, {hosts.a.peer_id})
+        await until_connected(hosts.a, {hosts.b.peer_id})
 
     hosts.run(connect())
     return hosts

@@ -69,6 +69,12 @@ class Pair:
         return self.runner.run(asyncio.wait_for(work, seconds))
 
 
+async def until_connected(host: Backend, peers: set[str], seconds: float = 5.0) -> None:
+    async with asyncio.timeout(seconds):
+        while {connection.peer for connection in await host.connections()} != peers:
+            await asyncio.sleep(0.02)
+
+
 async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
     """A stream on which a test may write what no honest node writes. The hosts are connected."""
     if isinstance(host, HivemindBackend):

@@ -280,9 +280,9 @@ class Libp2pBackend(Backend):
 
     async def _list_connections(self) -> list[Connection]:
         found = []
-        for peer, connections in self.swarm.connections.items():
-            with suppress(ValueError):
-                address = _remote_address(connections[0])
+        for peer in self.swarm.connections:
+            with suppress(ValueError, IndexError):
+                address = _remote_address(self.swarm.get_connections(peer)[0])
                 found.append(Connection(peer_text(peer.to_bytes()), address, relayed="/p2p-circuit" in address))
         return found
 

@@ -47,6 +47,7 @@ class GuardedSwarm(Swarm):
 
     The library counts an inbound connection until the swarm ends, not until the connection does, so that it is deaf
     after 250 of them. And it refuses newcomers when it is full, so that whoever sits there first stays.
+    Its table keeps a connection for a tenth of a second and more after it has ended.
     """
 
     def __init__(self, *args: object, max_peers: int, **options: object) -> None:
@@ -71,6 +72,26 @@ class GuardedSwarm(Swarm):
             self._handshakes.pop(scope, None)
         if isinstance(muxed, Yamux):
             await muxed.event_closed.wait()  # the socket is closed when this returns
+
+    def get_connections(self, peer_id: ID | None = None) -> list[INetConn]:
+        """Those that live: a dial that takes one that has ended for good leaves its caller without any."""
+        return [connection for connection in super().get_connections(peer_id) if _lives(connection)]
+
+    async def close_peer(self, peer_id: ID) -> None:
+        """Ends the connections there are; the library then forgets those too that the peer has made meanwhile.
+
+        Whoever calls may be in a hurry: a close that is given up would leave a socket that nobody knows.
+        """
+        with trio.CancelScope(shield=True):
+            for connection in self.connections.pop(peer_id, []):
+                with suppress(Exception):
+                    await connection.close()
+
+
+def _lives(connection: INetConn) -> bool:
+    muxed = connection.muxed_conn
+    assert isinstance(muxed, Yamux)  # the one muxer that is offered
+    return not (connection.is_closed or muxed.event_shutting_down.is_set())
 
 
 class NoAutoConnector(AutoConnector):
