@@ -17,6 +17,9 @@ from swarm_node.network.backend import Caller, CallFailed, Failure, Handler
 LENGTH_BYTES = 4
 CALL_SECONDS = 10.0  # an inbound stream ends after this, however slowly its peer reads or writes
 STREAMS_PER_SLOT = 16  # open inbound streams for each request that may be in work: waiting costs little, working more
+REFUSAL_SECONDS = (
+    1.0  # until a refusal is said: hanging up would cost us a handshake when they call again, waiting costs them
+)
 SLOTS_PER_PEER = 4  # a peer holds at most 1/4 of the slots
 
 log = logging.getLogger(__name__)
@@ -84,7 +87,10 @@ class Answering:
                 return
             self._streams[task] = caller.peer
             async with asyncio.timeout(CALL_SECONDS):
-                await stream.write(frame(await self._reply(stream, caller, protocol)))
+                reply = await self._reply(stream, caller, protocol)
+                if not reply:
+                    await asyncio.sleep(REFUSAL_SECONDS)
+                await stream.write(frame(reply))
                 await stream.read(1)  # the caller closes: p2pd drops what is in flight when this side closes first
         except (TimeoutError, EOFError, OSError):
             pass  # the peer's doing
