@@ -26,7 +26,7 @@ simulate: install  ## eight nodes that learn by sharing, beside eight that learn
 	$(BIN)/swarm-node simulate configs/simulate.toml --out runs/simulate --overwrite
 
 test: install  ## the whole test suite
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: install  ## style, types and import contracts
 	$(BIN)/ruff check .
