@@ -22,9 +22,10 @@ from libp2p.stream_muxer.yamux.yamux import Yamux
 from protocol.identity import Identity
 from swarm_node.errors import UserError
 from swarm_node.network.backend import CallFailed, Failure
+from swarm_node.network.transport import hivemind_backend
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.libp2p_backend import Libp2pBackend, TrioStream
-from tests.network.hosts import ECHO, LIMIT, SILENT, raw_stream, started
+from tests.network.hosts import ECHO, LIMIT, SILENT, raw_stream, started, until_connected
 
 pytestmark = pytest.mark.network
 BACKENDS = ["hivemind", "libp2p"]
@@ -303,3 +304,31 @@ def test_a_missing_daemon_is_a_line_for_the_user(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install hivemind, or choose --network.backend libp2p"):
         run(start_and_stop("hivemind"))
+
+
+def test_a_connection_on_which_every_call_times_out_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """p2pd's QUIC ends like that; here it is a handler that never answers."""
+    monkeypatch.setattr(hivemind_backend, "SILENT_SECONDS", 0.2)
+
+    async def scenario() -> None:
+        caller, callee = await started("hivemind"), await started("hivemind")
+        await caller.dial(await callee.addresses(), 5.0)
+
+        async def in_vain() -> None:
+            with pytest.raises(CallFailed) as caught:
+                await caller.call(callee.peer_id, SILENT, b"?", LIMIT, 0.3)
+            assert caught.value.failure == Failure.TIMEOUT
+
+        await in_vain()  # answered in between: the connection is kept
+        assert await caller.call(callee.peer_id, ECHO, b"there", LIMIT, 5.0) == b">there"
+        (before,) = await caller.connections()
+        await in_vain()
+        assert await caller.connections() == [before]
+        await in_vain()
+        await until_connected(caller, set())
+        await until_connected(callee, set())
+        assert await caller.call(callee.peer_id, ECHO, b"again", LIMIT, 5.0) == b">again"
+        for host in (caller, callee):
+            await host.close()
+
+    run(scenario())

@@ -36,6 +36,7 @@ RELAY_STARTS = 6
 USE_SECONDS = 30.0  # p2pd forgets with the connection what it was told of a peer
 USE_WEIGHT = 100
 KNOWN_PEERS = 1024
+SILENT_SECONDS = 20.0  # calls to a peer that time out for so long, one and all, end the connection
 
 
 class HivemindBackend(Backend):
@@ -50,6 +51,7 @@ class HivemindBackend(Backend):
         self._tending: asyncio.Task[None] | None = None
         self._topic = ""
         self._useful: dict[PeerId, float] = {}  # when p2pd was last told of it
+        self._silent: dict[PeerId, float] = {}  # since when every call has timed out
 
     @property
     def daemon(self) -> Daemon:
@@ -99,15 +101,15 @@ class HivemindBackend(Backend):
         return peer
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        deadline = asyncio.get_running_loop().time() + timeout
-        stream = await self._open(peer, protocol, timeout)
         try:
-            async with asyncio.timeout_at(deadline):
-                reply = await ask(stream, request, max_reply)
-        except TimeoutError as error:
-            raise CallFailed(Failure.TIMEOUT) from error
-        finally:
-            await stream.close()
+            reply = await self._ask(peer, protocol, request, max_reply, timeout)
+        except CallFailed as error:
+            if error.failure == Failure.TIMEOUT:
+                await self._note_silence(peer)
+            else:
+                self._silent.pop(peer, None)
+            raise
+        self._silent.pop(peer, None)
         await self._note_use(peer)
         return reply
 
@@ -152,6 +154,28 @@ class HivemindBackend(Backend):
             self._tending.cancel()
         if self._daemon is not None:
             await self._daemon.stop()
+
+    async def _ask(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+        deadline = asyncio.get_running_loop().time() + timeout
+        stream = await self._open(peer, protocol, timeout)
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await ask(stream, request, max_reply)
+        except TimeoutError as error:
+            raise CallFailed(Failure.TIMEOUT) from error
+        finally:
+            await stream.close()
+
+    async def _note_silence(self, peer: PeerId) -> None:
+        """p2pd's QUIC loses connection window with each large reply that is given up, until nothing passes on a
+        connection that looks alive, for good. The next call makes a new one."""
+        now = asyncio.get_running_loop().time()
+        if now - self._silent.setdefault(peer, now) >= SILENT_SECONDS:
+            del self._silent[peer]
+            with suppress(CallFailed):
+                await self.disconnect(peer)
+        elif len(self._silent) > KNOWN_PEERS:
+            del self._silent[next(iter(self._silent))]
 
     async def _note_use(self, peer: PeerId) -> None:
         """The connection manager hangs up on idle peers before those that were of use."""
