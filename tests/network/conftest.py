@@ -13,7 +13,16 @@ PAIRS = [(first, second) for first in BACKENDS for second in BACKENDS]
 
 @pytest.fixture(scope="module", params=PAIRS, ids="-".join)
 def hosts(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    first, second = request.param
+    yield from started_pair(*request.param)
+
+
+@pytest.fixture(params=PAIRS, ids="-".join)
+def fresh(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """Two hosts that know nothing of each other and serve one test."""
+    yield from started_pair(*request.param)
+
+
+def started_pair(first: str, second: str) -> Iterator[Pair]:
     with asyncio.Runner() as runner:
         a = runner.run(started(first))
         b = runner.run(started(second))
