@@ -206,9 +206,12 @@ def _process_frames() -> list[bytes]:
     return [pipe.encode(frame) for frame in frames]
 
 
+_LOOP = asyncio.new_event_loop()  # never runs
+
+
 def _process_frame(data: bytes) -> str:
     async def read() -> pipe.Frame | None:
-        reader = asyncio.StreamReader()
+        reader = asyncio.StreamReader(loop=_LOOP)
         reader.feed_data(data)
         reader.feed_eof()
         return await pipe.read(reader)

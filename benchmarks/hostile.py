@@ -108,21 +108,28 @@ def run(names: Sequence[str], only: int | None = None) -> dict[str, dict[str, Ta
                         path.unlink()
                 if _accepted(listener):
                     last.broken.append("a connection was made")
-                if len(in_session(session)) > 2 + SPARES:  # the judge, the light process and its children
-                    last.broken.append(f"processes: {in_session(session)}")
+                if left := stays_above(2 + SPARES, session):  # the judge, the light process and its children
+                    last.broken.append(f"processes: {left}")
                 if judge.restarts:
                     last.broken.append("the judge died")
                     judge.restarts, session = 0, judge.pid
-        deadline = time.monotonic() + SLACK
-        while in_session(session) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        if in_session(session):
+        if stays_above(0, session):
             results[names[-1]]["library"].broken.append("processes were left")
         return results
 
 
 def some(texts: dict[str, str], each: int | None) -> dict[str, str]:
     return {name: text for name, text in texts.items() if each is None or int(name.split()[1]) < each}
+
+
+def stays_above(count: int, session: int) -> list[int]:
+    """The processes of a session, if they are more than so many for longer than a child takes to end; else none."""
+    deadline = time.monotonic() + SLACK
+    while len(found := in_session(session)) > count:
+        if time.monotonic() > deadline:
+            return found
+        time.sleep(0.01)
+    return []
 
 
 def in_session(session: int) -> list[int]:
