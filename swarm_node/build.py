@@ -93,7 +93,12 @@ def build_network(
 def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
     """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`."""
     if config.name in starters.NAMES:
-        config = config.model_copy(update={"name": str(starters.folder(config.name))})
+        folder = starters.folder(config.name)
+        if not folder.exists():
+            raise UserError(
+                f"starter {config.name} is not shipped: make it with python -m swarm_node.starters.{config.name}"
+            )
+        config = config.model_copy(update={"name": str(folder)})
     return load_policy(config, resume)
 
 

@@ -1,6 +1,7 @@
 """Everything a user can set, with its unit and its default. Frozen, strict about names, importing nothing heavy.
 
-Docstrings of fields are the help texts of the command line. Names follow TRL where TRL has the thing.
+One long file, because it is one list to look things up in. Docstrings of fields are the help texts of the command line.
+Names follow TRL where TRL has the thing.
 """
 
 from pathlib import Path
@@ -82,7 +83,7 @@ class RoundConfig(Section):
     """Groups heard from other peers in the training set of a round (J of the paper); 0 trains alone."""
     fill_with_own: bool = True
     """In a round for which nothing was heard, own groups take the place of others', so that a node without peers
-    trains on a full batch. Off in a simulation in memory, whose arms mean what they say."""
+    trains on a full batch. Off in simulations, whose arms mean what they say."""
     local_sampler: Literal["uniform", "informative"] = "uniform"
     """How own groups are chosen: uniformly (the paper), or only among those with a non-zero advantage."""
     external_sampler: Literal["uniform", "matched"] = "uniform"

@@ -24,6 +24,7 @@ from swarm_node.errors import UserError
 from swarm_node.interfaces import Environment, StepReport, Trainer
 from swarm_node.network.alone import Alone
 from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.stdio import take_stdout
 
 Build = Callable[[LearningConfig], tuple[Policy, Environment]]
 
@@ -41,7 +42,7 @@ def build(config: LearningConfig) -> tuple[Policy, Environment]:
 
 def serve(build: Build) -> None:
     """The whole life of a generator process. Its error is its last line."""
-    say = _take_stdout()
+    say = take_stdout()
     order = Order.read(sys.stdin.readline())
     rounds: queue.SimpleQueue[Round] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(rounds,), daemon=True).start()
@@ -72,18 +73,6 @@ def _read_orders(rounds: "queue.SimpleQueue[Round]") -> None:
     for line in sys.stdin:
         rounds.put(Round(loads(line)["write"]))
     os._exit(1)  # the trainer is gone; the judge goes with our end of its pipe
-
-
-def _take_stdout() -> Callable[[str], Any]:
-    """Keeps the pipe for messages alone: what a library prints goes to stderr."""
-    pipe = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-
-    def say(line: str) -> None:
-        pipe.write(line)
-        pipe.flush()
-
-    return say
 
 
 if __name__ == "__main__":

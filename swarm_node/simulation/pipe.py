@@ -13,13 +13,14 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import IO, Any
+from typing import Any
 
 from swarm_node.config import SimulationConfig
 from swarm_node.errors import UserError
 from swarm_node.files import plain
 from swarm_node.simulation.arms import Cell, cell_config, parse_arm
 from swarm_node.simulation.cell import Run
+from swarm_node.stdio import take_stdout
 from swarm_node.telemetry.events import CellRound
 
 MEMORY_SAMPLES = 30  # per cell: enough to see whether memory grows
@@ -93,7 +94,11 @@ def read_round(fields: Mapping[str, Any]) -> CellRound:
 
 def serve(begin: Callable[[SimulationConfig, Cell], Run]) -> None:
     """The whole life of a worker: one order, its rounds, the end. Never raises: its error is its last line."""
-    say = _take_stdout()
+    write = take_stdout()
+
+    def say(message: Mapping[str, Any]) -> None:
+        write(json.dumps(message) + "\n")
+
     order = sys.stdin.readline()
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
@@ -121,18 +126,6 @@ def _rounds(
             say({"round": plain(asdict(done))})
             if done.round % every == 0 or done.round == config.rounds - 1:
                 yield run.memory_mb()
-
-
-def _take_stdout() -> Callable[[Mapping[str, Any]], None]:
-    """Keeps the pipe for messages alone: what a library prints goes to stderr."""
-    pipe: IO[str] = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-
-    def say(message: Mapping[str, Any]) -> None:
-        pipe.write(json.dumps(message) + "\n")
-        pipe.flush()
-
-    return say
 
 
 def _die_with_parent() -> None:

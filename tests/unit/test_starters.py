@@ -13,6 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from swarm_node.build import build_policy
+from swarm_node.config import ModelConfig
+from swarm_node.errors import UserError
 from swarm_node.starters import STARTERS, folder, tokens
 from swarm_node.starters.make import RECIPES, new_model
 from swarm_node.starters.make import Shape as ModelShape
@@ -144,3 +147,9 @@ def test_a_stock_answer_is_never_right() -> None:
 
 def test_dataset_seeds_lie_above_those_a_node_can_derive() -> None:
     assert MEASURING_SEED > TRAINING_SEED > 2**31
+
+
+def test_a_starter_that_is_not_shipped_says_how_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm_node.starters.folder", lambda name: tmp_path / name)
+    with pytest.raises(UserError, match=r"python -m swarm_node\.starters\.puzzler$"):
+        build_policy(ModelConfig(name="puzzler"))
