@@ -25,10 +25,10 @@ from matplotlib.figure import Figure
 
 from protocol.messages import Round
 from swarm_node.config import AsynchronousConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
-from swarm_node.interfaces import RoundReport
+from swarm_node.interfaces import Member, RoundReport
 from swarm_node.node import Batch, Node, Own
 from swarm_node.simulation.arms import Arm, Cell, cell_config
-from swarm_node.simulation.cell import Member, run_cell
+from swarm_node.simulation.cell import run_cell
 from swarm_node.simulation.lag import LaggedNode
 from swarm_node.simulation.plot import COLOURS
 from swarm_node.simulation.population import LivePopulation

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.rollouts.defence import Attempt, Screened
@@ -147,3 +147,31 @@ class RoundReport:
     step: StepReport
     seconds: Mapping[str, float]  # wall time of "generate", "judge", "share", "train"
     overlap: Overlap | None = None  # of an asynchronous node, whose `seconds` do not add up to its wall time
+
+
+class Member(Protocol):
+    """A node as those see it who drive one or many. What it hands from one verb to the next is its own business."""
+
+    def ask(self, now: Round) -> Any:
+        """Write and share this round."""
+        ...
+
+    def hear(self, own: Any) -> Any:
+        """Listen, and choose what to train on."""
+        ...
+
+    def learn(self, batch: Any) -> RoundReport:
+        """One update of the policy."""
+        ...
+
+
+class Runner(Member, Protocol):
+    """A node that runs by itself, in one process or in several."""
+
+    def run_round(self, now: Round) -> RoundReport:
+        """Ask, hear, learn."""
+        ...
+
+    def waiting(self) -> list[str]:
+        """Rounds that are written and shared but not trained on, the oldest first, as text for a checkpoint."""
+        ...

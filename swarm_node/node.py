@@ -55,6 +55,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Node:
+    """Implements interfaces.Runner."""
+
     peer_id: PeerId
     seed: int
     environment: Environment
@@ -70,6 +72,10 @@ class Node:
 
     def run_round(self, now: Round) -> RoundReport:
         return self.learn(self.hear(self.ask(now)))
+
+    def waiting(self) -> list[str]:
+        """See interfaces.Runner: what it writes it trains on in the same round."""
+        return []
 
     def ask(self, now: Round) -> Own:
         return self.share(self.write(now))

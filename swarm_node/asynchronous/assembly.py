@@ -14,6 +14,7 @@ from swarm_node.asynchronous.pipe import Order
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.weights import SharedWeights
 from swarm_node.config import LearningConfig
+from swarm_node.interfaces import Runner
 from swarm_node.node import Node
 from swarm_node.telemetry.manifest import usable_cores
 
@@ -64,7 +65,7 @@ def driving(
     waiting: Sequence[str] = (),
     max_rounds: int = 0,
     command: Sequence[str] = COMMAND,
-) -> Iterator[Node | AsynchronousNode]:
+) -> Iterator[Runner]:
     """What runs the rounds: the node itself, or with a generator process beside it that ends with the context.
 
     Args:

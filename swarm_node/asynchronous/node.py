@@ -17,7 +17,7 @@ from swarm_node.compute.policy import Policy
 from swarm_node.compute.weights import SharedWeights
 from swarm_node.errors import UserError
 from swarm_node.interfaces import Overlap, RoundReport
-from swarm_node.node import Node, Own
+from swarm_node.node import Batch, Node, Own
 from swarm_node.rollouts.capacity import Capacity
 
 MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: what waits is held in memory
@@ -29,7 +29,7 @@ class GeneratorFailed(UserError):
 
 
 class AsynchronousNode:
-    """Drives a node and its generator process. Not for several threads."""
+    """Implements interfaces.Runner with a node and its generator process. Not for several threads."""
 
     def __init__(
         self,
@@ -55,6 +55,7 @@ class AsynchronousNode:
         self._next = Round(0)  # to be ordered
         self._deaths = 0
         self._since = monotonic()
+        self._idle = self._waited = 0.0  # of the round being trained on: the generator's, and ours for it, in seconds
 
     def start(self, done: Round, waiting: Sequence[str]) -> None:
         """Begin after `done` rounds, `waiting` of the next being written already: what a checkpoint kept of them."""
@@ -68,20 +69,30 @@ class AsynchronousNode:
         self._since = monotonic()
 
     def run_round(self, now: Round) -> RoundReport:
-        """As `Node.run_round`, with what the generator has written meanwhile."""
-        own, idle, waited = self._oldest(now)
+        return self.learn(self.hear(self.ask(now)))
+
+    def ask(self, now: Round) -> Own:
+        """The oldest of what the generator has written meanwhile; it was shared when it came."""
+        began = monotonic()
+        own, self._idle = self._oldest(now)
+        self._waited = monotonic() - began
+        return own
+
+    def hear(self, own: Own) -> Batch:
+        return self.node.hear(own)
+
+    def learn(self, batch: Batch) -> RoundReport:
         waiting = len(self._written)
-        report = self.node.learn(self.node.hear(own))
+        report = self.node.learn(batch)
         self._weights.publish(self._policy)
         self._capacity.update()
         self._order()
         wall, self._since = monotonic() - self._since, monotonic()
-        busy = own.ledger.seconds["generate"] + own.ledger.seconds["judge"]
-        overlap = Overlap(wall, busy / max(busy + idle, 1e-9), 1 - min(1.0, waited / max(wall, 1e-9)), waiting)
-        return replace(report, overlap=overlap)
+        busy = batch.own.ledger.seconds["generate"] + batch.own.ledger.seconds["judge"]
+        generating, training = busy / max(busy + self._idle, 1e-9), 1 - min(1.0, self._waited / max(wall, 1e-9))
+        return replace(report, overlap=Overlap(wall, generating, training, waiting))
 
     def waiting(self) -> list[str]:
-        """What was written and not trained on, as text for a checkpoint. It was shared already."""
         self._drain()
         return [OWN.dump_json(own).decode() for own, _ in self._written]
 
@@ -100,16 +111,15 @@ class AsynchronousNode:
             self._process.write(self._next)
             self._next = Round(self._next + 1)
 
-    def _oldest(self, now: Round) -> tuple[Own, float, float]:
-        """The round to train on, the generator's idle time before it, and how long we waited for it, in seconds."""
-        began = monotonic()
+    def _oldest(self, now: Round) -> tuple[Own, float]:
+        """The round to train on, and the generator's idle time before it in seconds."""
         self._drain()
         while not self._written:
             self._take(self._process.take(block=True))
         own, idle = self._written.popleft()
         if own.round != now:
             raise RuntimeError(f"round {own.round} was written where round {now} was due")
-        return own, idle, monotonic() - began
+        return own, idle
 
     def _drain(self) -> None:
         while True:

@@ -6,25 +6,15 @@ Torch comes in through the population that is handed over, never from here.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from protocol.messages import Round
 from swarm_node.config import SimulationConfig
-from swarm_node.interfaces import RoundReport
+from swarm_node.interfaces import Member, RoundReport
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.attacks.nodes import VictimReport, hostile_nodes
 from swarm_node.simulation.faults import Schedule
 from swarm_node.telemetry.events import CellRound
-
-
-class Member(Protocol):
-    """A node as the loop sees it; what it hands from one half of a round to the next is its own business."""
-
-    def ask(self, now: Round) -> Any: ...
-
-    def hear(self, own: Any) -> Any: ...
-
-    def learn(self, batch: Any) -> RoundReport: ...
 
 
 class Population(Protocol):

@@ -21,7 +21,7 @@ def bounded(max_staleness: int) -> Ahead:
 
 
 class LaggedNode:
-    """Implements cell.Member. Counts its own rounds: those in which it takes part."""
+    """Implements interfaces.Member. Counts its own rounds: those in which it takes part."""
 
     def __init__(self, node: Node, ahead: Ahead) -> None:
         self._node, self._ahead = node, ahead

@@ -4,13 +4,12 @@ from random import Random
 
 from swarm_node.build import build_environment, build_node, build_rules
 from swarm_node.config import LearningConfig, SimulationConfig
-from swarm_node.interfaces import Environment
+from swarm_node.interfaces import Environment, Member
 from swarm_node.network.memory import MemorySwarm
 from swarm_node.simulation.attacks.key import answer_key
 from swarm_node.simulation.attacks.messages import Attack
 from swarm_node.simulation.attacks.nodes import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import payload_of
-from swarm_node.simulation.cell import Member
 from swarm_node.simulation.identities import identity
 from swarm_node.simulation.lag import LaggedNode, bounded
 from swarm_node.simulation.mixture import node_config
