@@ -1,7 +1,8 @@
-"""Processes that score the answers of one author and then end, so that no answer changes another author's score.
+"""Processes that score a few groups of answers and then end, so that no answer changes what is scored later.
 
 A child enters the sandbox before it knows the first text, and writes eight bytes per answer. Whoever started it trusts
-it with nothing else: the clock is kept outside, and only finite numbers in [0, 1] are taken.
+it with nothing else: the clock is kept outside, and only finite numbers in [0, 1] are taken. A group at which a child
+hangs or dies is skipped, and those behind it are scored in another. Whose groups share one is for `judge.company`.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ Verdict = list[float] | str  # scores, or why there are none
 
 
 def score(work: Sequence[Work], sandbox: Sandbox, time_limit: float) -> list[Verdict]:
-    """One verdict per item of one author, in order, from children that inherit the work. `time_limit`: seconds of wall
+    """One verdict per item of one company, in order, from children that inherit the work. `time_limit`: seconds of wall
     clock per item, after which it is given up."""
     verdicts: list[Verdict] = []
     while len(verdicts) < len(work):  # again in a new child for those behind one that killed its child

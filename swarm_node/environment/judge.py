@@ -2,8 +2,9 @@
 
 Started by `judge_client.py` as `python -s -P -B -m swarm_node.environment.judge SOURCE LIFELINE MEMORY TIME` with a
 clean environment, PYTHONHASHSEED=0 and a socket as standard input. Texts of others pass through it unread: they are
-scored in children (`children.py`), one for each author, forked from here where the scorer is the library's and from the
-light process (`light.py`) where it is our own. One reply per item, in order.
+scored in children (`children.py`), forked from here where the scorer is the library's and from the light process
+(`light.py`) where it is our own. `company` is the rule that says whose answers may share a child. One reply per item,
+in order.
 
 Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt
 Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", [score, ...] or {"skipped": reason}
@@ -15,8 +16,8 @@ import importlib.util
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
 
 from swarm_node.environment import children, judging
 from swarm_node.environment.confinement import OutOfTime, allow_cpu, confine, cpu_budget, die_with, silence
@@ -25,12 +26,16 @@ from swarm_node.environment.judging import Item, Portable, Source
 from swarm_node.environment.light import LightProcess
 from swarm_node.environment.lru import Lru
 from swarm_node.environment.sandbox import Sandbox
+from swarm_node.environment.scorers import PLAIN
 
 KEPT_ITEMS = 512  # questions kept built: prompts are asked first, scores a little later
 
 Address = tuple[str, str, int, int]
 Asked = tuple[Address, Sequence[str] | None]
 Reply = str | list[float] | dict[str, str]
+Key = tuple[str, Mapping[str, Any]]  # name of a scorer of ours and what it needs to know
+Where = Literal["light", "here"]
+Company = tuple[Where, int | None]  # from which process a child is forked, and for whom: a seed, or None for everybody
 
 
 def main() -> None:
@@ -71,29 +76,30 @@ class Judge:
         """Answer batches until the node closes its end."""
         reader = Reader(connection.recv)
         while (batch := reader.read()) is not None:
-            for asked in runs([((dataset, config_id, seed, k), texts) for dataset, config_id, seed, k, texts in batch]):
+            asked = [((dataset, config_id, seed, k), texts) for dataset, config_id, seed, k, texts in batch]
+            for begin in range(0, len(asked), judging.CHILD_ITEMS):
                 allow_cpu(judging.CHILD_ITEMS)
-                connection.sendall(b"".join(map(encode, self.replies(asked))))
+                replies = self.replies(asked[begin : begin + judging.CHILD_ITEMS])
+                connection.sendall(b"".join(map(encode, replies)))
 
     def replies(self, asked: Sequence[Asked]) -> list[Reply]:
-        """To items of one author."""
+        """At most as many as one child may score."""
         built = [self._build(address) for address, _ in asked]
-        pairs = [(item, texts) for item, (_, texts) in zip(built, asked, strict=True)]
-        work = [(item, texts) for item, texts in pairs if not isinstance(item, str) and texts is not None]
-        verdicts = iter(self._verdicts(work))
-        return [
-            skipped(item) if isinstance(item, str) else str(item.prompt) if texts is None else spoken(next(verdicts))
-            for item, texts in pairs
-        ]
+        replies: list[Reply] = [skipped(item) if isinstance(item, str) else str(item.prompt) for item in built]
+        together: dict[Company, list[tuple[int, children.Work]]] = {}
+        for place, (item, (address, texts)) in enumerate(zip(built, asked, strict=True)):
+            if not isinstance(item, str) and texts is not None:
+                together.setdefault(company(address, item), []).append((place, (item, texts)))
+        for (where, _), members in together.items():
+            verdicts = self._score(where, [pair for _, pair in members])
+            for (place, _), verdict in zip(members, verdicts, strict=True):
+                replies[place] = skipped(verdict) if isinstance(verdict, str) else verdict
+        return replies
 
-    def _verdicts(self, work: Sequence[children.Work]) -> list[children.Verdict]:
-        """In order, from two processes."""
-        portable = [item.portable if isinstance(item, Portable) else None for item, _ in work]
-        light = [(each, texts) for each, (_, texts) in zip(portable, work, strict=True) if each is not None]
-        heavy = [pair for each, pair in zip(portable, work, strict=True) if each is None]
-        from_light = iter(self._light.score(light))
-        from_here = iter(children.score(heavy, self._sandbox, self._time_limit))
-        return [next(from_here) if each is None else next(from_light) for each in portable]
+    def _score(self, where: Where, work: Sequence[children.Work]) -> list[children.Verdict]:
+        if where == "light":
+            return self._light.score([(key, texts) for item, texts in work if (key := portable(item))])
+        return children.score(work, self._sandbox, self._time_limit)
 
     def _build(self, address: Address) -> Item | str:
         """The question, or why there is none. Made of names of ours and a number: no text of others."""
@@ -110,17 +116,22 @@ class Judge:
         return item
 
 
-def runs(batch: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
-    """What may share a child: neighbours with one seed, which is a digest of author and round that admission checks."""
-    begin = 0
-    for end in range(1, len(batch) + 1):
-        if end == len(batch) or end - begin == judging.CHILD_ITEMS or batch[end][0][2] != batch[begin][0][2]:
-            yield batch[begin:end]
-            begin = end
+def company(address: Address, item: Item) -> Company:
+    """Items of the same company are scored in one child: all that have a plain scorer; else those of one author only.
+
+    A plain scorer, our own, does nothing with an answer but compare strings and read numbers, so there is nothing to
+    take over, and who hangs or dies all the same costs its own group alone. The library's scorers, and ours that hand
+    the answer to a parser, get a child per author: whoever could forge a neighbour of its own could have forged that
+    directly. An author is a seed, which is a digest of author and round that admission checks.
+    """
+    key, (_, _, seed, _) = portable(item), address
+    if key is None:
+        return "here", seed
+    return "light", None if key[0] in PLAIN else seed
 
 
-def spoken(verdict: children.Verdict) -> Reply:
-    return skipped(verdict) if isinstance(verdict, str) else verdict
+def portable(item: Item) -> Key | None:
+    return item.portable if isinstance(item, Portable) else None
 
 
 def skipped(reason: str) -> Reply:

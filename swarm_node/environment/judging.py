@@ -42,7 +42,7 @@ class Source(Protocol):
 
 
 QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is skipped by every node
-CHILD_ITEMS = 16  # items of one author scored in one child, at most; bounds how long a node waits for a reply
+CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
 # Reasons of skips, as they are counted.
 SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget

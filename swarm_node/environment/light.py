@@ -22,7 +22,7 @@ from swarm_node.environment.sandbox import Sandbox
 from swarm_node.environment.scorers import SCORERS, answer_of, reward
 from swarm_node.environment.seccomp import LAST_WRITABLE
 
-SPARES = 4  # children kept ready: as many authors as a sampler usually asks for at once
+SPARES = 4  # children kept ready, for the calls of about a round
 
 Task = tuple[tuple[str, Mapping[str, Any]], Sequence[str]]  # (name of a scorer, entry), answers
 
@@ -58,7 +58,7 @@ class LightProcess:
         self._reader = Reader(self._connection.recv)
 
     def score(self, tasks: Sequence[Task]) -> list[children.Verdict]:
-        """One verdict per task, all of one author. Raises OSError if the process is gone, which ends the judge."""
+        """One verdict per task, all of one company. Raises OSError if the process is gone, which ends the judge."""
         if not tasks:
             return []
         self._connection.sendall(encode(tasks))
@@ -74,8 +74,9 @@ def serve(connection: socket.socket, sandbox: Sandbox, time_limit: float) -> Non
     gc.freeze()
     reader, spares = Reader(connection.recv), deque[Child]()
     while True:
-        while len(spares) < SPARES and not select.select([connection], [], [], 0)[0]:
-            spares.append(Child(sandbox, time_limit, _read_work))
+        if not spares:  # then several at once: what this process writes between two forks is copied, page by page
+            while len(spares) < SPARES and not select.select([connection], [], [], 0)[0]:
+                spares.append(Child(sandbox, time_limit, _read_work))
         tasks = reader.read()
         if tasks is None:
             return

@@ -12,10 +12,14 @@ macOS has the first only: an answer that runs code there can open nothing and st
 processes of the same user. Where seccomp is missing, only data sets whose scorer is our own are a good idea.
 
 What it does NOT protect against:
-- Scores of the same author and round: they share a child, so an answer that runs code can forge them. It could have
-  forged its own in the same way; everybody else's answers are scored in other children.
+- Scores of answers that share a child, if one of them runs code. Where the scorer is the library's, or ours and uses a
+  parser, these are of one author and round, which could have forged its own in the same way. Where all scorers are
+  plain (`judge.company`), they are the up to 16 groups of one call, whoever wrote them: to forge a neighbour takes a
+  bug in Python's own string or number code that runs code of an answer's choosing. No call mixes a node's own answers
+  with those of others.
 - Reading what the judge had in memory when it forked: the library, and keys of questions asked lately. Nothing else is
-  there (no identity, no environment, no other author's answers), and nothing but scores gets out. Timing tells little.
+  there (no identity, no environment, no answers but those that share the child), and nothing but scores gets out.
+  Timing tells little.
 - A scorer that pays for a wrong answer without running code. That is the business of `scorers.py` and the catalogue.
 - Bugs of the kernel behind the few calls that remain, side channels between cores, and whoever already runs code as the
   same user: that user may ptrace the judge from outside.

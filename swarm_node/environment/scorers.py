@@ -239,6 +239,14 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, same_text) | {
     "zebra_puzzles": same_letters,
 }
 
+# Those that hand an answer to a parser of Python's own, which is much code in C. All others are plain: an answer is
+# compared, cut into pieces, matched and read as a number, so whoever's it is may share a child (`judge.company`).
+PARSING = frozenset((
+    "binary_matrix", "countdown", "number_sorting", "polynomial_multiplication", "puzzle24", "simple_integration",
+    "spiral_matrix", "string_insertion",
+))  # fmt: skip
+PLAIN = SCORERS.keys() - PARSING
+
 NEEDED: Mapping[str, tuple[str, ...]] = {  # parts of an entry's metadata that a scorer reads
     "complex_arithmetic": ("result",),
     "countdown": ("numbers", "target"),
