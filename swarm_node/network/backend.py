@@ -1,7 +1,7 @@
 """The seam below the exchange: a way to dial peers and to answer them. Both libp2p libraries fit behind it.
 
-A call is one stream: request, reply, end. Requests and replies are framed by four bytes of length, big-endian, and
-bounded before anything is allocated; see protocol/README.md.
+A call is a request and a reply on a stream, each framed by four bytes of length, big-endian, and bounded before
+anything is allocated; see protocol/README.md.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -9,7 +9,10 @@ import pytest
 
 from protocol.identity import Identity
 from swarm_node.network.backend import Backend, CallFailed, Failure
+from swarm_node.network.transport import asking, streams
+from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.libp2p_backend import Libp2pBackend
+from swarm_node.network.transport.streams import Stream
 from tests.network.hosts import ECHO, LIMIT, RAISING, REFUSING, SILENT, WHO, Pair, raw_stream, until_connected
 
 pytestmark = pytest.mark.network
@@ -57,6 +60,53 @@ def test_an_unknown_protocol_is_named_as_such(pair: Pair) -> None:
     for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
         got = pair.run(failure(caller.call(callee.peer_id, "/swarm-node-test/echo/2", b"?", LIMIT, 5.0)))
         assert got == Failure.UNSUPPORTED
+
+
+def kept(caller: Backend, callee: Backend, protocol: str) -> Stream:
+    """The stream on which the next call will be made."""
+    assert isinstance(caller, HivemindBackend | Libp2pBackend)
+    return caller._asking._kept[callee.peer_id, protocol].stream
+
+
+def test_calls_one_after_another_share_a_stream(pair: Pair) -> None:
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        pair.run(caller.call(callee.peer_id, ECHO, b"first", LIMIT, 5.0))
+        stream = kept(caller, callee, ECHO)
+        for text in (b"second", b"", b"a third of a megabyte" * 16_000):
+            assert pair.run(caller.call(callee.peer_id, ECHO, text, LIMIT, 5.0)) == b">" + text
+            assert kept(caller, callee, ECHO) is stream
+
+
+def test_a_stream_that_the_other_side_ended_is_replaced_within_the_call(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "IDLE_SECONDS", 0.05)
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        pair.run(caller.call(callee.peer_id, ECHO, b"first", LIMIT, 5.0))
+        stream = kept(caller, callee, ECHO)
+        with pytest.raises((EOFError, OSError)):
+            pair.run(stream.read(1), seconds=5.0)
+        assert pair.run(caller.call(callee.peer_id, ECHO, b"second", LIMIT, 5.0)) == b">second"
+        assert kept(caller, callee, ECHO) is not stream
+
+
+def test_a_stream_is_not_used_again_after_a_failed_call(pair: Pair) -> None:
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        pair.run(failure(caller.call(callee.peer_id, REFUSING, b"?", LIMIT, 5.0)))
+        pair.run(failure(caller.call(callee.peer_id, SILENT, b"?", LIMIT, 0.1)))
+        for protocol in (REFUSING, SILENT):
+            with pytest.raises(KeyError):
+                kept(caller, callee, protocol)
+
+
+def test_streams_that_are_not_used_are_closed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
+        pair.run(caller.call(callee.peer_id, ECHO, b"first", LIMIT, 5.0))
+        monkeypatch.setattr(asking, "KEPT_SECONDS", 0.0)
+        pair.run(caller.call(callee.peer_id, WHO, b"", LIMIT, 5.0))  # whatever comes next
+        with pytest.raises(KeyError):
+            kept(caller, callee, ECHO)
+        monkeypatch.undo()
 
 
 def test_a_silent_peer_costs_no_more_than_the_timeout(pair: Pair) -> None:

@@ -9,6 +9,7 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
+from swarm_node.network.transport.asking import Asking
 from swarm_node.network.transport.listening import check_free
 from swarm_node.network.transport.multiaddr import (
     from_bytes,
@@ -30,7 +31,7 @@ from swarm_node.network.transport.p2pd import (
     whole_seconds,
 )
 from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, Relays, reserve
-from swarm_node.network.transport.streams import Answering, ask
+from swarm_node.network.transport.streams import Answering
 
 RELAY_STARTS = 6
 USE_SECONDS = 30.0  # p2pd forgets with the connection what it was told of a peer
@@ -47,6 +48,7 @@ class HivemindBackend(Backend):
         self._flags = flags
         self._max_inbound = max_inbound
         self._daemon: Daemon | None = None
+        self._asking = Asking(self._open)
         self._relays = Relays(self, self._open, relays)
         self._tending: asyncio.Task[None] | None = None
         self._topic = ""
@@ -102,7 +104,7 @@ class HivemindBackend(Backend):
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
         try:
-            reply = await self._ask(peer, protocol, request, max_reply, timeout)
+            reply = await self._asking.call(peer, protocol, request, max_reply, timeout)
         except CallFailed as error:
             if error.failure == Failure.TIMEOUT:
                 await self._note_silence(peer)
@@ -152,19 +154,9 @@ class HivemindBackend(Backend):
     async def close(self) -> None:
         if self._tending is not None:
             self._tending.cancel()
+        await self._asking.close()
         if self._daemon is not None:
             await self._daemon.stop()
-
-    async def _ask(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        deadline = asyncio.get_running_loop().time() + timeout
-        stream = await self._open(peer, protocol, timeout)
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await ask(stream, request, max_reply)
-        except TimeoutError as error:
-            raise CallFailed(Failure.TIMEOUT) from error
-        finally:
-            await stream.close()
 
     async def _note_silence(self, peer: PeerId) -> None:
         """p2pd's QUIC loses connection window with each large reply that is given up, until nothing passes on a

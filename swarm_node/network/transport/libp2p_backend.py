@@ -32,12 +32,13 @@ from protocol.messages import PeerId
 from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.transport import libp2p_gossip
+from swarm_node.network.transport.asking import Asking
 from swarm_node.network.transport.libp2p_guard import GuardedHost, GuardedSwarm
 from swarm_node.network.transport.libp2p_relay import STOP, accept, dial_through
 from swarm_node.network.transport.listening import check_free, on_interfaces
 from swarm_node.network.transport.multiaddr import one_peer, peer_text, split_peer, usefulness
 from swarm_node.network.transport.relays import Relays
-from swarm_node.network.transport.streams import Answering, ask
+from swarm_node.network.transport.streams import Answering
 from swarm_node.network.transport.trio_thread import TrioThread
 
 HANDSHAKE_SECONDS = 5.0
@@ -69,6 +70,7 @@ class Libp2pBackend(Backend):
         self._thread: TrioThread | None = None
         self._host: GuardedHost | None = None
         self._swarm: GuardedSwarm | None = None
+        self._asking = Asking(self._open_in_time)
         self._relays = Relays(self, self._open_stream, relays)
         self._tending: asyncio.Task[None] | None = None
         self._gossipsub = gossipsub
@@ -89,7 +91,8 @@ class Libp2pBackend(Backend):
 
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
         check_free(self._listen)
-        answering = Answering(handlers, limits, self._max_inbound)
+        noting = {protocol: self._noting(handler) for protocol, handler in handlers.items()}
+        answering = Answering(noting, limits, self._max_inbound)
         self._thread = TrioThread()
         await self._thread.start()
         try:
@@ -114,17 +117,7 @@ class Libp2pBackend(Backend):
         return peer
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        deadline = asyncio.get_running_loop().time() + timeout
-        stream: TrioStream | None = None
-        try:
-            async with asyncio.timeout_at(deadline):
-                stream = await self._open_stream(peer, protocol)
-                reply = await ask(stream, request, max_reply)
-        except (TimeoutError, OSError) as error:
-            raise CallFailed(Failure.TIMEOUT if stream else Failure.UNREACHABLE) from error
-        finally:
-            if stream is not None:
-                await stream.close()
+        reply = await self._asking.call(peer, protocol, request, max_reply, timeout)
         self._note_use(peer)
         return reply
 
@@ -156,11 +149,19 @@ class Libp2pBackend(Backend):
     async def close(self) -> None:
         if self._tending is not None:
             self._tending.cancel()
+        await self._asking.close()
         if self._thread is not None:
             await self._thread.stop()
 
     async def _open_stream(self, peer: PeerId, protocol: str) -> "TrioStream":
         return TrioStream(self.thread, await self.thread.call(self._open, peer, protocol))
+
+    async def _open_in_time(self, peer: PeerId, protocol: str, timeout: float) -> "TrioStream":
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._open_stream(peer, protocol)
+        except OSError as error:  # TimeoutError is one
+            raise CallFailed(Failure.UNREACHABLE) from error
 
     # What follows runs in trio.
 
@@ -230,7 +231,6 @@ class Libp2pBackend(Backend):
             done = trio.Event()
             self.thread.run_in_asyncio(lambda: answering.serve(TrioStream(self.thread, stream), caller, protocol), done)
             await done.wait()
-            self.swarm.census.was_useful(stream.muxed_conn.peer_id)
 
         return handle
 
@@ -317,6 +317,13 @@ class Libp2pBackend(Backend):
         self._known.move_to_end(peer)
         if len(self._known) > KNOWN_PEERS:
             self._known.popitem(last=False)
+
+    def _noting(self, handler: Handler) -> Handler:
+        async def answer(caller: Caller, request: bytes) -> bytes:
+            self._note_use(caller.peer)
+            return await handler(caller, request)
+
+        return answer
 
     def _note_use(self, peer: PeerId) -> None:
         async def note() -> None:

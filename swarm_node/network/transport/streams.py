@@ -1,21 +1,21 @@
 """Calls over raw streams, the same for both libraries: framing, bounds and deadlines, and a place for honest peers.
 
-A frame is four bytes of length, big-endian, and that many bytes. A call is one stream: the caller writes a frame, the
-other side writes a frame, the caller closes. An empty reply is a refusal.
+A frame is four bytes of length, big-endian, and that many bytes. A call is a frame of the caller and one of the other
+side; an empty one is a refusal. A stream carries one call after another until the caller closes it, see asking.py.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Protocol
 
 from protocol.messages import PeerId
-from swarm_node.network.backend import Caller, CallFailed, Failure, Handler
+from swarm_node.network.backend import Caller, Handler
 
 LENGTH_BYTES = 4
-CALL_SECONDS = 10.0  # an inbound stream ends after this, however slowly its peer reads or writes
+CALL_SECONDS = 10.0  # an inbound call ends after this, however slowly its peer reads or writes
+IDLE_SECONDS = 30.0  # an inbound stream on which nothing was asked for so long ends
 STREAMS_PER_SLOT = 16  # open inbound streams for each request that may be in work: waiting costs little, working more
 REFUSAL_SECONDS = (
     1.0  # until a refusal is said: hanging up would cost us a handshake when they call again, waiting costs them
@@ -43,30 +43,12 @@ def frame(data: bytes) -> bytes:
     return len(data).to_bytes(LENGTH_BYTES, "big") + data
 
 
-async def ask(stream: Stream, request: bytes, max_reply: int) -> bytes:
-    """One call on a fresh stream; the deadline is the caller's. CallFailed for whatever the other side does."""
-    sending = asyncio.create_task(stream.write(frame(request)))  # beside reading: a refusal may come before all is sent
-    try:
-        size = int.from_bytes(await stream.read(LENGTH_BYTES), "big")
-        if size > max_reply:
-            raise CallFailed(Failure.TOO_BIG, f"{size} bytes, more than {max_reply}")
-        reply = await stream.read(size)
-    except (EOFError, OSError) as error:
-        raise CallFailed(Failure.CLOSED) from error
-    finally:
-        sending.cancel()
-        with suppress(asyncio.CancelledError, EOFError, OSError):
-            await sending
-    if not reply:
-        raise CallFailed(Failure.REFUSED)
-    return reply
-
-
 class Answering:
     """Serves inbound streams so that slow and greedy peers cannot keep others out.
 
     `slots` requests are in work at once. Many more streams may be open, because one that has not yet said anything
-    costs little; when all are taken, the oldest makes room, which an honest peer, done in milliseconds, hardly ever is.
+    costs little; when all are taken, the one that was silent longest makes room. An honest peer, done in milliseconds,
+    hardly ever has to, and opens another if it does.
     """
 
     def __init__(self, handlers: Mapping[str, Handler], limits: Mapping[str, int], slots: int) -> None:
@@ -75,7 +57,7 @@ class Answering:
         self._slots = asyncio.Semaphore(slots)
         self._max_streams = slots * STREAMS_PER_SLOT
         self._share = max(1, slots // SLOTS_PER_PEER)
-        self._streams: dict[asyncio.Task[None], PeerId] = {}  # oldest first
+        self._streams: dict[asyncio.Task[None], PeerId] = {}  # the longest silent first
         self._working: Counter[PeerId] = Counter()
 
     async def serve(self, stream: Stream, caller: Caller, protocol: str) -> None:
@@ -86,12 +68,15 @@ class Answering:
             if not self._make_room(caller.peer):
                 return
             self._streams[task] = caller.peer
-            async with asyncio.timeout(CALL_SECONDS):
-                reply = await self._reply(stream, caller, protocol)
-                if not reply:
-                    await asyncio.sleep(REFUSAL_SECONDS)
-                await stream.write(frame(reply))
-                await stream.read(1)  # the caller closes: p2pd drops what is in flight when this side closes first
+            patience = CALL_SECONDS  # for the first call
+            more = True
+            while more:
+                async with asyncio.timeout(patience):
+                    size = int.from_bytes(await stream.read(LENGTH_BYTES), "big")
+                self._streams[task] = self._streams.pop(task)  # it has spoken
+                async with asyncio.timeout(CALL_SECONDS):
+                    more = await self._answer(stream, caller, protocol, size)
+                patience = IDLE_SECONDS
         except (TimeoutError, EOFError, OSError):
             pass  # the peer's doing
         finally:
@@ -108,12 +93,19 @@ class Answering:
             oldest.cancel()
         return True
 
-    async def _reply(self, stream: Stream, caller: Caller, protocol: str) -> bytes:
+    async def _answer(self, stream: Stream, caller: Caller, protocol: str, size: int) -> bool:
+        """One call, whose request has `size` bytes; whether there may be another on this stream."""
+        fits = size <= self._limits[protocol]
+        reply = await self._reply(caller, protocol, await stream.read(size)) if fits else b""
+        if not reply:
+            await asyncio.sleep(REFUSAL_SECONDS)
+        await stream.write(frame(reply))
+        if not fits:
+            await stream.read(1)  # the caller closes: p2pd drops what is in flight when this side closes first
+        return fits
+
+    async def _reply(self, caller: Caller, protocol: str, request: bytes) -> bytes:
         """What to answer; b"" where there is a reason to refuse."""
-        size = int.from_bytes(await stream.read(LENGTH_BYTES), "big")
-        if size > self._limits[protocol]:
-            return b""
-        request = await stream.read(size)
         if self._working[caller.peer] >= self._share:
             return b""
         self._working[caller.peer] += 1
