@@ -12,12 +12,13 @@ import torch
 
 from benchmarks import common
 from protocol.messages import PeerId, Round
-from swarm_node.build import build_environment, build_node, build_policy
+from swarm_node.build import build_node, build_policy
 from swarm_node.compute.precision.kernels import Kernel, reference
 from swarm_node.compute.precision.linear import swap_linears
 from swarm_node.compute.precision.quantise import Recipe
 from swarm_node.config import GenerationConfig, LearningConfig, ModelConfig, RoundConfig, TrainingConfig
 from swarm_node.network.alone import Alone
+from swarm_node.surroundings import build_environment
 
 WINDOW = 20  # rounds of the final reward
 COARSE = Kernel("reference, E5M2, a scale per row or matrix", Recipe(torch.float8_e5m2, 0, 4096), reference)

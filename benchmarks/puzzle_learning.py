@@ -18,9 +18,9 @@ from rich.console import Console
 from swarm_node.config import EvaluationConfig, GenerationConfig, ModelConfig, NodeConfig
 from swarm_node.environment.temporal_clue.make import as_entry
 from swarm_node.evaluate import TaskAccuracy, evaluate
-from swarm_node.run import run
 from swarm_node.settings import read_file
 from swarm_node.simulation.statistics import ci95
+from swarm_node.start import run
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 CONFIG = Path("configs/temporal_clue_small.toml")

@@ -1,15 +1,14 @@
-"""The composition root: the only module that names concrete classes."""
+"""The composition root, the half that needs torch: policy, generator, trainer, and the node that joins it all.
+
+surroundings.py is the other half. No other module names concrete classes.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import torch
 
-from protocol import limits
-from protocol.admission import AdmissionRules
-from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node import starters
 from swarm_node.algorithm.foreign import FOREIGN_RULES
@@ -18,76 +17,16 @@ from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.trainer import GrpoTrainer, Trust
 from swarm_node.compute.vllm_generator import VllmGenerator
-from swarm_node.config import EnvironmentConfig, LearningConfig, ModelConfig, NodeConfig
-from swarm_node.environment import reasoning_gym, sandbox
+from swarm_node.config import LearningConfig, ModelConfig
+from swarm_node.environment import sandbox
 from swarm_node.environment.catalogue import STARTER_TASKS
-from swarm_node.environment.judged import AskingEnvironment
-from swarm_node.environment.mixture import Mixture
-from swarm_node.environment.reasoning_gym import ReasoningGym
-from swarm_node.environment.temporal_clue import environment as clue
 from swarm_node.errors import UserError
 from swarm_node.interfaces import Environment, Generator, Network, Trainer
-from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
-
-CHARS_PER_TOKEN = 16  # generous, also for other tokenizers; bounds what a peer's group may cost to train on
-
-
-def build_environment(config: LearningConfig) -> Environment:
-    """Every environment this node asks and judges, by the name that questions carry. Close it after use."""
-    return Mixture(build_environments(config.environment))
-
-
-def build_environments(settings: EnvironmentConfig, published_scorer: bool = False) -> dict[str, AskingEnvironment]:
-    """The environments that the tasks belong to. A node takes part in those it has a task of, and in no other.
-
-    `published_scorer` judges puzzles as the published scorer does; for evaluation.
-    """
-    tasks = settings.tasks or STARTER_TASKS
-    bounds = settings.time_limit, settings.memory_limit
-    published = [task for task in tasks if task == f"{clue.NAME}/{clue.PUBLISHED}"]
-    puzzles = [task for task in tasks if task.startswith(f"{clue.NAME}/") and task not in published]
-    others = [task for task in tasks if task not in published and task not in puzzles]
-    if published and settings.puzzles is None:
-        raise UserError(f"task {published[0]} needs a file of puzzles: set the option puzzles")
-    environments: dict[str, AskingEnvironment] = {}
-    if others:
-        environments[reasoning_gym.NAME] = ReasoningGym(
-            others, settings.scoring, *bounds, settings.instruction, settings.judges
-        )
-    if puzzles:
-        environments[clue.NAME] = clue.TemporalClue(
-            puzzles, settings.scoring, *bounds, settings.instruction, published_scorer
-        )
-    if published and settings.puzzles:
-        environments[clue.FILE_NAME] = clue.FilePuzzles(
-            settings.puzzles, settings.scoring, settings.instruction, published_scorer
-        )
-    return environments
-
-
-def build_rules(config: LearningConfig, environment: Environment, own_id: PeerId) -> AdmissionRules:
-    """What this node lets in from the network."""
-    generation = config.generation
-    return AdmissionRules(
-        swarm=config.swarm,
-        own_id=own_id,
-        knows=environment.knows,
-        max_completions=min(limits.MAX_COMPLETIONS, 2 * generation.num_generations),
-        max_completion_chars=min(limits.MAX_COMPLETION_CHARS, CHARS_PER_TOKEN * generation.max_completion_length),
-    )
-
-
-def build_network(
-    config: NodeConfig, identity: Identity, environment: Environment, progress: Callable[[], dict[str, Any]]
-) -> RemoteNetwork:
-    """The swarm, not entered yet. `progress`: what training says of itself."""
-    rules = build_rules(config, environment, identity.peer_id)
-    want = config.network.pull or config.round.external_groups
-    return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress)
+from swarm_node.surroundings import build_environment
 
 
 def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:

@@ -82,7 +82,7 @@ def run(argv: list[str]) -> None:
     from swarm_node.network.transport.backends import check_addresses
 
     check_addresses(config.network)  # before anything that takes seconds to load
-    from swarm_node.run import run as run_node
+    from swarm_node.start import run as run_node
 
     run_node(config, Console())
 

@@ -223,7 +223,8 @@ def _entries(found: Sequence[Entry]) -> Iterator[Finding]:
 def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding]:
     """Last, because it loads the model."""
     yield _gpu(config)
-    from swarm_node.build import build_environment, examine
+    from swarm_node.build import examine
+    from swarm_node.surroundings import build_environment
 
     try:
         for line in examine(config):

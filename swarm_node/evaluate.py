@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
-from swarm_node.build import build_environments, build_policy
+from swarm_node.build import build_policy
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.config import EnvironmentConfig, EvaluationConfig
 from swarm_node.environment.catalogue import STARTER_TASKS
@@ -17,6 +17,7 @@ from swarm_node.environment.judged import AskingEnvironment, held_out
 from swarm_node.environment.temporal_clue import environment as clue
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.surroundings import build_environments
 
 PUBLISHED_SCORER = " (published scorer)"  # behind a task's name: the same answers, as the published scorer counts
 BATCH = 64  # prompts decoded together

@@ -1,4 +1,4 @@
-"""`swarm-node run`: one node, from its home folder, until it is told to stop.
+"""One node at work, from its home folder, until it is told to stop. Loads torch: start.py comes first.
 
 The home folder holds everything: identity, checkpoints, events and manifest. Starting again in the same home goes on
 exactly where the last checkpoint was taken.
@@ -8,19 +8,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 
 from rich.console import Console
 
-from protocol.messages import Round
+from protocol.messages import PeerId, Round
 from swarm_node.asynchronous.assembly import driving, trainer_side
-from swarm_node.build import build_environment, build_network, build_node, build_policy
+from swarm_node.build import build_node, build_policy
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.trainer import GrpoTrainer
 from swarm_node.config import NodeConfig
 from swarm_node.environment import sandbox
-from swarm_node.home import load_identity, owned
-from swarm_node.interfaces import Runner
+from swarm_node.interfaces import Environment, Runner
 from swarm_node.keeping import Keeper, Kept
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
@@ -37,25 +35,25 @@ from swarm_node.validation import Validation
 LINE_CHARS = 400  # of what the network says
 
 
-def run(config: NodeConfig, console: Console) -> None:
-    """Train until `max_rounds`, or until interrupted."""
+def work(
+    config: NodeConfig,
+    peer_id: PeerId,
+    environment: Environment,
+    network: RemoteNetwork,
+    progress: Progress,
+    console: Console,
+) -> None:
+    """Train until `max_rounds`, or until interrupted. The caller owns the home, and closes environment and network."""
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
-    with owned(home), stoppable() as stop, suppress(Interrupted), stop.interruptible():
-        identity = load_identity(home)
+    with stoppable() as stop, suppress(Interrupted), stop.interruptible():
         kept = Kept(config)
         both, config = config, trainer_side(config)
         with ExitStack() as stack:
-            environment = build_environment(config)
-            stack.callback(environment.close)
-            progress = Progress(monotonic)
-            network = build_network(config, identity, environment, progress.facts)
-            network.start()  # first, so that others are found while the policy loads
-            stack.callback(network.close)
             policy = build_policy(config.model, kept.latest)
-            node = build_node(config, identity.peer_id, environment, network, policy)
+            node = build_node(config, peer_id, environment, network, policy)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
-            telemetry.emit(RunStarted(f"node {identity.peer_id}", str(home), _facts(policy, node)))
+            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node)))
             if not all((layers := sandbox.layers()).values()):
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)

@@ -4,12 +4,12 @@ from pathlib import Path
 from statistics import fmean
 
 from protocol.messages import Round
-from swarm_node.build import build_environment
 from swarm_node.compute import checkpoint
 from swarm_node.config import NodeConfig
 from swarm_node.environment.judged import EVALUATION
 from swarm_node.evaluate import answer
 from swarm_node.interfaces import Environment, Generator
+from swarm_node.surroundings import build_environment
 from swarm_node.telemetry.events import Validated
 
 REWARD = "validation_reward"  # key of a checkpoint's extra state

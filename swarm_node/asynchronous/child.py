@@ -16,7 +16,7 @@ from typing import Any
 
 from protocol.messages import Round
 from swarm_node.asynchronous.pipe import FailedSaid, Order, OwnSaid, write_said
-from swarm_node.build import build_environment, build_node, build_policy
+from swarm_node.build import build_node, build_policy
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.weights import SharedWeights
 from swarm_node.config import LearningConfig
@@ -25,6 +25,7 @@ from swarm_node.interfaces import Environment, StepReport, Trainer
 from swarm_node.network.alone import Alone
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.stdio import take_stdout
+from swarm_node.surroundings import build_environment
 
 Build = Callable[[LearningConfig], tuple[Policy, Environment]]
 

@@ -44,7 +44,7 @@ class JudgeUnavailable(UserError):
 
 
 class JudgeClient:
-    """One judge process, started at the first question and again after each death. Any thread may ask."""
+    """One judge process, started by `prepare` or the first question, and again after each death. Any thread may ask."""
 
     def __init__(self, source: str, version: str, time_limit: float, memory_limit: int) -> None:
         """`source`: module of questions, or a .py file; `time_limit`: seconds per item; `memory_limit`: megabytes."""
@@ -57,12 +57,19 @@ class JudgeClient:
         self._socket: socket.socket | None = None
         self._reader: Reader | None = None
         self._lifeline: int | None = None  # write end of a pipe that only has to stay open
+        self._greeted = False  # whether the process has said hello
         self._lock = threading.Lock()
 
     @property
     def pid(self) -> int | None:
         """Of the running judge, for those who watch its memory."""
         return self._process.pid if self._process else None
+
+    def prepare(self) -> None:
+        """Start the process without waiting for it. Raises JudgeUnavailable."""
+        with self._lock:
+            if self._process is None:
+                self._start()
 
     def ask(self, items: Sequence[Item]) -> list[Reply]:
         """One reply per item, in order. Raises JudgeUnavailable only."""
@@ -101,6 +108,8 @@ class JudgeClient:
         """Replies in order, and why the next item has none (None: all have one)."""
         if self._process is None:
             self._start()
+        if not self._greeted:
+            self._greet()
         assert self._socket is not None and self._reader is not None
         replies: list[Reply] = []
         self._socket.settimeout(self._time_limit * judging.CHILD_ITEMS + PATIENCE)  # each reply starts the clock anew
@@ -151,6 +160,10 @@ class JudgeClient:
             theirs.close()
             os.close(lifeline)
         self._reader = Reader(self._socket.recv)
+
+    def _greet(self) -> None:
+        """Wait until the process is ready."""
+        assert self._socket is not None and self._reader is not None
         self._socket.settimeout(START_LIMIT)
         try:
             hello = self._reader.read()
@@ -165,6 +178,7 @@ class JudgeClient:
                 f"questions of version {self._version} are needed, installed is {hello.get('version')}: "
                 "install the dependencies of this release"
             )
+        self._greeted = True
 
     def _last_words(self) -> str:
         assert self._process is not None and self._process.stderr is not None
@@ -192,6 +206,7 @@ class JudgeClient:
         if self._lifeline is not None:
             os.close(self._lifeline)
         self._process = self._socket = self._reader = self._lifeline = None
+        self._greeted = False
 
 
 _UNDELIVERED = "undelivered"  # a sign between the methods above, never a reason that is counted

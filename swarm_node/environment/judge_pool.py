@@ -23,6 +23,11 @@ class JudgePool:
         self._clients = [make() for _ in range(workers)]
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="judge") if workers > 1 else None
 
+    def prepare(self) -> None:
+        """Start the processes without waiting for them. Raises JudgeUnavailable."""
+        for client in self._clients:
+            client.prepare()
+
     def ask(self, items: Sequence[Item]) -> list[Reply]:
         """One reply per item, in order. Raises JudgeUnavailable only."""
         replies = self._ask(items)

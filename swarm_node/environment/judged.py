@@ -53,6 +53,10 @@ class JudgedEnvironment:
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
         self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too: a group that hangs the judge does so once
 
+    def prepare(self) -> None:
+        """Start the judge without waiting for it: it takes seconds to import its library. Raises JudgeUnavailable."""
+        self._judge.prepare()
+
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few, and authors
         begin at different tasks, so that a swarm covers them all."""
@@ -132,6 +136,10 @@ class AskingEnvironment(Environment, Protocol):
     """An environment that asks some tasks in turn."""
 
     tasks: tuple[tuple[str, str], ...]  # (dataset, config id)
+
+    def prepare(self) -> None:
+        """Start what takes seconds to start, without waiting for it. UserError where it cannot be started."""
+        ...
 
 
 def held_out(environment: AskingEnvironment, count: int) -> list[Question]:

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from swarm_node.build import build_environment, build_node, build_rules
+from swarm_node.build import build_node
 from swarm_node.config import LearningConfig, SimulationConfig
 from swarm_node.interfaces import Environment, Member
 from swarm_node.network.memory import MemorySwarm
@@ -13,6 +13,7 @@ from swarm_node.simulation.attacks.payloads import payload_of
 from swarm_node.simulation.identities import identity
 from swarm_node.simulation.lag import LaggedNode, bounded
 from swarm_node.simulation.mixture import node_config
+from swarm_node.surroundings import build_environment, build_rules
 
 
 class LivePopulation:

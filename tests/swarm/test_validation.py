@@ -6,7 +6,7 @@ from rich.console import Console
 
 from swarm_node.compute.checkpoint import all_checkpoints, read_state
 from swarm_node.config import CheckpointConfig, EnvironmentConfig, NodeConfig, RoundConfig, ValidationConfig
-from swarm_node.run import run
+from swarm_node.start import run
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.validation import best_so_far
 

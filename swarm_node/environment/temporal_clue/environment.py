@@ -94,6 +94,9 @@ class FilePuzzles:
         self._exact, self._published_scorer = scoring == "exact", published_scorer
         self._instruction = f"\n\n{instruction}" if instruction else ""
 
+    def prepare(self) -> None:
+        pass
+
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Without repetition, as long as the file lasts."""
         seed = question_seed(author, now)
