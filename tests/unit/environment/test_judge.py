@@ -187,6 +187,15 @@ def test_the_thread_that_asked_first_may_end(judge: JudgeClient) -> None:
     assert judge.restarts == 0
 
 
+def test_a_prepared_judge_is_started_once_and_answers(judge: JudgeClient) -> None:
+    judge.prepare()
+    pid = judge.pid
+    assert pid is not None
+    judge.prepare()
+    assert judge.ask([group(*GOOD)]) == [PAID]
+    assert judge.pid == pid
+
+
 def test_close_leaves_no_process(judge: JudgeClient) -> None:
     judge.ask([group(*GOOD)])
     pid = judge.pid
