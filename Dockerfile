@@ -10,19 +10,19 @@ RUN apt-get update -q \
     && apt-get install -qy --no-install-recommends python3 python3-venv python3-dev gcc libc6-dev libgmp-dev \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /opt/swarm-node
-ENV PATH=/opt/swarm-node/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1
+ENV PATH=/opt/swarm-node/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 
 # Where torch comes from: PyTorch's CPU index keeps several GB of CUDA out. Empty: wherever pip looks by itself, which
 # a folder of wheels (--build-arg PIP_FIND_LINKS=URL) can add to.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG PIP_FIND_LINKS=
-RUN pip install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} 'torch>=2.9,<2.14'
+RUN pip install --no-compile ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} 'torch>=2.9,<2.14'
 
 # Dependencies before the code, so that a change of code does not install them again. What goes again: the needs of
 # hivemind's Python code, which is never imported (only its daemon is run), and what compiles or tests.
 WORKDIR /src
 COPY pyproject.toml README.md ./
-RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install '.[libp2p]' \
+RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[libp2p]' \
     && pip uninstall -qy swarm-node scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
     && cd /opt/swarm-node/lib/python3*/site-packages \
     && rm -rf torch/test torch/include torch/share torch/bin/protoc* torch/bin/*test* torch/lib/*.a \
@@ -33,7 +33,7 @@ COPY swarm_node swarm_node
 COPY protocol protocol
 # Bytecode of what a node loads, written by loading it: of all modules it would be 200 MB more. Both commands are tests of
 # the installation, too; doctor's exit code 1 says that nobody is there to share with. The judge writes none by itself.
-RUN pip install --no-deps . \
+RUN pip install --no-compile --no-deps . \
     && swarm-node --home /tmp/home --network.no-enabled --max-rounds 1 \
     && python -c 'import swarm_node.environment.judge, swarm_node.environment.library, swarm_node.bootstrap' \
     && for backend in hivemind libp2p; do \
