@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ SLOWEST = 0.2  # CPU seconds of an item; the budget at run time is 0.25
 PATIENCE = 1.0  # CPU seconds after which an item is given up
 LONGEST = 16 * 1024  # characters of a prompt
 EXACT_FROM = 0.99
+MOST_ALIKE = 0.9  # share of a level's items that may have one and the same answer: beyond, it asks nothing
+SAME = "nearly always the same answer"
 WRONG = "swordfish"  # an answer that is right nowhere
 
 Found = dict[str, Any]
@@ -60,6 +63,7 @@ def configurations(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]]) -> Found:
     """Digests of items, and what speaks against this level ("": nothing)."""
     digests: dict[str, str] = {}
+    answers: Counter[str] = Counter()
     for seed, index in addresses:
         began = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, PATIENCE)
@@ -77,9 +81,17 @@ def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]])
             signal.setitimer(signal.ITIMER_PROF, 0)
         if against:
             return {"config": config, "digests": digests, "against": against}
+        answers[repr(item.entry["answer"])] += 1
         body = repr(item.entry).encode("utf-8", "backslashreplace")
         digests[f"{seed}/{index}"] = hashlib.sha256(body).hexdigest()[:16]
-    return {"config": config, "digests": digests, "against": ""}
+    return {"config": config, "digests": digests, "against": SAME if alike(answers) else ""}
+
+
+def alike(answers: Counter[str]) -> bool:
+    """Whether one answer stands for nearly all. Where the library keeps none (None), answers are checked against the
+    question itself, and nothing can be said."""
+    kept = Counter({answer: count for answer, count in answers.items() if answer != repr(None)})
+    return max(kept.values(), default=0) > MOST_ALIKE * answers.total()
 
 
 def objection(item: LibraryItem, seconds: float) -> str:

@@ -1,14 +1,16 @@
 """Every task of the catalogue: the same question in every process, and the right answer is paid."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from swarm_node.environment.catalogue import CATALOGUE, EXCLUDED, PAPER_TASKS, REFUSED, STARTER_TASKS, VERSION
+from swarm_node.environment.catalogue import CATALOGUE, EXCLUDED, LEFT_OUT, PAPER_TASKS, REFUSED, STARTER_TASKS, VERSION
 from swarm_node.environment.judge_client import Item, JudgeClient
 from swarm_node.environment.reasoning_gym import SOURCE
 from swarm_node.environment.scorers import SCORERS
+from swarm_node.environment.survey import SAME, alike
 
 DIGESTS = str(Path(__file__).with_name("digest_source.py"))
 ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # not those it was measured with
@@ -88,3 +90,10 @@ def test_nothing_pays_for_nonsense(judge: JudgeClient) -> None:
     replies = judge.ask(items)
     assert [(q[:2], r) for q, r in zip(items, replies, strict=True) if not isinstance(r, tuple) or max(r) >= 0.5] == []
     assert judge.restarts == 0
+
+
+def test_a_level_with_nearly_always_the_same_answer_is_left_out_with_the_reason() -> None:
+    assert alike(Counter({"'Yes'": 37, "'No'": 3})) and not alike(Counter({"'Yes'": 36, "'No'": 4}))
+    assert not alike(Counter({"None": 40})), "no key kept: the question itself is what an answer is checked with"
+    assert {task for task, reason in LEFT_OUT.items() if reason == SAME} == {"game_of_life/medium", "syllogism/easy"}
+    assert "medium" not in CATALOGUE["game_of_life"] and "easy" in CATALOGUE["game_of_life"]

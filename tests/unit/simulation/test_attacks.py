@@ -14,7 +14,7 @@ from swarm_node.simulation.arms import Arm, Cell
 from swarm_node.simulation.attacks.key import answer_key
 from swarm_node.simulation.attacks.messages import Attack
 from swarm_node.simulation.attacks.nodes import Hostile, Victim, hostile_nodes
-from swarm_node.simulation.attacks.payloads import PAYLOADS, payload_of, wrong
+from swarm_node.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
 from swarm_node.simulation.cell import run_cell
 from swarm_node.simulation.folder import Record
 from swarm_node.simulation.report import build_report
@@ -90,6 +90,34 @@ def test_wrong_answers_look_like_answers() -> None:
     rng = Random(0)
     assert all((text := wrong("5 × 7", rng)) != "5 × 7" and text[1:4] == " × " for _ in range(50))
     assert wrong("yes", rng) == "no yes"
+
+
+def test_forged_groups_are_admitted_and_no_forgery_is_paid_half(under) -> None:
+    groups = admitted(sent(under("forge")))
+    texts = [[completion.text for completion in group.completions] for group in groups]
+    assert len(groups) == 3 and all(set(each[::2]) <= set(FORGERIES) for each in texts)
+    assert not any(text == "7" for each in texts for text in each)
+
+    from swarm_node.environment.reasoning_gym import ReasoningGym
+
+    tasks = (
+        "chain_sum",
+        "complex_arithmetic",
+        "countdown",
+        "lcm",
+        "number_sorting",
+        "polynomial_multiplication",
+        "spiral_matrix",
+    )
+    environment = ReasoningGym([f"{name}/default" for name in tasks], scoring="graded")
+    try:
+        asked = environment.sample(EVE.peer_id, Round(0), len(tasks))
+        rewards = environment.score([(each, FORGERIES) for each in asked])
+        assert [len(paid) for paid in rewards] == [len(FORGERIES)] * len(tasks)
+        assert max(reward for paid in rewards for reward in paid) < 0.5
+        assert environment.restarts == 0
+    finally:
+        environment.close()
 
 
 def test_a_flood_is_many_groups_and_sybils_are_many_names_new_in_every_round(under) -> None:
