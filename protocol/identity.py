@@ -86,6 +86,7 @@ def verify(author: PeerId, domain: bytes, message: bytes, signature: bytes) -> b
     return True
 
 
+@lru_cache(maxsize=1024)  # every call of a peer names it anew
 def peer_id(public: bytes) -> PeerId:
     """Name of the holder of a public key (32 bytes): "12D3KooW..."."""
     if len(public) != PUBLIC_KEY_BYTES:

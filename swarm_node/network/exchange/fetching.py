@@ -12,6 +12,7 @@ from swarm_node.network.exchange.pulls import Want, Wants
 from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS, BAN
 
 MAX_PULLS = 8  # at the same time
+PAUSE = 0.5  # seconds until it is looked again whether there is something to fetch, after there was nothing
 PULL_DELAY = 2.0  # seconds that a round's pulls wait at most for its first exchanges
 MAX_SEEN = 8192  # groups remembered so that none is taken twice
 
@@ -24,16 +25,21 @@ class Fetching:
         self._wants = Wants(knowledge.rng)
         self._seen: dict[str, None] = {}  # content hashes of own groups and of those delivered, oldest first
         self._began = now  # seconds
+        self._look = now  # seconds, when there may be something to fetch again
         self.round = 0
 
     def begin(self, count: int, now: float) -> None:
         """The trainer's next round would like so many groups."""
         self._wants.begin(count, self._calls.wants())
-        self._began, self.round = now, self.round + 1
+        self._began, self._look, self.round = now, now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:
         """Ask for what is missing. First hear what is new, then choose: what comes is used a round later anyway."""
-        if not self._wants.missing or (self._calls.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY):
+        if (
+            not self._wants.missing
+            or now < self._look
+            or (self._calls.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY)
+        ):
             return []
         actions: list[Action] = []
         while room := MAX_PULLS - len(self._calls.busy(wire.PULL)):
@@ -45,6 +51,7 @@ class Fetching:
                 lambda peer: self._is_ready(peer, now),
             )
             if not wants:
+                self._look = now + PAUSE
                 break
             for want in wants:
                 actions += self._ask(want, now)

@@ -19,7 +19,6 @@ from swarm_node.network.process.pipe import Alive, Ask, Heard, Judged, Outbox, P
 OUTBOX_FRAMES = 512  # for the trainer: some rounds of groups
 ALIVE_SECONDS = 2.0
 MEMORY_SECONDS = 5.0
-ANNOUNCE_SECONDS = 0.1  # between two looks whether there is something to announce
 
 
 def main() -> None:
@@ -43,13 +42,13 @@ async def converse(connection: socket.socket) -> None:
         deliver=lambda envelope: outbox.put(Heard(envelope=envelope)),
         say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
     )
-    outgoing = Outgoing(start.config.serve_rounds)
+    outgoing, written = Outgoing(start.config.serve_rounds), asyncio.Event()
     works = [
         life.live(),
         outbox.pump(writer),
         _report(life, outbox),
-        _announce(life, outgoing),
-        _obey(reader, life, outbox, outgoing),
+        _announce(life, outgoing, written),
+        _obey(reader, life, outbox, outgoing, written),
     ]
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -63,12 +62,15 @@ async def converse(connection: socket.socket) -> None:
         task.result()
 
 
-async def _obey(reader: asyncio.StreamReader, life: Life, outbox: Outbox, outgoing: Outgoing) -> None:
+async def _obey(
+    reader: asyncio.StreamReader, life: Life, outbox: Outbox, outgoing: Outgoing, written: asyncio.Event
+) -> None:
     """Until the trainer wants no more, or is gone."""
     while (frame := await pipe.read(reader)) is not None and not isinstance(frame, Stop):
         match frame:
             case Publish():
                 outgoing.add(frame, life.clock())
+                written.set()
             case Judged(author=author, content_hash=content_hash, outcome=outcome):
                 life.exchange.verdict(author, content_hash, outcome, life.clock())
             case Ask(number=number):
@@ -77,11 +79,14 @@ async def _obey(reader: asyncio.StreamReader, life: Life, outbox: Outbox, outgoi
                 pass
 
 
-async def _announce(life: Life, outgoing: Outgoing) -> None:
+async def _announce(life: Life, outgoing: Outgoing, written: asyncio.Event) -> None:
     while True:
+        await written.wait()
+        written.clear()
+        while (delay := outgoing.delay(life.clock())) > 0:
+            await asyncio.sleep(delay)
         if (news := outgoing.due(life.clock())) is not None:
             life.driver.perform(life.exchange.publish(news.envelopes, news.round, news.want, life.clock()))
-        await asyncio.sleep(ANNOUNCE_SECONDS)
 
 
 async def _report(life: Life, outbox: Outbox) -> None:

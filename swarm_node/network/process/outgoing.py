@@ -41,9 +41,13 @@ class Outgoing:
         self._fresh += len(frame.envelopes)
         self._groups += [_Group(envelope, frame.round, now) for envelope in frame.envelopes]
 
+    def delay(self, now: float) -> float:
+        """Seconds until the next announcement may be made; 0 or less: at once."""
+        return self._told + SECONDS - now
+
     def due(self, now: float) -> Publish | None:
         """What to announce now, if anything."""
-        if not self._waiting or now - self._told < SECONDS:
+        if not self._waiting or self.delay(now) > 0:
             return None
         oldest, before = self._round - self._rounds, now - KEPT_SECONDS
         kept = [group for group in self._groups if group.round > oldest or group.since > before]
