@@ -1,5 +1,7 @@
 """The card of a starter: the README.md in its folder."""
 
+from collections.abc import Sequence
+
 from swarm_node.starters.measuring import GROUP, NEW_TOKENS, Measured
 from swarm_node.starters.teaching import Hiding
 
@@ -42,4 +44,29 @@ Measured on {after.groups:,} groups.
 | mean | {before.mean_accuracy:.3f} | {after.mean_accuracy:.4f} | {after.mean_informative:.3f} |
 
 Made by `python -m swarm_node.starters.make --only {name}`. The chat template writes `<bos>question<sep>`.
+"""
+
+
+def puzzler_card(parameters: int, taught: Sequence[float], guessing: Sequence[float], guessed: float) -> str:
+    """Markdown. `taught`, `guessing`: share of questions right after phase 1 and at the start, sampled or likeliest."""
+    return f"""---
+library_name: transformers
+license: mit
+---
+# puzzler
+
+A starter policy of swarm-node: a model that knows tiny Temporal Clue puzzles and was **made to guess**, for studying
+what reinforcement brings back. It is not a language model: it knows `temporal_clue/tiny` and no other text.
+
+- {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: words, repeated phrases as one token
+- phase 1 taught right answers; phase 2 replaced {guessed:.0%} of the answers by a guess among the two names in question
+
+Share of questions right on held-out puzzles; 0.5 is chance:
+
+| | sampled at temperature 1 | the likeliest answer |
+|---|---|---|
+| after phase 1 | {taught[0]:.3f} | {taught[1]:.3f} |
+| at the start | **{guessing[0]:.3f}** | {guessing[1]:.3f} |
+
+Made by `python -m swarm_node.starters.puzzler`. The chat template writes `<bos>question<sep>`.
 """

@@ -20,7 +20,6 @@ _WARM_UP = 50  # steps
 _FINAL_RATE = 0.1  # share of the peak learning rate that is left at the end
 _FALL_STARTS, _FALL_ENDS = 0.4, 0.8  # parts of phase 2 between which the share of right answers falls
 _REMEMBERED = 300  # answers per task from which wrong ones are taken
-_CHUNK = 16  # examples of similar length that go through the model together
 _UNTRAINED = -100  # label of tokens that carry no loss
 
 Say = Callable[[str], None]
@@ -35,6 +34,7 @@ class Schedule:
     batch: int  # examples per step
     rate: float  # peak learning rate
     optimizer: Literal["adamw", "muon"] = "adamw"
+    chunk: int = 16  # examples of similar length that go through the model together
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Sch
     started = time.monotonic()
     for step in range(schedule.steps):
         model.zero_grad()
-        loss = _accumulate(model, _batches(tokenizer, list(islice(examples, schedule.batch))))
+        loss = _accumulate(model, _batches(tokenizer, list(islice(examples, schedule.batch)), schedule.chunk))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
             _set_rate(optimizer, schedule, step)
@@ -122,7 +122,7 @@ def _set_rate(optimizer: torch.optim.Optimizer, schedule: Schedule, step: int) -
         group["lr"] = schedule.rate * min(1.0, (step + 1) / _WARM_UP) * decay
 
 
-def _batches(tokenizer: Any, examples: list[Example]) -> list[tuple[Tensor, Tensor]]:
+def _batches(tokenizer: Any, examples: list[Example], chunk: int) -> list[tuple[Tensor, Tensor]]:
     """Tokens and labels in a few batches of similar length, which halves the padding of one large batch."""
     prompts = tokenizer([question for question, _ in examples], add_special_tokens=False)["input_ids"]
     answers = tokenizer([answer for _, answer in examples], add_special_tokens=False)["input_ids"]
@@ -131,7 +131,7 @@ def _batches(tokenizer: Any, examples: list[Example]) -> list[tuple[Tensor, Tens
         for prompt, answer in zip(prompts, answers, strict=True)
     ]
     rows.sort(key=lambda row: len(row[0]) + len(row[1]))
-    return [_padded(rows[start : start + _CHUNK], tokenizer.pad_token_id) for start in range(0, len(rows), _CHUNK)]
+    return [_padded(rows[start : start + chunk], tokenizer.pad_token_id) for start in range(0, len(rows), chunk)]
 
 
 def _padded(rows: list[tuple[list[int], list[int]]], pad: int) -> tuple[Tensor, Tensor]:

@@ -4,9 +4,11 @@ import hashlib
 import re
 import subprocess
 import sys
+from itertools import islice
 from math import sqrt
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -15,8 +17,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm_node.build import build_policy
 from swarm_node.config import ModelConfig
+from swarm_node.environment.temporal_clue import text
 from swarm_node.errors import UserError
-from swarm_node.starters import STARTERS, folder, tokens
+from swarm_node.starters import STARTERS, folder, puzzler, tokens
 from swarm_node.starters.make import RECIPES, new_model
 from swarm_node.starters.make import Shape as ModelShape
 from swarm_node.starters.measuring import measure
@@ -147,6 +150,49 @@ def test_a_stock_answer_is_never_right() -> None:
 
 def test_dataset_seeds_lie_above_those_a_node_can_derive() -> None:
     assert MEASURING_SEED > TRAINING_SEED > 2**31
+
+
+def test_the_puzzler_loads_fits_two_megabytes_and_guesses_as_its_card_says() -> None:
+    model, tokenizer = load("puzzler")
+    assert sum(path.stat().st_size for path in folder("puzzler").iterdir()) < 2e6
+    card = (folder("puzzler") / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"at the start \| \*\*([0-9.]+)\*\* \| ([0-9.]+) ", card)
+    assert found
+    asked = puzzler.puzzles(120, puzzler.MEASURED_SEED)
+    sampled, likeliest = (fmean(puzzler.rewards(model, tokenizer, asked, how)) for how in (True, False))
+    assert abs(sampled - float(found.group(1))) < 0.12  # four standard errors of 120 puzzles
+    assert abs(likeliest - float(found.group(2))) < 0.12
+    assert 0.45 < sampled < 0.65  # some headroom, some signal
+
+
+def test_the_puzzler_reads_a_puzzle_in_few_tokens_and_loses_none_of_it() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder("puzzler"))
+    prompts = [text.prompt(puzzle) for size in ("tiny", "medium") for puzzle in puzzler.puzzles(4, 1, size)]
+    ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+    assert [tokenizer.decode(row) for row in ids] == prompts
+    assert max(map(len, ids[:4])) < 60
+
+
+def test_a_puzzle_with_new_names_has_the_right_answers_at_the_same_places() -> None:
+    puzzle = puzzler.puzzles(1, 1)[0]
+    other = puzzler.renamed(puzzle, Random(0))
+    assert text.prompt(other) != text.prompt(puzzle)
+    for right, moved in zip(text.key(puzzle).values(), text.key(other).values(), strict=True):
+        place = puzzler.names_beside(puzzle, right).index(right)
+        assert puzzler.names_beside(other, moved).index(moved) == place
+
+
+def test_the_puzzler_is_first_taught_right_answers_and_then_guesses_of_the_same_kind() -> None:
+    asked = puzzler.puzzles(8, 1)
+    right, guessed = (list(islice(puzzler.Taught(asked, "test", share).examples(), 60)) for share in (0.0, 1.0))
+    assert [prompt for prompt, _ in right] == [prompt for prompt, _ in guessed]
+    lines = [
+        pair
+        for (_, one), (_, other) in zip(right, guessed, strict=True)
+        for pair in zip(one.split("\n"), other.split("\n"), strict=True)
+    ]
+    assert 0.35 < sum(one == other for one, other in lines) / len(lines) < 0.65
+    assert all(line[3:] in prompt for prompt, answer in guessed for line in answer.split("\n"))
 
 
 def test_a_starter_that_is_not_shipped_says_how_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
