@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from swarm_node.compute.policy import Policy
-from swarm_node.compute.precision.kernels import REFERENCE, Kernel
+from swarm_node.compute.precision.kernels import Kernel, reference
 from swarm_node.compute.precision.linear import Fp8Linear
 from swarm_node.compute.precision.quantise import Quantised, quantise
 
@@ -247,7 +247,7 @@ class LlamaDecoder:
         fp8 = [m for m in modules if isinstance(m, Fp8Linear)]
         if len(fp8) == len(modules):
             parts, kernel = tuple(m.quantised().forwards for m in fp8), fp8[0].kernel
-            dense = torch.cat([part.exact for part in parts]) if kernel is REFERENCE else None
+            dense = torch.cat([part.exact for part in parts]) if kernel.product is reference else None
             return Fp8Map(parts, bias, kernel, dense, self._product_dtype)
         weights = [_weight(m).to(dtype) for m in modules]
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]

@@ -5,7 +5,7 @@ with a model (`trust_remote_code` stays off), so a stranger's model folder can b
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -95,12 +95,14 @@ class Policy:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """The model computes as it does when it writes, which in the mixed FP8 flow is not how it trains."""
+        """The model computes as when it writes: in the mixed FP8 flow not as it trains, in the other just so."""
         if self.fp8 is None:
             yield
-        else:
-            with self.fp8.active(True):
-                yield
+            return
+        alike = self.fp8.in_training and self.packing in (Packing.FLEX, Packing.BLOCKS)
+        attention = tree_attention.using(self.model, tree_attention.ALIKE) if alike else nullcontext()
+        with self.fp8.active(True), attention:
+            yield
 
     @contextmanager
     def exact(self) -> Iterator[None]:

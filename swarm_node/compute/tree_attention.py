@@ -3,6 +3,7 @@ chosen can be trained on them without a mask of T x T.
 
 Two kernels. `blocks`, everywhere: prompts attend causally, completions to a copy of their prompt's keys and to
 themselves, two calls of torch's scaled_dot_product_attention. `flex`, on CUDA: torch's FlexAttention with a block mask.
+A third, `alike`, is for writing: the model's usual attention in the type that training has it in.
 
 What it is not: a promise that a model computes what it should this way. Policy.packing compares logits before use.
 """
@@ -17,25 +18,37 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.flex_attention import flex_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from swarm_node.algorithm.tree import Blocks, TreeBatch
 
-BLOCKS, FLEX = "swarm_node_blocks", "flex_attention"  # names under which transformers knows them
+BLOCKS, FLEX, ALIKE = "swarm_node_blocks", "swarm_node_flex", "swarm_node_alike"  # as transformers knows them
 _current: ContextVar[Blocks] = ContextVar("blocks of the batch in the model's forward")
 
 
 @contextmanager
 def attending(model: Any, batch: TreeBatch, kernel: str) -> Iterator[BlockMask | None]:
     """The model attends over the tree of `batch` inside; yields the mask to call it with."""
-    before = model.config._attn_implementation
     token = _current.set(batch.blocks)
+    try:
+        with using(model, kernel):
+            yield block_mask(batch) if kernel == FLEX else None
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def using(model: Any, kernel: str) -> Iterator[None]:
+    """The model computes attention with `kernel` inside."""
+    before = model.config._attn_implementation
     model.set_attn_implementation(kernel)
     try:
-        yield block_mask(batch) if kernel == FLEX else None
+        yield
     finally:
         model.set_attn_implementation(before)
-        _current.reset(token)
 
 
 def block_mask(batch: TreeBatch) -> BlockMask:
@@ -100,16 +113,11 @@ class _Repeated(torch.autograd.Function):
 def _attend(
     _module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float | None = None, **_options: Any
 ) -> tuple[Tensor, None]:
-    """transformers' signature: q [1, heads, T, dim], k and v [1, kv_heads, T, dim] -> [1, T, heads, dim].
-
-    In float32 on a CPU, whose kernel is twice as slow backwards in bfloat16.
-    """
+    """transformers' signature: q [1, heads, T, dim], k and v [1, kv_heads, T, dim] -> [1, T, heads, dim]."""
     blocks = _current.get()
     wanted = query.dtype
     with torch.autocast(query.device.type, enabled=False):
-        if query.device.type == "cpu":
-            query, key, value = query.float(), key.float(), value.float()
-        (q0, q1), (k0, k1), (v0, v1) = (_split(x, blocks) for x in (query, key, value))
+        (q0, q1), (k0, k1), (v0, v1) = (_split(x, blocks) for x in _of_one_type(query, key, value))
         attention = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
         seen = [attention(q0, k0, v0, is_causal=True)]
         if blocks.completions[0]:
@@ -123,6 +131,31 @@ def _attend(
     return joined.unsqueeze(0).to(wanted), None
 
 
+def _attend_flex(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, **options: Any
+) -> tuple[Tensor, None]:
+    with torch.autocast(query.device.type, enabled=False):
+        seen, _ = flex_attention_forward(module, *_of_one_type(query, key, value), mask, **options)
+    return seen.to(query.dtype), None
+
+
+def _attend_alike(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    with torch.autocast(query.device.type, enabled=False):
+        seen, _ = sdpa_attention_forward(module, *_of_one_type(query, key, value), mask, **options)
+    return seen.to(query.dtype), None
+
+
+def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """As kernels demand; under autocast rotary embeddings leave queries and keys in float32, values in bfloat16.
+
+    All in float32 on a CPU, whose kernel is twice as slow backwards in bfloat16.
+    """
+    dtype = torch.float32 if query.device.type == "cpu" else value.dtype
+    return query.to(dtype), key.to(dtype), value.to(dtype)
+
+
 def _split(x: Tensor, blocks: Blocks) -> tuple[Tensor, Tensor]:
     """[1, heads, T, dim] as the blocks of prompts and completions, [count, heads, longest, dim] each."""
     rows = x[0].transpose(0, 1)
@@ -134,3 +167,6 @@ def _split(x: Tensor, blocks: Blocks) -> tuple[Tensor, Tensor]:
 
 
 AttentionInterface.register(BLOCKS, _attend)
+AttentionInterface.register(FLEX, _attend_flex)
+AttentionInterface.register(ALIKE, _attend_alike)
+AttentionMaskInterface.register(ALIKE, sdpa_mask)

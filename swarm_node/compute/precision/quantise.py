@@ -1,8 +1,12 @@
 """Block-scaled FP8: numbers that are multiplied together share a scale of their own size.
 
 Left operands have a scale per row and 128 columns, weights one per 128 x 128 block (Jet-RL, arXiv 2601.14243). A scale
-is the largest magnitude of its block over that of the type (448 for E4M3). Blocks at the edges are smaller. A scale of
-an activation covers one token only, so a token is quantised alike whoever is in the batch.
+is the largest magnitude of its block over that of the type (448 for E4M3), rounded up to a power of two. Blocks at the
+edges are smaller. A scale of an activation covers one token, so a token is quantised alike whoever is in the batch.
+
+Why powers of two, which Jet-RL has not: a decoder and a training forward add in another order, so that what they
+quantise differs in the last bits. A number mostly falls to the same of few values nevertheless, but a scale that
+follows the largest number passes those bits on to its whole block. Nothing is lost: rounding is relative in FP8.
 """
 
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 E4M3 = torch.float8_e4m3fn
+SMALLEST = torch.finfo(torch.float32).tiny  # of a scale: of blocks that are zero, and of those that nearly are
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,16 @@ class Recipe:
     dtype: torch.dtype = E4M3
     group: int = 128  # columns that share a scale; 0: the whole row
     side: int = 128  # rows of a weight that share a scale
+    powers: bool = True  # scales are powers of two; False: as published
+
+    @property
+    def largest(self) -> float:
+        """Number of the type that the largest of a block becomes."""
+        return torch.finfo(self.dtype).max
+
+    def rounded(self, x: Tensor) -> Tensor:
+        """Float32 within +-largest to the nearest numbers of the type."""
+        return x.to(self.dtype)
 
 
 BLOCKS = Recipe()
@@ -54,9 +69,16 @@ def quantise(x: Tensor, recipe: Recipe, side: int = 1) -> Quantised:
     padded = F.pad(x.float(), (0, -columns % group, 0, -rows % side))
     blocks = padded.view(padded.shape[0] // side, side, padded.shape[1] // group, group)
     largest = blocks.abs().amax(dim=(1, 3), keepdim=True)
-    scales = torch.where(largest == 0, 1.0, largest / torch.finfo(recipe.dtype).max)
-    values = (blocks / scales).to(recipe.dtype).view(padded.shape)[:rows, :columns]
+    scales = (largest / recipe.largest).clamp_min(SMALLEST)
+    if recipe.powers:
+        scales = _power_above(scales)
+    values = recipe.rounded(blocks / scales).view(padded.shape)[:rows, :columns]
     return Quantised(values, scales[:, 0, :, 0], side, group)
+
+
+def _power_above(x: Tensor) -> Tensor:
+    """The least power of two that is not below `x`, positive normal float32: up to the next number without mantissa."""
+    return ((x.view(torch.int32) + 0x7FFFFF) & 0x7F800000).view(torch.float32)
 
 
 def dequantise(quantised: Quantised) -> Tensor:

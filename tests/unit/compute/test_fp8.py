@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from swarm_node.algorithm import tree
 from swarm_node.algorithm.mismatch import Mismatch
+from swarm_node.algorithm.rows import Row
 from swarm_node.compute.decoding import ModelDecoder
 from swarm_node.compute.generator import BatchGenerator, choose_decoder
 from swarm_node.compute.llama import LlamaDecoder
@@ -95,8 +97,27 @@ def test_numbers_of_the_format_are_kept_exactly_and_nothing_is_nan() -> None:
     exact = torch.tensor([[448.0, -1.5, 0.0, 2.0**-9, 0.4375]])
     assert torch.equal(quantise(exact, BLOCKS).exact, exact)
     assert torch.equal(quantise(torch.zeros(3, 200), BLOCKS).exact, torch.zeros(3, 200))
-    huge = torch.full((2, 130), 3e38)
-    assert torch.allclose(quantise(huge, BLOCKS, side=128).exact, huge)
+    for size in (3e38, 1e-37, 1e-42):
+        block = torch.full((2, 130), size)
+        torch.testing.assert_close(quantise(block, BLOCKS, side=128).exact, block, rtol=HALF_STEP, atol=1e-40)
+
+
+def test_scales_are_the_least_powers_of_two_that_hold_the_largest_number() -> None:
+    x = torch.randn(50, 300) * torch.rand(50, 1) * 9
+    scales, published = quantise(x, BLOCKS).scales, quantise(x, Recipe(powers=False)).scales
+    assert torch.equal(scales.log2(), published.log2().ceil())
+    assert torch.equal(quantise(torch.tensor([[448.0]]), BLOCKS).scales, torch.ones(1, 1))
+
+
+def test_differences_in_the_last_bits_do_not_pass_quantisation() -> None:
+    x = torch.randn(100, 256)
+    nearly = x * (1 + 1e-7 * torch.randn(100, 256))
+    changed, published = (
+        (quantise(x, recipe).exact != quantise(nearly, recipe).exact).float().mean()
+        for recipe in (BLOCKS, Recipe(powers=False))
+    )
+    assert changed < 1e-4
+    assert published > 0.3
 
 
 def test_a_token_is_quantised_alike_whoever_is_in_the_batch() -> None:
@@ -215,6 +236,21 @@ def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it(
     assert kl("fp8_rollout") > 10 * kl("fp8") > 0
 
 
+@pytest.mark.parametrize("family", ["Qwen2", "OPT"])
+def test_the_models_own_forward_writes_as_training_computes(family) -> None:
+    policy = fp8_policy(family)
+    policy.autocast_dtype = torch.bfloat16
+    prompt, completion = [5, 9, 13, 4], [7, 8, 6, 11, 3]
+    with torch.no_grad():
+        trained = policy.logits(tree.build([Row(prompt, [completion])], policy.device))
+        with policy.writing():
+            ids = torch.tensor([prompt + completion])
+            written = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+        plain = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+    assert torch.equal(written, trained)
+    assert not torch.equal(plain, trained)
+
+
 def test_training_in_fp8_takes_packed_rows_and_follows_the_exact_gradient() -> None:
     def gradient(policy: Policy) -> torch.Tensor:
         trainer, found = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GenerationConfig()), []
@@ -222,7 +258,8 @@ def test_training_in_fp8_takes_packed_rows_and_follows_the_exact_gradient() -> N
         trainer.optimizer.register_step_pre_hook(
             lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
         )
-        trainer.update([text_group([0.0, 1.0, 0.5], ["12", "3456", "7"])])
+        texts = [["12", "3456", "7"], ["99", "12", "00"], ["1+1", "5", "abc"]]
+        trainer.update([text_group([0.0, 1.0, 0.5], group) for group in texts])
         return found[0]
 
     ours, exact = gradient(fp8_policy()), gradient(tiny_policy(eos=MANY_EOS))
