@@ -79,9 +79,11 @@ def run(argv: list[str]) -> None:
     config = from_command_line(NodeConfig, with_peers(argv), "swarm-node run")
     if config.asynchronous.enabled:  # before torch is loaded: its idle threads must not spin on the generator's cores
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    from swarm_node.network.transport.backends import check_addresses
+    from swarm_node.network.transport.backends import check_addresses, check_installed
 
     check_addresses(config.network)  # before anything that takes seconds to load
+    if config.network.enabled:
+        check_installed(config.network.backend)
     from swarm_node.start import run as run_node
 
     run_node(config, Console())

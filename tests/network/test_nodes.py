@@ -114,6 +114,31 @@ def test_two_nodes_learn_from_each_other_and_answer_questions(tmp_path: Path, ti
     assert list((a / "checkpoints").iterdir())
 
 
+def test_every_command_on_either_library(tmp_path: Path, tiny: Path) -> None:
+    """An entry node and a node on py-libp2p, a node on hivemind's p2pd, and the doctor of one that is to join."""
+    entry, a, b = homes = tmp_path / "entry", tmp_path / "a", tmp_path / "b"
+    py_libp2p = ("--network.backend", "libp2p")
+    swarm = ("--swarm", tmp_path.name.replace("_", "-"))  # an entry node looks around by mDNS: others may be near
+    with running(entry, "bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--port", 0, *swarm):
+        known = address(entry)
+        with (
+            running(a, "run", tiny, "--peers", known, *py_libp2p, *swarm),
+            running(b, "run", tiny, "--peers", known, *swarm),
+        ):
+            doctor = ended("doctor", tiny, "--home", tmp_path / "new", "--peers", known, *py_libp2p, *swarm)
+            assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+            assert f"entry node: {known}: answers" in doctor.stdout
+            until(lambda: learned(a) and learned(b), 60, "learning from each other")
+            ids = {home: load_identity(home).peer_id for home in homes}
+            for home, library in zip(homes, ("libp2p", "libp2p", "hivemind"), strict=True):
+                status = ended("status", "--home", home, "--json")
+                answer = json.loads(status.stdout)
+                assert (status.returncode, answer["network"]["backend"]) == (0, library)
+                assert answer["network"]["connected"] > 0
+                peers = json.loads(ended("peers", "--home", home, "--json").stdout)
+                assert {peer["peer"] for peer in peers} >= set(ids.values()) - {ids[home], ids[entry]}
+
+
 def test_sigterm_in_a_long_round_leaves_within_ten_seconds(tmp_path: Path, tiny: Path) -> None:
     long = ("--round.questions", 256, "--generation.num-generations", 64, "--generation.max-completion-length", 200)
     with running(tmp_path, "run", tiny, *long, "--environment.tasks", "gcd/easy") as process:

@@ -143,6 +143,19 @@ def test_a_node_starts_with_two_dead_entry_nodes_before_a_live_one() -> None:
     assert member.alive
 
 
+def test_groups_have_come_before_the_first_round() -> None:
+    """A node takes seconds to load its model, and wants others' groups when it has."""
+    swarm = Swarm().add_many(3)
+    swarm.run(20)
+    node = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
+    member = swarm.world.join(identity(99).peer_id, node, "/ip4/30.0.0.1/tcp/1")
+    first = swarm.members[0]
+    node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"], swarm.world.now)
+    swarm.world.perform(member, node.want(2, swarm.world.now))
+    swarm.run(5)
+    assert len(swarm.pulled(member)) == 2
+
+
 def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
     swarm = Swarm().add_many(3)
     swarm.run(60)

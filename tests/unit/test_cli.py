@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from swarm_node.cli import dispatch
+from swarm_node.errors import UserError
+
 
 def swarm_node(*arguments: str, home: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "swarm_node.cli", *arguments]
@@ -108,3 +111,18 @@ def test_attack_has_short_names_for_what_it_is_about(tmp_path):
     assert_one_line(swarm_node("attack", *flags), "somebody to attack")
     shown = swarm_node("attack", "--defence", "prayer")
     assert shown.returncode == 2 and "prayer" in shown.stderr + shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "library", "remedy"),
+    [
+        (("run", "--network.backend", "libp2p"), "libp2p", r"pip install 'swarm-node\[libp2p\]'"),
+        (("bootstrap", "--backend", "libp2p", "--port", "0", "--host", "127.0.0.1"), "libp2p", "backend hivemind"),
+        (("run",), "hivemind", "pip install hivemind"),
+    ],
+)
+def test_a_backend_that_is_not_installed_is_one_line(tmp_path, monkeypatch, arguments, library, remedy):
+    monkeypatch.setitem(sys.modules, library, None)  # what the import system takes for missing
+    with pytest.raises(UserError, match=remedy) as caught:
+        dispatch([*arguments, "--home", str(tmp_path)])
+    assert "\n" not in str(caught.value)

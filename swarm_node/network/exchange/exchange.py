@@ -74,6 +74,11 @@ class Exchange:
 
     # What the trainer's side says.
 
+    def want(self, count: int, now: float) -> list[Action]:
+        """Before the first round: so many groups of others, as soon as some are heard of."""
+        self._fetching.begin(count, now)
+        return self._finish([], now)
+
     def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float) -> list[Action]:
         """Own sealed groups of a round, and how many groups of others the next one would like to have."""
         knowledge, keys = self._knowledge, []

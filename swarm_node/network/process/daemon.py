@@ -42,6 +42,7 @@ async def converse(connection: socket.socket) -> None:
         deliver=lambda envelope: outbox.put(Heard(envelope=envelope)),
         say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
     )
+    life.driver.perform(life.exchange.want(start.want, life.clock()))
     outgoing, written = Outgoing(start.config.serve_rounds), asyncio.Event()
     works = [
         life.live(),

@@ -43,6 +43,7 @@ class Start(_Frame):
     home: str
     config: NetworkConfig
     memory: Memory
+    want: int  # groups of others that the first round would like to find
 
 
 class Publish(_Frame):

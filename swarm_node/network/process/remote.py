@@ -148,6 +148,7 @@ class RemoteNetwork(Network):
             home=str(self._home),
             config=self._config,
             memory=self._memory,
+            want=self._want,
         )
         return [start, *self._published]
 

@@ -1,6 +1,7 @@
 """Chooses the backend. Neither library is loaded before it is wanted."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from protocol.identity import Identity
 from swarm_node.config import NetworkConfig
@@ -8,6 +9,17 @@ from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend
 from swarm_node.network.transport.listening import listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer, to_bytes
+
+INSTALL = {
+    "hivemind": "hivemind is not installed; run: pip install hivemind, or choose the backend libp2p",
+    "libp2p": "py-libp2p is not installed; run: pip install 'swarm-node[libp2p]', or choose the backend hivemind",
+}
+
+
+def check_installed(backend: str) -> None:
+    """UserError of one line where the library of this backend is missing. Loads nothing."""
+    if find_spec(backend) is None:
+        raise UserError(INSTALL[backend])
 
 
 def check_addresses(config: NetworkConfig) -> None:
@@ -25,6 +37,7 @@ def check_addresses(config: NetworkConfig) -> None:
 def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = False) -> Backend:
     """Not started yet. `bootstrap`: also relay for others. UserError for addresses that make no sense."""
     check_addresses(config)
+    check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
     relays = config.peers if config.relay and not bootstrap else ()
     if config.backend == "libp2p":

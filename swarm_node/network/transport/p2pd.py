@@ -270,8 +270,7 @@ def pb() -> Any:
 
 def _hivemind() -> Path:
     spec = importlib.util.find_spec("hivemind")
-    if spec is None or not spec.submodule_search_locations:
-        raise UserError("hivemind is not installed; run: pip install hivemind, or choose --network.backend libp2p")
+    assert spec is not None and spec.submodule_search_locations, "see backends.check_installed"
     return Path(spec.submodule_search_locations[0])
 
 

@@ -26,7 +26,7 @@ from swarm_node.network.process.pipe import (
 MEMORY = Memory(port=7, exchange={"seq": 3, "seen": ["a"]}, peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
 FRAMES = [
     MEMORY,
-    Start(key=bytes(range(256)), swarm="s", home="/h", config=NetworkConfig(peers=("/x",)), memory=MEMORY),
+    Start(key=bytes(range(256)), swarm="s", home="/h", config=NetworkConfig(peers=("/x",)), memory=MEMORY, want=4),
     Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
     Judged(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
     Ask(number=1),
