@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from protocol.limits import HASH_BYTES, SWARM_TAG_BYTES
 from protocol.messages import Round
 from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Call
@@ -55,6 +56,28 @@ def test_no_round_gets_two_groups_of_one_origin() -> None:
         origins = [group.author for group in swarm.pulled(member, start)]
         assert origins
         assert len(set(origins)) == len(origins)
+
+
+def test_quick_rounds_told_together_get_as_many_groups_of_each_origin_in_one_call() -> None:
+    swarm = Swarm(every=1e9)
+    for _ in range(3):
+        swarm.add(want=0, groups=0)
+    reader, *writers = swarm.members
+    swarm.run(20)
+    for number, writer in enumerate(writers, 1):
+        groups = sealed_groups(identity(number), 0, 6)
+        swarm.world.perform(writer, swarm.exchanges[number].publish(groups, Round(0), 0, swarm.world.now))
+    swarm.run(20)
+    for rounds, want, expected in ((3, 12, 3), (2, 3, 2), (1, 12, 1)):
+        start, sent = swarm.world.now, swarm.exchanges[0].counters().get("pull bytes out", 0)
+        swarm.world.perform(reader, swarm.exchanges[0].publish([], Round(1), want, start, rounds))
+        swarm.run(20)
+        by_origin = Counter(group.author for group in swarm.pulled(reader, start))
+        assert set(by_origin) == {writer.peer for writer in writers}
+        assert max(by_origin.values()) == expected
+        assert sum(by_origin.values()) == min(want, 2 * rounds)
+        asked = swarm.exchanges[0].counters()["pull bytes out"] - sent
+        assert asked == 2 * SWARM_TAG_BYTES + min(want, 2 * rounds) * HASH_BYTES  # two calls
 
 
 def test_traffic_does_not_grow_with_the_swarm() -> None:

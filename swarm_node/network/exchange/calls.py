@@ -16,7 +16,7 @@ OVERDUE = 5.0  # seconds past the timeout after which a driver that says nothing
 
 _MAX_REPLIES: Mapping[str, int] = {  # bytes
     wire.EXCHANGE: limits.MAX_EXCHANGE_REPLY_BYTES,
-    wire.PULL: limits.FRAME_HEADER_BYTES + limits.MAX_MESSAGE_BYTES,  # one group at a time
+    wire.PULL: limits.FRAME_HEADER_BYTES + limits.MAX_MESSAGE_BYTES,  # for each group
     wire.HELLO: limits.MAX_HELLO_BYTES,
 }
 
@@ -30,7 +30,7 @@ class Asked:
     sent: float  # seconds
     news: int = 0  # announcements it may bring
     seq: int = -1  # of the own announcement it carries
-    want: Want | None = None  # the group it is for
+    want: Want | None = None  # the groups it is for
 
 
 class Calls:
@@ -54,7 +54,7 @@ class Calls:
             addresses=tuple(dict.fromkeys(announced + contact.addresses)),
             protocol=asked.protocol,
             request=request,
-            max_reply=_MAX_REPLIES[asked.protocol],
+            max_reply=_max_reply(asked),
             timeout=TIMEOUTS[asked.protocol],
         )
 
@@ -72,3 +72,9 @@ class Calls:
     def busy(self, *protocols: str) -> list[PeerId]:
         """The peers at the other ends."""
         return [asked.peer for asked in self._asked.values() if asked.protocol in protocols]
+
+
+def _max_reply(asked: Asked) -> int:
+    """Bytes; of many groups a peer leaves out what does not fit."""
+    groups = len(asked.want.keys) if asked.want else 1
+    return min(groups * _MAX_REPLIES[asked.protocol], limits.MAX_PULL_REPLY_BYTES)

@@ -76,14 +76,15 @@ class Exchange:
 
     def want(self, count: int, now: float) -> list[Action]:
         """Before the first round: so many groups of others, as soon as some are heard of."""
-        self._fetching.begin(count, now)
+        self._fetching.begin(count, 1, now)
         return self._finish([], now)
 
-    def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float) -> list[Action]:
-        """Own sealed groups of a round, and how many groups of others the next one would like to have."""
+    def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float, rounds: int = 1) -> list[Action]:
+        """Own sealed groups of a round, and how many groups of others the next one would like to have. Quick rounds may
+        be told together: then of so many rounds, and for so many."""
         knowledge, keys = self._knowledge, []
         want = 0 if self._serve_only else want
-        self._fetching.begin(want, now)
+        self._fetching.begin(want, rounds, now)
         for envelope in envelopes:
             keys.append(announcing.to_text(codec.content_hash(codec.split(envelope)[1])))
             knowledge.store.add(keys[-1], envelope, own=True, round=self._fetching.round, now=now)

@@ -28,9 +28,9 @@ class Fetching:
         self._look = now  # seconds, when there may be something to fetch again
         self.round = 0
 
-    def begin(self, count: int, now: float) -> None:
-        """The trainer's next round would like so many groups."""
-        self._wants.begin(count, self._calls.wants())
+    def begin(self, count: int, rounds: int, now: float) -> None:
+        """The trainer would like so many groups for its next round, or its next few."""
+        self._wants.begin(count, rounds, self._calls.wants())
         self._began, self._look, self.round = now, now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:
@@ -58,17 +58,24 @@ class Fetching:
         return actions
 
     def replied(self, asked: Asked, want: Want, reply: bytes, now: float) -> list[Action]:
-        """A delivery, or the next source."""
+        """Deliveries, and the next source for what did not come."""
         self._knowledge.contacts.answered(asked.peer, now)
-        envelopes = wire.decode_groups(reply, 1)
+        envelopes = wire.decode_groups(reply, len(want.keys))
         if isinstance(envelopes, Rejected):
             self._knowledge.counters[f"pull {envelopes.reason}"] += 1
             self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
-        elif not envelopes[0]:
-            self._knowledge.counters["pull: no longer held"] += 1
-        elif self._is_genuine(asked.peer, want, envelopes[0], now):
-            return self._deliver(asked.peer, want, envelopes[0], now)
-        return self.failed(asked, want, now)
+            return self.failed(asked, want, now)
+        actions: list[Action] = []
+        for key, envelope in zip(want.keys, envelopes, strict=True):
+            if not envelope:
+                self._knowledge.counters["pull: no longer held"] += 1
+            elif self._is_genuine(asked.peer, want.origin, key, envelope, now):
+                actions += self._deliver(asked.peer, want.origin, key, envelope, now)
+            else:
+                break  # one lie costs one verification, whatever stands behind it
+        if all(key in self._seen for key in want.keys):
+            return actions
+        return actions + (self._ask(want, now) if actions else self.failed(asked, want, now))
 
     def failed(self, asked: Asked, want: Want, now: float) -> list[Action]:
         self._knowledge.reputation.pulled(asked.peer, success=False)
@@ -87,14 +94,15 @@ class Fetching:
 
     def _ask(self, want: Want, now: float) -> list[Action]:
         knowledge = self._knowledge
-        if want.key in self._seen:  # came by another way
+        want.keys = tuple(key for key in want.keys if key not in self._seen)  # came, maybe by another way
+        if not want.keys:
             return []
         success = knowledge.reputation.success
         peer = self._wants.source(want, knowledge.view, lambda name: self._is_ready(name, now), success)
         if peer is None:
             self._wants.give_up(want)
             return []
-        request = wire.encode_pull(self._tag, [announcing.to_bytes(want.key)])
+        request = wire.encode_pull(self._tag, [announcing.to_bytes(key) for key in want.keys])
         return [self._calls.make(Asked(peer, wire.PULL, now, want=want), request)]
 
     def _is_ready(self, peer: PeerId, now: float) -> bool:
@@ -103,11 +111,11 @@ class Fetching:
     def _is_trusted(self, peer: PeerId, now: float) -> bool:
         return self._knowledge.reputation.is_trusted(peer, now)
 
-    def _is_genuine(self, source: PeerId, want: Want, envelope: bytes, now: float) -> bool:
+    def _is_genuine(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> bool:
         """Other bytes than asked for, or a signature that does not hold, are the source's lie: whoever follows the
         protocol has checked both. An author that announces a group of another lies itself."""
         knowledge = self._knowledge
-        if announcing.to_text(codec.content_hash(codec.split(envelope)[1])) != want.key:
+        if announcing.to_text(codec.content_hash(codec.split(envelope)[1])) != key:
             knowledge.counters["pull: hash mismatch"] += 1
             knowledge.ban(source, now)
             return False
@@ -116,19 +124,19 @@ class Fetching:
             knowledge.counters[f"pull {group.reason}"] += 1
             knowledge.ban(source, now)
             return False
-        if group.author != want.origin:
+        if group.author != origin:
             knowledge.counters["pull: group of another author"] += 1
-            knowledge.charge(want.origin, BAN, now)
+            knowledge.charge(origin, BAN, now)
             return False
         return True
 
-    def _deliver(self, source: PeerId, want: Want, envelope: bytes, now: float) -> list[Action]:
+    def _deliver(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> list[Action]:
         self._knowledge.reputation.pulled(source, success=True)
-        if want.key in self._seen:
+        if key in self._seen:
             return []
-        self.remember([want.key])
-        self._knowledge.store.add(want.key, envelope, own=False, round=self.round, now=now)
+        self.remember([key])
+        self._knowledge.store.add(key, envelope, own=False, round=self.round, now=now)
         self._knowledge.counters["groups pulled"] += 1
-        if source != want.origin:
+        if source != origin:
             self._knowledge.counters["groups pulled from a holder"] += 1
         return [Deliver(envelope, source)]

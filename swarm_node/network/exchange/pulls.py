@@ -1,9 +1,11 @@
 """Which groups to fetch for the trainer's next round, and from whom."""
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
+from protocol import limits
 from protocol.messages import PeerId
 from swarm_node.network.exchange.addresses import fair_sample
 from swarm_node.network.exchange.view import Entry, View, holding, youngest
@@ -14,26 +16,30 @@ MIN_CHOICE = 8  # ... but at least among so many
 
 @dataclass(slots=True)
 class Want:
-    """One group to fetch, and who was asked for it already."""
+    """Groups of one origin to fetch in one call, and who was asked for them already."""
 
     round: int  # counted by `Wants`
     origin: PeerId
-    key: str  # content hash, as announced
+    keys: tuple[str, ...]  # content hashes, as announced
     asked: set[PeerId] = field(default_factory=set)
 
 
 class Wants:
-    """Of any origin a round gets at most one group: nobody can fill another's training set."""
+    """Of any origin a round gets at most one group: nobody can fill another's training set. Rounds too short to ask for
+    one by one are asked for together, and then it is so many groups of any origin."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self.missing = 0  # groups for which nobody has been asked yet
         self._round = 0
+        self._each = 1  # groups of one origin, at most
         self._origins: set[PeerId] = set()  # fetched from, or being fetched from, this round
 
-    def begin(self, count: int, under_way: Iterable[Want]) -> None:
-        """A new round wants so many groups. What is under way still comes, so nothing more is asked of its origins."""
+    def begin(self, count: int, rounds: int, under_way: Iterable[Want]) -> None:
+        """So many groups are wanted for so many rounds. What is under way still comes, so nothing more is asked of its
+        origins."""
         self.missing = count
+        self._each = min(rounds, limits.MAX_PULLED)
         self._round += 1
         self._origins = {want.origin for want in under_way}
 
@@ -45,8 +51,8 @@ class Wants:
         trusted: Callable[[PeerId], bool],
         ready: Callable[[PeerId], bool],
     ) -> list[Want]:
-        """Up to `most` of the wants that are missing: of young announcements, spread over networks of addresses. The
-        author is trusted, and it or somebody who holds the group is ready to be asked."""
+        """Up to `most` wants, of as many authors as there are: of young announcements, spread over networks of
+        addresses. An author is trusted, and it or somebody who holds the groups is ready to be asked."""
         wanted = min(most, self.missing)
         if wanted <= 0:
             return []
@@ -61,17 +67,21 @@ class Wants:
         eligible = [entry for entry in view if offers.get(entry.announcement.author)]
         young = youngest(eligible, max(MIN_CHOICE, YOUTH * wanted))
         authors = [entry.announcement.author for entry in fair_sample(young, wanted, _network, self._rng)]
-        self.missing -= len(authors)
         self._origins.update(authors)
-        return [Want(self._round, author, self._rng.choice(offers[author])) for author in authors]
+        wants = []
+        for left, author in zip(range(len(authors), 0, -1), authors, strict=True):
+            share = min(self._each, math.ceil(self.missing / left), len(offers[author]))
+            self.missing -= share
+            wants.append(Want(self._round, author, tuple(self._rng.sample(offers[author], share))))
+        return wants
 
     def source(
         self, want: Want, view: View, ready: Callable[[PeerId], bool], success: Callable[[PeerId], float]
     ) -> PeerId | None:
-        """Whom to ask next: the author or a peer that says it holds the group, by chance, so that load spreads; those
+        """Whom to ask next: the author or a peer that says it holds the groups, by chance, so that load spreads; those
         whose pulls succeed more often. None when nobody is left."""
-        hint = holding(want.key)
-        holders = [entry.announcement.author for entry in view if hint in entry.announcement.held]
+        hints = set(map(holding, want.keys))
+        holders = [entry.announcement.author for entry in view if hints.issubset(entry.announcement.held)]
         names = [peer for peer in dict.fromkeys([want.origin, *holders]) if peer not in want.asked and ready(peer)]
         if not names:
             return None
@@ -80,9 +90,9 @@ class Wants:
         return peer
 
     def give_up(self, want: Want) -> None:
-        """Nobody had it: another origin may take its place, not this one again this round."""
+        """Nobody had them: another origin may take their place, not this one again this round."""
         if want.round == self._round:
-            self.missing += 1
+            self.missing += len(want.keys)
 
 
 def _network(entry: Entry) -> str:

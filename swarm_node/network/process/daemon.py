@@ -87,7 +87,8 @@ async def _announce(life: Life, outgoing: Outgoing, written: asyncio.Event) -> N
         while (delay := outgoing.delay(life.clock())) > 0:
             await asyncio.sleep(delay)
         if (news := outgoing.due(life.clock())) is not None:
-            life.driver.perform(life.exchange.publish(news.envelopes, news.round, news.want, life.clock()))
+            now = life.clock()
+            life.driver.perform(life.exchange.publish(news.envelopes, news.round, news.want, now, news.rounds))
 
 
 async def _report(life: Life, outbox: Outbox) -> None:

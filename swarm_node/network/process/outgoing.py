@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from protocol.messages import Round
 from swarm_node.network.process.pipe import Publish
 
-SECONDS = 1.5  # between two announcements: peers answer about one exchange a second of each other
+SECONDS = 3.0  # between two announcements: their exchanges and pulls are felt beside rounds of a quarter second
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long
 FILLED = 8  # groups announced, where the last rounds wrote so many
 MAX_WANTED = 16  # groups of others per announcement
@@ -30,12 +30,12 @@ class Outgoing:
         self._round = Round(0)
         self._fresh = 0  # groups not announced yet
         self._wanted = 0
+        self._merged = 0  # rounds not announced yet
         self._told = -SECONDS  # seconds, when the last announcement was made
-        self._waiting = False
 
     def add(self, frame: Publish, now: float) -> None:
         """A round has been written."""
-        self._waiting = True
+        self._merged += 1
         self._round = frame.round
         self._wanted = min(MAX_WANTED, self._wanted + frame.want)
         self._fresh += len(frame.envelopes)
@@ -47,11 +47,12 @@ class Outgoing:
 
     def due(self, now: float) -> Publish | None:
         """What to announce now, if anything."""
-        if not self._waiting or self.delay(now) > 0:
+        if not self._merged or self.delay(now) > 0:
             return None
         oldest, before = self._round - self._rounds, now - KEPT_SECONDS
         kept = [group for group in self._groups if group.round > oldest or group.since > before]
         self._groups = kept[-max(self._fresh, FILLED) :]
-        news = Publish(round=self._round, want=self._wanted, envelopes=tuple(group.envelope for group in self._groups))
-        self._told, self._waiting, self._fresh, self._wanted = now, False, 0, 0
+        envelopes = tuple(group.envelope for group in self._groups)
+        news = Publish(round=self._round, want=self._wanted, envelopes=envelopes, rounds=self._merged)
+        self._told, self._merged, self._fresh, self._wanted = now, 0, 0, 0
         return news

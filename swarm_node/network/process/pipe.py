@@ -47,12 +47,13 @@ class Start(_Frame):
 
 
 class Publish(_Frame):
-    """Own groups of a round, sealed, and how many of others the trainer would like for its next."""
+    """Own groups of a round, sealed, and how many of others the trainer would like for its next; or of some rounds."""
 
     kind: Literal["publish"] = "publish"
     round: Round
     want: int
     envelopes: tuple[bytes, ...]
+    rounds: int = 1
 
 
 class Judged(_Frame):

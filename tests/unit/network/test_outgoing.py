@@ -27,7 +27,7 @@ def test_quick_rounds_are_announced_together() -> None:
         assert outgoing.due(number / 10) is None
     news = outgoing.due(SECONDS)
     assert news is not None
-    assert (news.round, news.want, len(news.envelopes)) == (7, 7, 14)
+    assert (news.round, news.rounds, news.want, len(news.envelopes)) == (7, 7, 7, 14)
     assert news.envelopes[-1] == b"7/1"
 
 
@@ -48,10 +48,10 @@ def test_it_holds_and_wants_no_more_than_an_announcement_has_room_for() -> None:
     for number in range(100):
         outgoing.add(written(number, 1), number / 100)
         outgoing.due(number / 100)
-    news = outgoing.due(2.0)
+    news = outgoing.due(SECONDS)
     assert news is not None
     assert news.want == MAX_WANTED
-    outgoing.add(written(100, 1), 4.0)
-    news = outgoing.due(4.0)
+    outgoing.add(written(100, 1), 2 * SECONDS)
+    news = outgoing.due(2 * SECONDS)
     assert news is not None
     assert len(news.envelopes) == FILLED
