@@ -1,6 +1,7 @@
 #!/bin/sh
 # Does the image work? On the Docker engine of this machine: an entry node and two nodes that find each other through it,
-# learn, share, keep their identity over a restart, and leave within 10 seconds of SIGTERM. Cleans up after itself.
+# learn, share, keep their identity over a restart, and leave within 10 seconds of SIGTERM; then what users and machines get
+# wrong, each of which must cost one line that says what and what to do. Cleans up after itself.
 #
 #   docker/check.sh [IMAGE]          (default: swarm-node; build it first, see Dockerfile)
 set -eu
@@ -9,7 +10,7 @@ name=swarm-check-$$
 say() { printf '%s\n' "$*"; }
 fail() { say "FAILED: $*"; docker logs --tail 20 "$name-a" 2>&1 || true; exit 1; }
 cleanup() {
-    docker rm -fv "$name-entry" "$name-a" "$name-b" >/dev/null 2>&1 || true
+    docker rm -fv "$name-entry" "$name-a" "$name-b" "$name-alone" >/dev/null 2>&1 || true
     docker volume rm "$name-entry" "$name-a" "$name-b" >/dev/null 2>&1 || true
     docker network rm "$name" >/dev/null 2>&1 || true
 }
@@ -61,4 +62,28 @@ resumed() { docker logs "$name-a" 2>&1 | grep -q 'resumed after'; }
 wait_for 60 resumed || fail "the node did not resume from its volume"
 [ "$(docker exec "$name-a" swarm-node id)" = "$before" ] || fail "another identity after a restart"
 say "restart: same identity, resumed"
+
+# mistake TEXT WORDS ARGUMENTS...: `docker run ARGUMENTS` ends with code 2 and one line, which has these words in it
+mistake() {
+    text=$1 words=$2; shift 2
+    code=0; said=$(docker run --rm "$@" 2>&1) || code=$?
+    [ $code = 2 ] && [ "$(printf '%s\n' "$said" | wc -l)" = 1 ] || fail "$text: code $code, and it said: $said"
+    case $said in *"$words"*) say "$text: $said" ;; *) fail "$text: $said" ;; esac
+}
+docker rm -f "$name-a" "$name-b" >/dev/null
+dead=/ip4/10.1.2.3/tcp/31330/p2p/$before
+mistake "an address that is none" "must look like /ip4/" "$image" --peers 1.2.3.4:31330
+mistake "an address without an identity" "must end in /p2p/" "$image" --peers /ip4/1.2.3.4/tcp/31330
+mistake "a read-only volume" "make it writable" -v "$name-a:/data:ro" "$image"
+docker run --rm -v "$name-b:/data" --user 0 --entrypoint chown "$image" -R 0:0 /data
+mistake "a volume of somebody else" "make it writable for user 1000" -v "$name-b:/data" "$image"
+said=$(docker run --rm --tmpfs /data:size=4k,uid=1000 -e SWARM_NODE_THREADS=1 "$image" --max-rounds 2 2>&1) || fail "a full volume: $said"
+line=$(printf '%s\n' "$said" | grep -m 1 'make room') || fail "a full volume: $said"
+say "a full volume: $line"
+docker run -d --name "$name-alone" --network none -e SWARM_NODE_THREADS=1 "$image" --peers "$dead" >/dev/null
+warned() { docker logs "$name-alone" 2>&1 | grep -q 'none of --peers answers'; }
+wait_for 90 warned || fail "without a network nothing is said: $(docker logs --tail 5 "$name-alone" 2>&1)"
+say "no network: $(docker logs "$name-alone" 2>&1 | grep -m 1 'none of --peers')"
+trains_alone() { docker exec "$name-alone" grep -q RoundDone /data/events.jsonl; }
+wait_for 60 trains_alone || fail "without a network it does not train"
 say OK

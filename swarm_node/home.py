@@ -29,7 +29,8 @@ def owned(home: Path) -> Iterator[None]:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(home / LOCK_FILE, os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:
-        raise UserError(f"home {home}: {error.strerror}; choose another with --home") from error
+        remedy = f"make it writable for user {os.getuid()}, or choose another with --home"
+        raise UserError(f"home {home}: {error.strerror}; {remedy}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -54,7 +54,7 @@ class Keeper:
     def save(self, done: int, waiting: list[str]) -> None:
         """After `done` rounds. If it fails the older checkpoints are whole, and the next one may succeed."""
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
-        failed = f"no checkpoint after {done} rounds: {{}}; training goes on, the last one is kept"
+        failed = f"no checkpoint after {done} rounds: {{}}; training goes on, make room in {self._home}"
         self._write(LAST, done, extra, self._config.keep, failed)
 
     def keep_best(self, measured: Validated) -> None:

@@ -1,11 +1,14 @@
 """A host starts with every combination of role and options that the configuration allows."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from protocol.identity import Identity
-from tests.network.hosts import started
+from swarm_node.network.process import life
+from swarm_node.network.process.pipe import Memory
+from tests.network.hosts import config, started
 
 pytestmark = pytest.mark.network
 DEAD = f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(b'd' * 32).peer_id}"
@@ -29,5 +32,29 @@ def test_it_starts(backend: str, options: dict[str, object]) -> None:
         if "announce" in options:
             assert addresses == [f"/ip4/127.0.0.1/tcp/31330/p2p/{host.peer_id}"]
         await host.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30.0))
+
+
+def test_entry_nodes_that_do_not_answer_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(life, "ENTRANCE_SECONDS", 1.0)
+    warnings: asyncio.Queue[str] = asyncio.Queue()
+    lonely = life.Life(
+        Identity.create(),
+        "test",
+        tmp_path,
+        config("hivemind", peers=(DEAD,), mdns=False),
+        Memory(port=0, exchange={}, peers={}),
+        deliver=lambda envelope: None,
+        say=lambda text, warning: warnings.put_nowait(text) if warning else None,
+    )
+
+    async def scenario() -> None:
+        living = asyncio.create_task(lonely.live())
+        text = await warnings.get()
+        assert f"none of --peers answers ({DEAD}: " in text
+        assert "is the address right" in text
+        living.cancel()
+        await asyncio.gather(living, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(scenario(), 30.0))

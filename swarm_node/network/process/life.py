@@ -31,6 +31,8 @@ from swarm_node.network.transport.multiaddr import split_peer
 SAVE_SECONDS = 10.0
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
 LAST_RESTART = 30.0  # seconds
+ENTRANCE_SECONDS = 10.0  # until entry nodes that do not answer are worth a line
+LOCKED_OUT = "is one running there, is the address right, does a firewall block it? Calling goes on meanwhile"
 ADDRESSES_FILE = "addresses"  # in the home folder: own full multiaddrs, one a line, for whoever wants to dial this node
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
@@ -82,7 +84,8 @@ class Life:
 
     async def live(self) -> None:
         """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
-        besides = [asyncio.create_task(self._keep_saving()), asyncio.create_task(self._watch_for_twins())]
+        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance()
+        besides = [asyncio.create_task(each) for each in watching]
         if self._config.mdns:
             besides.append(asyncio.create_task(self._look_around()))
         delay = FIRST_RESTART
@@ -175,6 +178,14 @@ class Life:
             before, seen = seen, self.exchange.counters().get(OVERTAKEN, 0)
             times += seen > before
         self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
+
+    async def _watch_the_entrance(self) -> None:
+        """A mistyped address must not pass for a swarm of one."""
+        await asyncio.sleep(ENTRANCE_SECONDS)
+        given = [entry for entry in self._entries if entry.given]
+        if given and not self.driver.connected:
+            tried = "; ".join(f"{entry.addresses[0]}: {entry.state or 'no answer yet'}" for entry in given[:2])
+            self._say(f"network: none of --peers answers ({tried}); {LOCKED_OUT}", True)
 
     async def _look_around(self) -> None:
         """Nodes on the local network, by mDNS."""

@@ -19,7 +19,7 @@ _MEANING = {
     Reachability.PUBLIC: "others reach this node directly",
     Reachability.RELAYED: "behind NAT, others reach this node through a relay",
     Reachability.LOCAL: "nodes of the local network reach this node, those beyond it only when it calls them",
-    Reachability.LOOPBACK: "only nodes on this machine reach this node; listen on 0.0.0.0 (--network.host) for more",
+    Reachability.LOOPBACK: "only this machine reaches this node; others need a network, and --network.host 0.0.0.0",
     Reachability.OUTBOUND: "nobody can call this node, it calls others; it trains and shares all the same",
 }
 
