@@ -2,16 +2,17 @@
 
     python -m benchmarks.judging --json        # docs/results/judging.md
 
-A round of one node: the prompts and the scores of its own 9 groups of 8 answers, which share a child, then groups of
-others, each of another author and so in a child of its own, in the batches in which a sampler asks that finds signal in
-half of them: 4, 2, 1, 1. CPU time is that of the node's side, the judge, the light process and all children. The share
-is that of a starter's round in a swarm of eight, whose other phases are measured by the simulation's own clock.
+A round of one node as it occurs with the default defence: prompts and scores of its own 9 groups of 8 answers; 4 groups
+of others, each of another author, which have signal, or they would not have been published; its own 4 attempts at their
+questions. CPU time is that of the node's side, the judge, the light process and all children. The share is that of a
+starter's round in a swarm of eight, whose other phases are measured by the simulation's own clock.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from statistics import median
 from typing import Any
 
@@ -23,7 +24,7 @@ from swarm_node.environment.catalogue import STARTER_TASKS
 from swarm_node.environment.reasoning_gym import ReasoningGym
 
 GROUP_SIZE, QUESTIONS = 8, 9
-FOREIGN_BATCHES = (4, 2, 1, 1)
+EXTERNAL_GROUPS = 4
 
 Batch = list[tuple[Question, list[str]]]
 
@@ -50,12 +51,13 @@ class Workload:
         return [group for _ in range(authors) for group in self.groups(1)]
 
     def round(self) -> list[Batch]:
-        return [*self.own(), *map(self.foreign, FOREIGN_BATCHES)]
+        heard = self.foreign(EXTERNAL_GROUPS)
+        attempts = [(question, [f"0{text}" for text in texts]) for question, texts in heard]
+        return [*self.own(), heard, attempts]
 
 
 def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> dict[str, float]:
-    """Scores per second of CPU and of wall clock, and CPU milliseconds a call. The first batch of a call is the node's
-    own: its prompts are asked before."""
+    """Scores per second of CPU and of wall clock, and CPU milliseconds a call."""
     prepared = [make() for _ in range(calls + 1)]
     _judge(gym, prepared.pop())
     cpu, began = cpu_seconds(gym), time.perf_counter()
@@ -67,17 +69,26 @@ def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> d
 
 
 def _judge(gym: ReasoningGym, batches: list[Batch]) -> None:
-    if len(batches[0]) == QUESTIONS:
-        gym.prompts([question for question, _ in batches[0]])
+    """As a node does: own questions are written before they are answered, those of others read when they are judged."""
     for batch in batches:
+        questions = [question for question, _ in batch]
+        if len(batch) == QUESTIONS:
+            gym.prompts(questions)
         assert all(isinstance(rewards, tuple) for rewards in gym.score(batch))
+        gym.prompts(questions)
 
 
 def cpu_seconds(gym: ReasoningGym) -> float:
     """Of this process, of the judge and what it started, living and dead."""
-    judge = psutil.Process(gym.judge_pid)
-    times = [process.cpu_times() for process in (judge, *judge.children(recursive=True))]
-    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in times)
+    judge, spent = psutil.Process(gym.judge_pid), time.process_time()
+    for process in (
+        *judge.children(recursive=True)[::-1],
+        judge,
+    ):  # who ends meanwhile is in its parent's time
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            spent += times.user + times.system + times.children_user + times.children_system
+    return spent
 
 
 def share_of_round(judge_ms: float, rounds: int) -> dict[str, float]:
