@@ -1,13 +1,17 @@
 """FP8 on a CUDA device in one call of under ten minutes: products, writing, training, mismatch by length, memory.
 
-Architectures of 0.5 B, 1.5 B and 7 B with random weights. Prints a table as it goes; what does not fit is left out.
+Architectures of 0.5 B, 1.5 B and 7 B with random weights; mismatch on four layers of the first, since every token of
+16,384 is a step. Says what it finds as it goes; what does not fit into memory or time is left out. `--quick` runs all
+of it on tiny sizes, on a CPU too, where FP8 is emulated. Needs of the packages: torch, transformers, pydantic.
 Published by Jet-RL (arXiv 2601.14243) against BF16: writing up to 1.33x, training up to 1.41x, end to end 1.16x.
 """
 
 import gc
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,32 +30,78 @@ from swarm_node.compute.precision.quantise import quantise
 from swarm_node.config import GenerationConfig
 from swarm_node.rollouts.groups import Written
 
-BUDGET = 540.0  # seconds; what would start later is left out
+BUDGET = 540.0  # seconds; what would not be done by then is left out
 GIBIBYTE = 2**30
-SIZES = {  # hidden, layers, feed-forward, heads, key-value heads
-    "0.5B": (896, 24, 4864, 14, 2),
-    "1.5B": (1536, 28, 8960, 12, 2),
-    "7B": (3584, 28, 18944, 28, 4),
-}
-TRAINED_TOKENS, WRITTEN_TOKENS = 8192, 256
-LENGTHS = (1024, 4096, 16384)
-CUDA = torch.device("cuda")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+Shape = tuple[int, int, int, int, int]  # hidden, layers, feed-forward, heads, key-value heads
+Figures = dict[str, float]
 
 
-def seconds(work: Callable[[], object], repetitions: int = 3) -> float:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much there is to do. Seconds are guesses, on the safe side, for one H200."""
+
+    sizes: Mapping[str, Shape]
+    trained_tokens: int
+    prompts: int  # of common.GROUP_SIZE completions each
+    written_tokens: int  # of a completion
+    long: Shape
+    lengths: tuple[int, ...]
+    repetitions: int
+    speed_seconds: float
+    mismatch_seconds: float
+
+
+FULL = Plan(
+    {
+        "0.5B": (896, 24, 4864, 14, 2),
+        "1.5B": (1536, 28, 8960, 12, 2),
+        "7B": (3584, 28, 18944, 28, 4),
+    },
+    trained_tokens=8192,
+    prompts=8,
+    written_tokens=256,
+    long=(896, 4, 4864, 14, 2),
+    lengths=(1024, 4096, 16384),
+    repetitions=20,
+    speed_seconds=60.0,
+    mismatch_seconds=120.0,
+)
+QUICK = Plan({"tiny": (160, 2, 288, 4, 2)}, 256, 2, 4, (160, 2, 288, 4, 2), (4, 20), 1, 0.0, 0.0)
+
+
+def seconds(work: Callable[[], object], repetitions: int) -> float:
     """Least wall time of a call, after one unmeasured."""
     taken = []
     for _ in range(repetitions + 1):
-        torch.cuda.synchronize()
+        wait()
         start = time.perf_counter()
         work()
-        torch.cuda.synchronize()
+        wait()
         taken.append(time.perf_counter() - start)
     return min(taken[1:])
 
 
-def policy(size: str, precision: str, longest: int = 2048) -> Policy:
-    hidden, layers, feed_forward, heads, kv_heads = SIZES[size]
+def wait() -> None:
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def forget_peak() -> None:
+    gc.collect()
+    if DEVICE.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def peak() -> float:
+    """GiB allocated at most since `forget_peak`; 0 on a CPU."""
+    return torch.cuda.max_memory_allocated() / GIBIBYTE if DEVICE.type == "cuda" else 0.0
+
+
+def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = torch.bfloat16) -> Policy:
+    """`longest`: tokens of a row, prompt included. Products that are not FP8 are bfloat16 whatever the weights are."""
+    hidden, layers, feed_forward, heads, kv_heads = shape
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(common.tokenizer()),
@@ -63,33 +113,39 @@ def policy(size: str, precision: str, longest: int = 2048) -> Policy:
         max_position_embeddings=longest,
         tie_word_embeddings=True,
     )
-    with torch.device(CUDA):
-        model = Qwen2ForCausalLM(config).to(torch.bfloat16)
+    with DEVICE:
+        model = Qwen2ForCausalLM(config).to(weights)
     model.generation_config.eos_token_id = config.vocab_size  # never written
-    made = Policy(model, common.tokenizer(), CUDA, None)
+    made = Policy(model, common.tokenizer(), DEVICE, None if weights == torch.bfloat16 else torch.bfloat16)
     if precision != "bf16":
-        made.fp8 = swap_linears(model, kernels.choose(CUDA, "auto"), precision == "fp8")
+        made.fp8 = swap_linears(model, kernels.choose(DEVICE, "auto"), precision == "fp8")
     return made
 
 
-def products(size: str) -> dict[str, float]:
-    """Of the widest layer, 8192 tokens: milliseconds in BF16, in FP8, and in FP8 with quantising what is new."""
-    hidden, _, feed_forward, _, _ = SIZES[size]
-    kernel = kernels.choose(CUDA, "auto")
-    x, weight = (torch.randn(n, hidden, device=CUDA, dtype=torch.bfloat16) for n in (TRAINED_TOKENS, feed_forward))
-    left, right = quantise(x, kernel.recipe), quantise(weight, kernel.recipe, kernel.recipe.side)
-    return {
-        "bf16_ms": 1e3 * seconds(lambda: x @ weight.t(), 20),
-        "fp8_ms": 1e3 * seconds(lambda: kernel.product(left, right, torch.bfloat16), 20),
-        "fp8_quantising_ms": 1e3
-        * seconds(lambda: kernel.product(quantise(x, kernel.recipe), right, torch.bfloat16), 20),
-    }
+def products(plan: Plan, size: str) -> Figures:
+    """Of the widest layer: milliseconds in BF16, in FP8 by every kernel that works, and of quantising its input."""
+    hidden, _, feed_forward, _, _ = plan.sizes[size]
+    shapes = (plan.trained_tokens, hidden), (feed_forward, hidden)
+    x, weight = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in shapes)
+    found = {"bf16_ms": seconds(lambda: x @ weight.t(), plan.repetitions)}
+    working = [kernel for kernel in kernels.FAST if kernels.works(kernel, DEVICE)]
+    for kernel in working or [kernels.REFERENCE]:
+        recipe, name = kernel.recipe, "blocks" if kernel.recipe.group else "rows"
+        left, right = quantise(x, recipe), quantise(weight, recipe, recipe.side)
+        works = {
+            f"{name}_ms": partial(kernel.product, left, right, torch.bfloat16),
+            f"{name}_quantising_ms": partial(quantise, x, recipe),
+        }
+        if DEVICE.type == "cuda":
+            works[f"{name}_quantising_compiled_ms"] = partial(torch.compile(quantise), x, recipe)
+        found |= {what: seconds(work, plan.repetitions) for what, work in works.items()}
+    return {what: 1e3 * value for what, value in found.items()}
 
 
-def one_step(made: Policy) -> Callable[[], None]:
-    """Forward and backward over one packed row."""
-    row = Row([5] * 1024, [[6] * 512] * ((TRAINED_TOKENS - 1024) // 512))
-    batch = tree.build([row], CUDA)
+def one_step(made: Policy, tokens: int) -> Callable[[], None]:
+    """Forward and backward over one packed row: an eighth of it a prompt, the rest completions of half that length."""
+    prompt, completion = tokens // 8, tokens // 16
+    batch = tree.build([Row([5] * prompt, [[6] * completion] * 14)], DEVICE)
 
     def work() -> None:
         made.model.zero_grad(set_to_none=True)
@@ -99,74 +155,93 @@ def one_step(made: Policy) -> Callable[[], None]:
     return work
 
 
-def speeds(size: str, precision: str) -> dict[str, float]:
+def speeds(plan: Plan, size: str, precision: str) -> Figures:
     """Tokens per second of writing and of training apart, and peak memory."""
-    made = policy(size, precision)
-    torch.cuda.reset_peak_memory_stats()
-    trained = seconds(one_step(made), 2)
+    made = policy(plan.sizes[size], precision, plan.trained_tokens)
+    forget_peak()
+    trained = seconds(one_step(made, plan.trained_tokens), 2)
     made.model.zero_grad(set_to_none=True)
-    training_memory = torch.cuda.max_memory_allocated() / GIBIBYTE
-    torch.cuda.reset_peak_memory_stats()
-    generator = BatchGenerator(made, GenerationConfig(max_completion_length=WRITTEN_TOKENS))
-    texts = common.prompts([100] * 8)
+    training_memory = peak()
+    forget_peak()
+    generator = BatchGenerator(made, GenerationConfig(max_completion_length=plan.written_tokens))
+    texts = common.prompts([100] * plan.prompts)
     written = seconds(lambda: generator.generate(texts, common.GROUP_SIZE, "fp8"), 1)
+    print(f"  {generator.decoder_name}, {made.packing and made.packing.value}, {made.arithmetic}", flush=True)
     return {
-        "written_per_second": 8 * common.GROUP_SIZE * WRITTEN_TOKENS / written,
-        "trained_per_second": TRAINED_TOKENS / trained,
+        "written_per_second": plan.prompts * common.GROUP_SIZE * plan.written_tokens / written,
+        "trained_per_second": plan.trained_tokens / trained,
         "end_to_end_seconds": written + trained,
         "training_gib": training_memory,
-        "writing_gib": torch.cuda.max_memory_allocated() / GIBIBYTE,
+        "writing_gib": peak(),
     }
 
 
 @torch.no_grad()
-def mismatch(precision: str, length: int) -> dict[str, float]:
-    made = policy("0.5B", precision, 2 * length)
-    generator = BatchGenerator(made, GenerationConfig(max_completion_length=length))
-    (written,) = generator.generate(common.prompts([100]), 2, "fp8")
+def mismatch(plan: Plan, precision: str) -> Figures:
+    """K3 divergence, mean and largest difference over the first tokens of two completions, for every length.
+
+    With float32 weights, as a node has them if not told otherwise.
+    """
+    made = policy(plan.long, precision, max(plan.lengths) + 128, torch.float32)
+    generator = BatchGenerator(made, GenerationConfig(max_completion_length=max(plan.lengths)))
+    (text,) = common.prompts([100])
+    (written,) = generator.generate([text], 2, "fp8")
     assert isinstance(written, Written)
-    row = Row(made.encode_prompt(common.prompts([100])[0]), [list(tokens.ids) for tokens in written.tokens])
-    batch = tree.build([row], CUDA)
-    trained = log_probs_of(made.logits(batch), batch.target, SamplingRule()).cpu()
-    found = Mismatch().plus(torch.tensor([p for tokens in written.tokens for p in tokens.log_probs]), trained)
-    return {"kl": found.kl, "mean": found.mean, "max": found.largest}
+    found = dict.fromkeys(plan.lengths, Mismatch())
+    for tokens in written.tokens:
+        batch = tree.build([Row(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)
+        trained = log_probs_of(made.logits(batch), batch.target, SamplingRule()).cpu()
+        known = torch.tensor(tokens.log_probs)
+        found = {length: sums.plus(known[:length], trained[:length]) for length, sums in found.items()}
+    return {
+        f"{what}_{length}": value
+        for length, sums in found.items()
+        for what, value in (("kl", sums.kl), ("mean", sums.mean), ("max", sums.largest))
+    }
+
+
+def todo(plan: Plan) -> list[tuple[str, float, Callable[[], Figures]]]:
+    """Name, guessed seconds, work; the most telling first."""
+    sizes = list(plan.sizes)
+    flows = ("bf16", "fp8", "fp8_rollout")
+    return [
+        *((f"products {size}", 15.0, partial(products, plan, size)) for size in sizes),
+        *(
+            (f"speed {size} {precision}", plan.speed_seconds, partial(speeds, plan, size, precision))
+            for size in sizes
+            for precision in flows[:2]
+        ),
+        *((f"mismatch {flow}", plan.mismatch_seconds, partial(mismatch, plan, flow)) for flow in flows),
+    ]
 
 
 def main() -> None:
     parser = common.parser("fp8_gpu", (__doc__ or "").splitlines()[0])
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("needs a CUDA device, and there is none; benchmarks.fp8 runs on a CPU")
+    if DEVICE.type != "cuda" and not arguments.quick:
+        parser.error("needs a CUDA device, and there is none; --quick tries the code, benchmarks.fp8 runs on a CPU")
     common.settle()
+    plan = QUICK if arguments.quick else FULL
     started, results = time.perf_counter(), {}
-    print(f"{torch.cuda.get_device_name()}: {kernels.choose(CUDA, 'auto').name}", flush=True)
-    todo: list[tuple[str, Callable[[], dict[str, float]]]] = [
-        *((f"products {size}", lambda size=size: products(size)) for size in SIZES),
-        *((f"speed {s} {p}", lambda s=s, p=p: speeds(s, p)) for s in SIZES for p in ("bf16", "fp8")),
-        *(
-            (f"mismatch {n} {p}", lambda n=n, p=p: mismatch(p, n))
-            for n in LENGTHS
-            for p in ("bf16", "fp8", "fp8_rollout")
-        ),
-    ]
-    for name, work in todo:
-        if time.perf_counter() - started > BUDGET:
-            print(f"{name}: left out, the time is up", flush=True)
+    name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
+    print(f"{name}: {kernels.choose(DEVICE, 'auto').name}", flush=True)
+    for what, guessed, work in todo(plan):
+        if time.perf_counter() - started + guessed > BUDGET:
+            print(f"{what}: left out, no time for it", flush=True)
             continue
         try:
-            results[name] = work()
-            print(f"{name}: " + ", ".join(f"{k} {v:.4g}" for k, v in results[name].items()), flush=True)
+            results[what] = work()
+            print(f"{what}: " + ", ".join(f"{k} {v:.4g}" for k, v in results[what].items()), flush=True)
         except torch.OutOfMemoryError:
-            print(f"{name}: does not fit into memory", flush=True)
-        gc.collect()
-        torch.cuda.empty_cache()
-    common.finish(summary(results), arguments.json)
+            print(f"{what}: does not fit into memory", flush=True)
+        forget_peak()
+    common.finish(summary(plan, results), arguments.json)
 
 
-def summary(results: dict[str, dict[str, float]]) -> dict[str, Any]:
+def summary(plan: Plan, results: dict[str, Figures]) -> dict[str, Any]:
     """Ratios of FP8 to BF16 for every size that has both; `ratio` is end to end at the largest."""
-    ratios: dict[str, dict[str, float]] = {}
-    for size in SIZES:
+    ratios: dict[str, Figures] = {}
+    for size in plan.sizes:
         bf16, fp8 = (results.get(f"speed {size} {p}") for p in ("bf16", "fp8"))
         if bf16 and fp8:
             ratios[size] = {
@@ -175,6 +250,11 @@ def summary(results: dict[str, dict[str, float]]) -> dict[str, Any]:
                 "end_to_end": bf16["end_to_end_seconds"] / fp8["end_to_end_seconds"],
             }
     print(json.dumps(ratios, indent=2), flush=True)
+    mismatches = [results.get(f"mismatch {flow}", {}) for flow in ("fp8_rollout", "fp8")]
+    longest = f"kl_{max(plan.lengths)}"
+    if all(longest in found for found in mismatches):
+        mixed, unified = (found[longest] for found in mismatches)
+        print(f"mixed over unified divergence at {max(plan.lengths)} tokens: {mixed / max(1e-12, unified):.1f}")
     last = list(ratios.values())[-1]["end_to_end"] if ratios else None
     return {"benchmark": "fp8_gpu", "ratio": last, "ratios": ratios, "results": results, **common.versions("torch")}
 

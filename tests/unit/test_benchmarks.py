@@ -12,7 +12,7 @@ import pytest
 
 from swarm_node import starters
 
-NAMES = ("generation", "packing", "step", "swarm")
+NAMES = ("fp8_gpu", "generation", "packing", "step", "swarm")
 needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
 needs_genrl = pytest.mark.skipif(
     not os.environ.get("GENRL_PYTHON") and importlib.util.find_spec("genrl") is None,
@@ -65,6 +65,14 @@ def test_packing_compares_the_same_gradient(results: dict[str, dict[str, Any]]) 
     (found,) = shapes.values()
     assert results["packing"]["ratio"] == found["ratio"] > 0
     assert found["gradient_difference"] < 1e-5 < found["largest_gradient"]
+
+
+def test_what_is_meant_for_a_gpu_runs_to_its_end(results: dict[str, dict[str, Any]]) -> None:
+    """On this machine's CPU, if it has no other."""
+    parts = results["fp8_gpu"]["results"]
+    assert {what.split()[0] for what in parts} == {"products", "speed", "mismatch"}
+    assert results["fp8_gpu"]["ratio"] > 0
+    assert parts["mismatch fp8_rollout"]["kl_20"] > 7 * parts["mismatch fp8"]["kl_20"]
 
 
 @needs_starter
