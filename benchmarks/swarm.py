@@ -108,7 +108,8 @@ def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
 
 def real_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
     """As `own_rounds`, by nodes that are processes. They go at their own pace, so a round is the mean over all."""
-    warm, ahead = 3, 100  # the fastest nodes must not be through, and gone, before the slowest have been measured
+    warm = 40  # nodes have met: a handshake costs what ten calls do
+    ahead = 100  # the fastest must not be through, and gone, before the slowest have been measured
     measured: list[CellRound] = []
     with tempfile.TemporaryDirectory() as folder:
         config = configured(model, nodes, warm + rounds + ahead, engine="process", out=Path(folder))

@@ -113,6 +113,22 @@ def test_a_group_outlives_its_author() -> None:
     assert [(delivery.envelope, delivery.source) for _, delivery in late.delivered] == [(groups[0], holder.peer)]
 
 
+def test_quick_rounds_fetch_on_while_calls_to_the_dead_hang() -> None:
+    swarm = Swarm(every=1.5).add_many(10)
+
+    def heard(seconds: float) -> float:
+        """Groups a second of a node that lives."""
+        start = swarm.world.now
+        swarm.run(seconds)
+        return sum(len(swarm.pulled(member, start)) for member in swarm.members[:7]) / seconds / 7
+
+    swarm.run(20)
+    before = heard(20)
+    for peer in swarm.ids(7):
+        swarm.world.kill(peer)
+    assert heard(30) >= 0.5 * before
+
+
 def test_a_popular_group_does_not_load_its_author_alone() -> None:
     swarm = Swarm()
     for number in range(24):
