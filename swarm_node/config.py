@@ -385,7 +385,7 @@ class SimulationConfig(LearningConfig):
     container with a real network, at its own pace."""
     image: str = "swarm-node"
     """Image of --engine docker."""
-    network: NetworkConfig = NetworkConfig(exchange_seconds=1.0, mdns=False)
+    network: NetworkConfig = NetworkConfig(exchange_seconds=2.0, mdns=False)
     """Of real nodes. Their rounds take a second, not minutes, so they exchange more often."""
     node_backends: tuple[str, ...] = ()
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node network.backend."""

@@ -16,7 +16,7 @@ from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Han
 from swarm_node.network.exchange.exchange import Exchange
 
 TICK_SECONDS = 0.5
-REFRESH_SECONDS = 2.0  # between two looks at connections and own addresses
+REFRESH_SECONDS = 3.0  # between two looks at connections and own addresses
 DIAL_SECONDS = 5.0
 FIRST_RETRY = 1.0  # seconds; doubles with each failure
 LAST_RETRY = 15.0  # seconds, while there is little company

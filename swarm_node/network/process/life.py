@@ -28,7 +28,7 @@ from swarm_node.network.transport.backends import make_backend
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 
-SAVE_SECONDS = 10.0
+SAVE_SECONDS = 30.0
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # until entry nodes that do not answer are worth a line
