@@ -17,13 +17,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from swarm_node.compute.families import require_known
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision.kernels import Kernel, reference
 from swarm_node.compute.precision.linear import Fp8Linear
 from swarm_node.compute.precision.quantise import Quantised, quantise
 
-FAMILIES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-STATIC_ROPE = {"default", "linear", "llama3", "yarn"}  # frequencies that do not depend on the sequence length
 BLOCK = 16  # tokens by which the room for keys and values grows
 PACKED_FROM = 2**17  # weights of a product that gains from packing; with 2**15 it loses 15 % in float32
 
@@ -83,7 +82,7 @@ class LlamaDecoder:
     def __init__(self, policy: Policy) -> None:
         model = policy.model
         config = model.config
-        _require_known(model)
+        require_known(model)
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
         one_flow = policy.fp8 is not None and policy.fp8.in_training  # autocast leaves what is between layers as it is
@@ -274,13 +273,3 @@ def _weight(module: Any) -> Tensor:
     if type(module) is not nn.Linear:
         raise TypeError(f"{type(module).__name__} is not a plain linear layer")
     return module.weight.detach()
-
-
-def _require_known(model: Any) -> None:
-    config = model.config
-    if type(model).__name__ not in FAMILIES:
-        raise TypeError(f"{type(model).__name__} is not among {sorted(FAMILIES)}")
-    if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):
-        raise TypeError("sliding-window layers are not known here")
-    if (config.rope_parameters or {}).get("rope_type", "default") not in STATIC_ROPE:
-        raise TypeError("rotary embedding whose frequencies change with length")

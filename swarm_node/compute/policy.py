@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from protocol.messages import Completion
 from swarm_node.algorithm import rows, tree
 from swarm_node.compute import tree_attention
+from swarm_node.compute.llama_training import LlamaTraining
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.linear import Fp8, swap_linears
 from swarm_node.config import LoraConfig, ModelConfig
@@ -33,6 +34,7 @@ class Packing(Enum):
     """Ways to attend over rows that hold a prompt once, best first. The value says it to the user."""
 
     FLEX = "packed, FlexAttention"
+    OWN = "packed, own forward"
     BLOCKS = "packed, tree attention"
     MASK = "packed, 4-D mask"
 
@@ -116,8 +118,7 @@ class Policy:
     def logits(self, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
         """Logits [tokens, vocabulary] that predict `batch.target`."""
         if isinstance(batch, tree.TreeBatch):
-            kernel = tree_attention.FLEX if self.packing is Packing.FLEX else tree_attention.BLOCKS
-            return self._tree_logits(batch, kernel)
+            return self._tree_logits(batch, self.packing)
         output = self.forward(
             input_ids=batch.input_ids,
             attention_mask=batch.attention_mask,
@@ -128,8 +129,11 @@ class Policy:
         kept: Tensor = output[:, -batch.logits_to_keep :]  # some models ignore logits_to_keep
         return kept.reshape(-1, kept.shape[-1])[batch.source]
 
-    def _tree_logits(self, batch: tree.TreeBatch, kernel: str) -> Tensor:
+    def _tree_logits(self, batch: tree.TreeBatch, way: Packing | None) -> Tensor:
+        if way is Packing.OWN:
+            return self._own_forward.logits(batch)
         wanted = {"logits_to_keep": batch.source} if self._selects_logits else {}
+        kernel = tree_attention.FLEX if way is Packing.FLEX else tree_attention.BLOCKS
         with tree_attention.attending(self.model, batch, kernel) as mask:
             output = self.forward(
                 input_ids=batch.input_ids,
@@ -140,6 +144,12 @@ class Policy:
             )
         logits: Tensor = output.logits[0]
         return logits if wanted else logits[batch.source]
+
+    @cached_property
+    def _own_forward(self) -> LlamaTraining:
+        if self.autocast_dtype is not None:
+            raise TypeError("the own forward computes in float32 only")
+        return LlamaTraining(self.model)
 
     @cached_property
     def _selects_logits(self) -> bool:
@@ -170,8 +180,7 @@ class Policy:
             if way is Packing.MASK:
                 ours = self.logits(rows.build(packed, self.pad_id, self.device))
             else:
-                kernel = tree_attention.FLEX if way is Packing.FLEX else tree_attention.BLOCKS
-                ours = self._tree_logits(tree.build(packed, self.device), kernel)
+                ours = self._tree_logits(tree.build(packed, self.device), way)
         except Exception:  # noqa: BLE001  a model that refuses may raise anything; padded rows always work
             return False
         return agreement(ours, reference, coarse=reference.dtype != torch.float32)

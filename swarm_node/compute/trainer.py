@@ -197,7 +197,7 @@ class GrpoTrainer:
     @property
     def _end_to_end(self) -> bool:
         """Whether rows lie end to end, without pads."""
-        return self.packing in (Packing.FLEX, Packing.BLOCKS)
+        return self.packing in (Packing.FLEX, Packing.OWN, Packing.BLOCKS)
 
     def _step(self, examples: list[Example], totals: Totals) -> None:
         """One optimiser step over `examples`; gradients of micro-batches add up."""

@@ -96,7 +96,7 @@ class _Rearranged(torch.autograd.Function):
 
 
 class _Repeated(torch.autograd.Function):
-    """Blocks by index, each as often as it is named. torch's own way back adds single numbers, this one blocks."""
+    """Blocks by index, each as often as it is named. torch's own ways back add single numbers, this is a product."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
@@ -107,28 +107,34 @@ class _Repeated(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
-        return gradients[0].new_zeros(ctx.shape).index_add_(0, index, gradients[0]), None
+        named = F.one_hot(index, ctx.shape[0]).to(gradients[0].dtype)
+        return (named.T @ gradients[0].flatten(1)).view(ctx.shape), None
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, blocks: Blocks, scaling: float | None = None) -> Tensor:
+    """q [T, heads, dim], k and v [T, kv_heads, dim] -> [T, heads, dim]."""
+    (q0, q1), (k0, k1), (v0, v1) = (_split(x, blocks) for x in (query, key, value))
+    attention = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
+    seen = [attention(q0, k0, v0, is_causal=True)]
+    if blocks.completions[0]:
+        keys, values = (
+            torch.cat([_Repeated.apply(prompt, blocks.parents), own], dim=2)  # type: ignore[no-untyped-call]
+            for prompt, own in ((k0, k1), (v0, v1))
+        )
+        seen.append(attention(q1, keys, values, attn_mask=blocks.mask))
+    flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
+    joined: Tensor = _Rearranged.apply(flat, blocks.places, blocks.columns, blocks.pads)  # type: ignore[no-untyped-call]
+    return joined
 
 
 def _attend(
     _module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float | None = None, **_options: Any
 ) -> tuple[Tensor, None]:
     """transformers' signature: q [1, heads, T, dim], k and v [1, kv_heads, T, dim] -> [1, T, heads, dim]."""
-    blocks = _current.get()
-    wanted = query.dtype
     with torch.autocast(query.device.type, enabled=False):
-        (q0, q1), (k0, k1), (v0, v1) = (_split(x, blocks) for x in _of_one_type(query, key, value))
-        attention = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
-        seen = [attention(q0, k0, v0, is_causal=True)]
-        if blocks.completions[0]:
-            keys, values = (
-                torch.cat([_Repeated.apply(prompt, blocks.parents), own], dim=2)  # type: ignore[no-untyped-call]
-                for prompt, own in ((k0, k1), (v0, v1))
-            )
-            seen.append(attention(q1, keys, values, attn_mask=blocks.mask))
-        flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
-        joined: Tensor = _Rearranged.apply(flat, blocks.places, blocks.columns, blocks.pads)  # type: ignore[no-untyped-call]
-    return joined.unsqueeze(0).to(wanted), None
+        q, k, v = (x[0].transpose(0, 1) for x in _of_one_type(query, key, value))
+        seen = attend(q, k, v, _current.get(), scaling)
+    return seen.unsqueeze(0).to(query.dtype), None
 
 
 def _attend_flex(
@@ -157,9 +163,8 @@ def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Ten
 
 
 def _split(x: Tensor, blocks: Blocks) -> tuple[Tensor, Tensor]:
-    """[1, heads, T, dim] as the blocks of prompts and completions, [count, heads, longest, dim] each."""
-    rows = x[0].transpose(0, 1)
-    placed: Tensor = _Rearranged.apply(rows, blocks.columns, blocks.places, None)  # type: ignore[no-untyped-call]
+    """[T, heads, dim] as the blocks of prompts and completions, [count, heads, longest, dim] each."""
+    placed: Tensor = _Rearranged.apply(x, blocks.columns, blocks.places, None)  # type: ignore[no-untyped-call]
     sizes = [count * longest for count, longest in (blocks.prompts, blocks.completions)]
     blocks_of = zip(torch.split(placed, sizes), (blocks.prompts, blocks.completions), strict=True)
     prompts, completions = (part.view(*shape, *placed.shape[1:]).transpose(1, 2) for part, shape in blocks_of)

@@ -138,7 +138,8 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
         groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
     generation = GenerationConfig(max_completion_length=10)
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
-    assert trainer.packing == (None if family in ("Gemma2", "Bloom", "Mamba") else Packing.BLOCKS)
+    own, none = ("Llama", "Qwen2", "Qwen3"), ("Gemma2", "Bloom", "Mamba")
+    assert trainer.packing == (None if family in none else Packing.OWN if family in own else Packing.BLOCKS)
     report = trainer.update(groups)
     assert report.optimizer_steps == 1
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)

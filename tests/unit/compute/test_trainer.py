@@ -345,7 +345,7 @@ def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) ->
         trainer = trainer_of(
             policy, loss_type=loss_type, layout=layout, token_budget=budget, micro_batches=micro_batches
         )
-        policy.model.register_forward_pre_hook(lambda *_: calls.append(1))
+        policy.model.get_input_embeddings().register_forward_pre_hook(lambda *_: calls.append(1))
         trainer.optimizer.register_step_pre_hook(
             lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
         )
@@ -366,9 +366,7 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
     policy = tiny_policy(max_position_embeddings=512)
     trainer = trainer_of(policy, layout=layout, token_budget=600, num_iterations=2, beta=0.1)
     sizes: list[int] = []
-    policy.model.register_forward_pre_hook(
-        lambda _, __, inputs: sizes.append(inputs["input_ids"].numel()), with_kwargs=True
-    )
+    policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
     heard = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
     report = trainer.update([heard, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
     assert report.optimizer_steps == 2
@@ -568,15 +566,13 @@ def test_text_that_its_author_found_far_likelier_than_we_do_hardly_counts(rule) 
 
 
 def short_of_memory(policy, columns: int):
-    """The model's forward, on a device that has no room for more than so many tokens at once."""
-    forward = policy.model.forward
+    """Any forward of the model, on a device that has no room for more than so many tokens at once."""
 
-    def limited(*args, **kwargs):
-        if kwargs["input_ids"].numel() > columns:
+    def limit(_, ids):
+        if ids[0].numel() > columns:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return forward(*args, **kwargs)
 
-    policy.model.forward = limited
+    policy.model.get_input_embeddings().register_forward_pre_hook(limit)
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])

@@ -70,7 +70,7 @@ def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
 
 
 def test_a_model_that_takes_only_a_mask_gets_one() -> None:
-    policy = tiny_policy()
+    policy = tiny_policy("Mistral")
     policy.model.set_attn_implementation = lambda _: (_ for _ in ()).throw(ValueError("not mine to choose"))
     assert policy.packing is Packing.MASK
 
