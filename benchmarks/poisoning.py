@@ -159,17 +159,19 @@ def read(out: Path) -> Result:
 
 
 HEADER = (
-    "| attack | hostile | defence | attack success | accuracy | tokens | honest refused | hostile refused |\n"
-    "|---|---|---|---|---|---|---|---|"
+    "| attack | hostile | defence | seeds | attack success | accuracy | tokens | honest refused | hostile refused |\n"
+    "|---|---|---|---|---|---|---|---|---|"
 )
 
 
 def line(result: Result) -> str:
-    refused = ["-" if share is None else f"{share:.1%}" for share in (result.honest_refused, result.hostile_refused)]
+    shares = (result.honest_refused, result.hostile_refused)
+    refused = ["-" if share is None else f"{100 * share:.1f} %" for share in shares]
     cells = [
         result.kind,
-        f"{result.share:.1%}",
+        f"{100 * result.share:g} %",
         result.defence,
+        str(len(result.success)),
         spread(result.success, 2),
         spread(result.accuracy, 3),
         f"{fmean(result.length):.1f}",
@@ -192,6 +194,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
     """The stealthy kind at half the swarm: attack success and accuracy by round, a colour for each defence."""
     honest = [result for result in results if (result.kind, result.share, result.defence) == ("stealth", 0.0, "none")]
     shown = [result for result in results if (result.kind, result.share) == ("stealth", 0.5)]
+    shown.sort(key=lambda result: result.defence not in ("none", "default"))  # first: there are as many as colours
     figure = Figure(figsize=(11, 4.6), dpi=110)
     panels = figure.subplots(1, 2)
     for result, colour in zip(shown, COLOURS, strict=False):
