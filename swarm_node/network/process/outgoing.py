@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from protocol.messages import Round
 from swarm_node.network.process.pipe import Publish
 
-SECONDS = 4.0  # between two announcements: their exchanges and pulls are felt beside rounds of a quarter second
+SECONDS = 3.0  # between two announcements: their exchanges and pulls are felt beside rounds of a quarter second
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long
 FILLED = 8  # groups announced, where the last rounds wrote so many
-MAX_WANTED = 16  # groups of others per announcement
+MAX_WANTED = 24  # groups of others per announcement
 
 
 @dataclass(frozen=True, slots=True)

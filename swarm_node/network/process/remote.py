@@ -4,6 +4,7 @@ Nothing here waits and nothing raises: what the network does or fails to do is a
 """
 
 import asyncio
+import math
 import threading
 import traceback
 from collections import Counter, deque
@@ -25,6 +26,7 @@ from swarm_node.network.process.pipe import Alive, Ask, Frame, Heard, Judged, Me
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
 
 INBOX_GROUPS = 1024  # heard and not collected yet
+SPREAD = 8  # rounds over which the inbox is handed out, at most
 LINES = 64  # for the user, not read yet
 UNSENT = "unsent: too big"
 INBOX_FULL = "inbox full"
@@ -93,8 +95,10 @@ class RemoteNetwork(Network):
         self._post(Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
 
     def collect(self, now: Round) -> list[RolloutGroup]:
+        """What came for several quick rounds at once is handed out over as many: it would be too old for the last."""
         admitted = []
-        for _ in range(len(self._inbox)):
+        waiting = len(self._inbox)
+        for _ in range(min(waiting, max(self._want, math.ceil(waiting / SPREAD)))):
             payload = codec.split(self._inbox.popleft())[1]
             group = codec.decode(payload, RolloutGroup)
             outcome = group if isinstance(group, Rejected) else review(group, self._rules)

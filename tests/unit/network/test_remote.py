@@ -87,6 +87,14 @@ def test_what_is_heard_is_reviewed_here(tmp_path: Path) -> None:
         assert made.rejections() == {"own message": 1, "wrong seed": 1}
 
 
+def test_what_came_at_once_is_handed_out_over_several_rounds(tmp_path: Path) -> None:
+    with network(tmp_path, "echo") as made:
+        made.publish([group(OTHER, index=index) for index in range(20)], Round(0))
+        until(lambda: made._heard == 20)
+        handed = [[each.question.index for each in made.collect(Round(0))] for _ in range(6)]
+        assert handed == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19], []]
+
+
 def test_a_group_too_big_to_travel_is_counted(tmp_path: Path) -> None:
     large = group(OWN).model_copy(
         update={"completions": tuple(Completion(text="x" * 16_000, ended=True) for _ in range(8))}
