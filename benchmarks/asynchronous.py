@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from time import perf_counter, process_time
@@ -86,7 +87,7 @@ def configuration(size: str, threads: int, asynchronous: AsynchronousConfig) -> 
     )
 
 
-def run_side(config: LearningConfig, rounds: int) -> dict[str, Any]:
+def run_side(config: LearningConfig, rounds: int, trainer_threads: int) -> dict[str, Any]:
     """One side, in this process and what it starts: wall seconds per round, and where they went."""
     policy, environment = build(config)
     node = build_node(config, Identity.from_seed_bytes(b"b" * 32).peer_id, environment, Alone(), policy)
@@ -95,6 +96,7 @@ def run_side(config: LearningConfig, rounds: int) -> dict[str, Any]:
         tempfile.TemporaryDirectory() as folder,
         driving(config, node, policy, Path(folder) / "log", print, command=command) as driver,
     ):
+        torch.set_num_threads(trainer_threads)
         # The generator is as far ahead when the clock stops as when it starts: as much is written as is trained on.
         for number in range(WARM_UP):
             driver.run_round(Round(number))
@@ -124,17 +126,24 @@ def cpu_seconds(pids: Sequence[int]) -> list[float]:
     return [process_time(), *(t.user + t.system for t in times)]
 
 
-Side = tuple[int, AsynchronousConfig]  # threads of each process, and how
+@dataclass(frozen=True)
+class Side:
+    how: AsynchronousConfig
+    trainer_threads: int  # of a synchronous node: all
+    generator_threads: int = 1
 
 
 def measure(size: str, sides: dict[str, Side], rounds: int, repetitions: int) -> dict[str, dict[str, Any]]:
     """Every side in a fresh process, in turn; of each the fastest repetition: other work only ever adds time."""
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
     for repetition in range(repetitions):
-        for name, (threads, asynchronous) in sides.items():
-            config = configuration(size, threads, asynchronous)
-            order = json.dumps({"config": config.model_dump(mode="json"), "rounds": rounds})
+        for name, side in sides.items():
+            threads = side.trainer_threads
+            config = configuration(size, side.generator_threads if side.how.enabled else threads, side.how)
+            order = json.dumps({"config": config.model_dump(mode="json"), "rounds": rounds, "trainer_threads": threads})
             environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+            if side.how.enabled:
+                environment["OMP_WAIT_POLICY"] = "passive"  # threads that wait leave the core to the other process
             command = [sys.executable, "-m", "benchmarks.asynchronous", "--order", order]
             said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
             runs[name].append(json.loads(said.splitlines()[-1]))
@@ -148,12 +157,13 @@ def measure(size: str, sides: dict[str, Side], rounds: int, repetitions: int) ->
 
 def all_sides(arguments: argparse.Namespace) -> dict[str, Side]:
     off = AsynchronousConfig()
-    sides: dict[str, Side] = {"synchronous, 1 thread": (1, off), "synchronous, 2 threads": (2, off)}
+    sides = {"synchronous, 1 thread": Side(off, 1), "synchronous, 2 threads": Side(off, 2)}
     for staleness in arguments.staleness:
         for interrupt in (False, True) if arguments.long_tail else (False,):
             how = AsynchronousConfig(enabled=True, max_staleness=staleness, interrupt=interrupt)
             words = ", interruptible" if interrupt else ""
-            sides[f"asynchronous 1 + 1, staleness <= {staleness}{words}"] = (1, how)
+            for threads in arguments.trainer_threads:
+                sides[f"asynchronous {threads} + 1, staleness <= {staleness}{words}"] = Side(how, threads)
     return sides
 
 
@@ -188,13 +198,18 @@ def main() -> None:
     parser = common.parser("asynchronous", __doc__ or "")
     parser.add_argument("--sizes", nargs="*", help="of tiny, 1M, 10M")
     parser.add_argument("--staleness", type=int, nargs="*", default=[1], help="max_staleness of asynchronous sides")
+    parser.add_argument("--trainer-threads", type=int, nargs="*", default=[1, 2], help="of asynchronous sides")
     parser.add_argument("--long-tail", action="store_true", help="lengths with a long tail; interruption off and on")
     parser.add_argument("--rounds", type=int, default=0, help="measured rounds of each side")
     parser.add_argument("--order", help=argparse.SUPPRESS)  # one side, in the process that was started for it
     arguments = parser.parse_args()
     if arguments.order:
         order = json.loads(arguments.order)
-        print(json.dumps(run_side(LearningConfig.model_validate(order["config"]), order["rounds"])))
+        print(
+            json.dumps(
+                run_side(LearningConfig.model_validate(order["config"]), order["rounds"], order["trainer_threads"])
+            )
+        )
         return
     sizes = arguments.sizes or (["tiny"] if arguments.quick else ["1M", "10M"])
     results = []

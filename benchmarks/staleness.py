@@ -188,7 +188,7 @@ def draw(cells: Mapping[str, Sequence[Mapping[str, Any]]], file: Path) -> None:
                 axis.plot(moving_average(mean, 10), color=colour, label=words)
         axis.set(title=f"{objective}", xlabel="round")
     axes[0].set_ylabel("reward, of 9 (mean of 10 rounds)")
-    axes[1].legend(title="max_staleness", frameon=False, loc="upper left", ncols=2)
+    axes[1].legend(title="max_staleness", frameon=False, loc="lower right", ncols=2)
     figure.savefig(file, dpi=110)
 
 

@@ -22,10 +22,14 @@ C = TypeVar("C", bound=LearningConfig)
 
 
 def trainer_side(config: C) -> C:
-    """What the trainer process runs with: its device, and its share of the cores."""
+    """What the trainer process runs with: its device, and its share of the cores.
+
+    Of two cores it takes both. Training costs more than writing, so the generator idles for a part of every round.
+    """
     if not config.asynchronous.enabled:
         return config
-    return _side(config, config.asynchronous.trainer_device, usable_cores() - usable_cores() // 2)
+    cores = usable_cores()
+    return _side(config, config.asynchronous.trainer_device, min(cores, max(2, cores - cores // 2)))
 
 
 def generator_side(config: C) -> C:

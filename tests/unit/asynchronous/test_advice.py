@@ -2,6 +2,7 @@
 
 import pytest
 
+from swarm_node.asynchronous import assembly
 from swarm_node.asynchronous.assembly import advice, generator_side, trainer_side
 from swarm_node.config import AsynchronousConfig, LearningConfig, ModelConfig
 
@@ -26,12 +27,16 @@ def test_it_is_suggested_where_it_helps(enabled, device, cores, gpus, words) -> 
     assert words in advice(config(enabled, device), cores, gpus)
 
 
+@pytest.mark.parametrize(("cores", "generator", "trainer"), [(1, 1, 1), (2, 1, 2), (3, 1, 2), (8, 4, 4)])
+def test_the_trainer_may_use_the_cores_that_the_generator_leaves(cores, generator, trainer, monkeypatch) -> None:
+    monkeypatch.setattr(assembly, "usable_cores", lambda: cores)
+    assert (generator_side(config(True)).threads, trainer_side(config(True)).threads) == (generator, trainer)
+
+
 def test_each_side_has_its_device_and_its_cores() -> None:
     both = LearningConfig(
         threads=3, asynchronous=AsynchronousConfig(enabled=True, generator_device="cpu", trainer_device="cuda:0")
     )
     assert (generator_side(both).model.device, trainer_side(both).model.device) == ("cpu", "cuda:0")
     assert generator_side(both).threads == trainer_side(both).threads == 3
-    halves = [side(config(True)).threads for side in (generator_side, trainer_side)]
-    assert all(threads >= 1 for threads in halves)
     assert trainer_side(config(False)) == config(False)
