@@ -1,6 +1,6 @@
 """Number formats coarser than FP8, emulated for the study of what breaks first (`benchmarks.fp8_learning`).
 
-Six and four bits are those of the OCP Microscaling specification 1.0; five bits are in no specification.
+Six and four bits are formats of the OCP Microscaling specification 1.0; the one of five bits is in no specification.
 """
 
 from collections.abc import Mapping
@@ -36,9 +36,7 @@ FORMATS: Mapping[str, Recipe] = {
     "E4M3": BLOCKS,
     "E4M3, published scales": Recipe(powers=False),
     "E5M2, whole": Recipe(torch.float8_e5m2, **WHOLE),
-    "E3M2": FewBits(exponent=3, mantissa=2),  # six bits
-    "E2M3": FewBits(exponent=2, mantissa=3),
-    "E3M1": FewBits(exponent=3, mantissa=1),  # five bits
-    "E2M1": FewBits(exponent=2, mantissa=1),  # four bits
-    "E2M1, whole": FewBits(exponent=2, mantissa=1, **WHOLE),
+    "E2M3": FewBits(exponent=2, mantissa=3),  # six bits
+    "E3M1": FewBits(exponent=3, mantissa=1),  # five
+    "E2M1": FewBits(exponent=2, mantissa=1),  # four
 }
