@@ -72,7 +72,7 @@ def commit(root: Path) -> str | None:
     head = _output([git, "-C", str(root), "rev-parse", "HEAD"])
     if head is None:
         return None
-    changes = _output([git, "-C", str(root), "status", "--porcelain", "--untracked-files=no"])
+    changes = _output([git, "--no-optional-locks", "-C", str(root), "status", "--porcelain", "--untracked-files=no"])
     return head + ("+changes" if changes else "")
 
 
