@@ -23,9 +23,10 @@ from rich.console import Console
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm_node import starters
-from swarm_node.config import NodeConfig
+from swarm_node.config import EvaluationConfig, ModelConfig, NodeConfig
 from swarm_node.environment.temporal_clue.generate import Puzzle
 from swarm_node.environment.temporal_clue.make import as_entry
+from swarm_node.evaluate import evaluate
 from swarm_node.settings import read_file
 from swarm_node.simulation.statistics import ci95
 from swarm_node.start import run
@@ -37,15 +38,16 @@ TASK = "temporal_clue/tiny"
 FEW = 16
 HELD_OUT, HELD_OUT_SEED = 500, 2**34  # puzzles that neither the starter's recipe nor a node asks
 FEW_SEED = 2**33
+DRAWS = 4
 RESAMPLES = 2_000
 COLOURS = {"many": "#0072B2", str(FEW): "#D55E00"}
 
 
 @dataclass(frozen=True)
 class Shares:
-    """By held-out puzzle the share of questions right; one answer each."""
+    """By held-out puzzle the share of questions right."""
 
-    sampled: list[float]
+    sampled: list[float]  # mean of `DRAWS` answers
     likeliest: list[float]
 
     def __str__(self) -> str:
@@ -59,9 +61,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--model", default="puzzler", help="a starter or a folder")
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=80)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--arms", nargs="+", default=["many", str(FEW)])
     parser.add_argument("--runs", type=Path, default=Path("runs/puzzle_learning"))
     parser.add_argument("--figure", type=Path)
@@ -74,6 +76,7 @@ def main() -> None:
     arms = {arm: study(arm, options, held_out, before) for arm in options.arms}
     result = {
         "before": summary([before]),
+        "validated_before": validated(options.model),
         "arms": arms,
         "rounds": options.rounds,
         "rate": options.rate,
@@ -146,14 +149,23 @@ def curve(home: Path) -> list[tuple[int, float]]:
     return sorted(found.items())
 
 
+def validated(model: str) -> float:
+    """Share of right answers to the questions of the validation between rounds, before the first."""
+    asked = read_file(CONFIG)["validation"]["questions"]
+    config = EvaluationConfig(model=ModelConfig(name=model), tasks=(TASK,), questions=asked)
+    return evaluate(config, Console(quiet=True))[0].accuracy
+
+
 def shares(folder: Path, held_out: list[Puzzle]) -> Shares:
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    return Shares(*(rewards(model, tokenizer, held_out, sampled) for sampled in (True, False)))
+    draws = [rewards(model, tokenizer, held_out, seed=seed) for seed in range(DRAWS)]
+    sampled = [fmean(column) for column in zip(*draws, strict=True)]
+    return Shares(sampled, rewards(model, tokenizer, held_out, sampled=False))
 
 
 def draw(result: dict[str, Any], file: Path) -> None:
-    """Validation by round with the lowest and highest seed; bars at the ends are bootstrap intervals."""
+    """Validation by round with the lowest and highest seed; the bars are other puzzles, with bootstrap intervals."""
     figure = Figure(figsize=(8, 4), layout="constrained")
     axis = figure.subplots()
     before = result["before"]
@@ -163,18 +175,19 @@ def draw(result: dict[str, Any], file: Path) -> None:
         seeds = [[reward for _, reward in curve] for curve in found["curves"]]
         middle = [fmean(column) for column in zip(*seeds, strict=True)]
         words = f"{arm} training puzzles, {len(seeds)} seeds"
-        axis.plot([0, *rounds], [before["sampled"], *middle], color=colour, linewidth=2, label=words)
+        axis.plot([0, *rounds], [result["validated_before"], *middle], color=colour, linewidth=2, label=words)
         axis.fill_between(
             rounds, *([bound(c) for c in zip(*seeds, strict=True)] for bound in (min, max)), color=colour, alpha=0.15
         )
         end = rounds[-1] * (1.02 + 0.02 * shift)
         _bar(axis, end, found["sampled"], found["sampled_interval"], colour)
-    _bar(axis, 0, before["sampled"], before["sampled_interval"], "black")
-    axis.axhline(before["likeliest"], color="black", linestyle="--", linewidth=1, label="likeliest answer, before")
+    _bar(axis, -1.5, before["sampled"], before["sampled_interval"], "black")
     axis.axhline(0.5, color="#999999", linestyle=":", linewidth=1, label="chance")
     axis.set(xlabel="round", ylabel="share of questions right")
     axis.set_title(
-        f"Held-out tiny puzzles; at the ends {HELD_OUT} puzzles with 95 % intervals", loc="left", fontsize=10
+        f"Tiny puzzles. Lines: validation, shading lowest to highest seed. Bars: {HELD_OUT} others, before and after",
+        loc="left",
+        fontsize=10,
     )
     axis.legend(frameon=False, fontsize=9)
     axis.spines[["top", "right"]].set_visible(False)

@@ -31,7 +31,7 @@ NAME, SIZE = "puzzler", "tiny"
 SEED = 2**32  # of the puzzles that are taught
 MEASURED_SEED = SEED + 1
 PUZZLES = 8_000  # taught again and again, with new names each time
-MEASURED = 500
+MEASURED = 2_000
 GUESSED = 0.7  # probability that phase 2 replaces a right answer by a guess
 NEW_TOKENS = 12  # an answer has seven
 SHAPE = Shape(96, 4, 4, 192, "bpe", Schedule(steps=1000, batch=64, rate=3e-3, optimizer="muon", chunk=64))
@@ -107,13 +107,13 @@ def names_beside(puzzle: Puzzle, name: str) -> tuple[str, ...]:
 
 
 @torch.no_grad()
-def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = True) -> list[float]:
+def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = True, seed: int = 0) -> list[float]:
     """Share of questions right for each puzzle, one answer each: sampled at temperature 1, or the likeliest."""
     chats = [[{"role": "user", "content": text.prompt(puzzle)}] for puzzle in puzzles]
     batch = tokenizer.apply_chat_template(
         chats, add_generation_prompt=True, padding=True, return_dict=True, return_tensors="pt"
     )
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     how = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0} if sampled else {"do_sample": False}
     out = model.generate(**batch, **how, max_new_tokens=NEW_TOKENS)
     answers = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
