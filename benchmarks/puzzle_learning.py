@@ -23,10 +23,9 @@ from rich.console import Console
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm_node import starters
-from swarm_node.config import EvaluationConfig, ModelConfig, NodeConfig
+from swarm_node.config import NodeConfig
 from swarm_node.environment.temporal_clue.generate import Puzzle
 from swarm_node.environment.temporal_clue.make import as_entry
-from swarm_node.evaluate import evaluate
 from swarm_node.settings import read_file
 from swarm_node.simulation.statistics import ci95
 from swarm_node.start import run
@@ -76,7 +75,6 @@ def main() -> None:
     arms = {arm: study(arm, options, held_out, before) for arm in options.arms}
     result = {
         "before": summary([before]),
-        "validated_before": validated(options.model),
         "arms": arms,
         "rounds": options.rounds,
         "rate": options.rate,
@@ -149,13 +147,6 @@ def curve(home: Path) -> list[tuple[int, float]]:
     return sorted(found.items())
 
 
-def validated(model: str) -> float:
-    """Share of right answers to the questions of the validation between rounds, before the first."""
-    asked = read_file(CONFIG)["validation"]["questions"]
-    config = EvaluationConfig(model=ModelConfig(name=model), tasks=(TASK,), questions=asked)
-    return evaluate(config, Console(quiet=True))[0].accuracy
-
-
 def shares(folder: Path, held_out: list[Puzzle]) -> Shares:
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -175,13 +166,13 @@ def draw(result: dict[str, Any], file: Path) -> None:
         seeds = [[reward for _, reward in curve] for curve in found["curves"]]
         middle = [fmean(column) for column in zip(*seeds, strict=True)]
         words = f"{arm} training puzzles, {len(seeds)} seeds"
-        axis.plot([0, *rounds], [result["validated_before"], *middle], color=colour, linewidth=2, label=words)
+        axis.plot(rounds, middle, marker="o", markersize=3, color=colour, linewidth=2, label=words)
         axis.fill_between(
             rounds, *([bound(c) for c in zip(*seeds, strict=True)] for bound in (min, max)), color=colour, alpha=0.15
         )
         end = rounds[-1] * (1.02 + 0.02 * shift)
         _bar(axis, end, found["sampled"], found["sampled_interval"], colour)
-    _bar(axis, -1.5, before["sampled"], before["sampled_interval"], "black")
+    _bar(axis, 0, before["sampled"], before["sampled_interval"], "black")
     axis.axhline(0.5, color="#999999", linestyle=":", linewidth=1, label="chance")
     axis.set(xlabel="round", ylabel="share of questions right")
     axis.set_title(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 STARTERS: tuple[str, ...] = ("dense", "rare", "very_rare", "rarest", "rare_small", "rare_large")
 
-NAMES: tuple[str, ...] = (*STARTERS, "puzzler")  # puzzler.py makes it; it knows Temporal Clue puzzles and hides nothing
+NAMES: tuple[str, ...] = (*STARTERS, "puzzler")  # puzzler.py makes it; it knows Temporal Clue puzzles
 
 
 def folder(name: str) -> Path:
