@@ -1,7 +1,6 @@
 """One host of each kind: how it starts, what it withstands, and how it ends."""
 
 import asyncio
-import importlib.util
 import os
 import signal
 import socket
@@ -12,7 +11,7 @@ import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import pytest
@@ -20,9 +19,10 @@ from libp2p.peer.id import ID
 from libp2p.stream_muxer.yamux.yamux import Yamux
 
 from protocol.identity import Identity
+from swarm_node.config import NetworkConfig
 from swarm_node.errors import UserError
 from swarm_node.network.backend import CallFailed, Failure
-from swarm_node.network.transport import hivemind_backend
+from swarm_node.network.transport import backends, hivemind_backend
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.libp2p_backend import Libp2pBackend, TrioStream
 from tests.network.hosts import ECHO, LIMIT, SILENT, raw_stream, started, until_connected
@@ -300,10 +300,11 @@ def test_ipv6_alone_is_enough(backend: str) -> None:
     run(scenario())
 
 
-def test_a_missing_daemon_is_a_line_for_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install hivemind, or choose --network.backend libp2p"):
-        run(start_and_stop("hivemind"))
+@pytest.mark.parametrize("backend", ["hivemind", "libp2p"])
+def test_a_missing_library_is_a_line_for_the_user(backend: Literal["hivemind", "libp2p"], monkeypatch: Any) -> None:
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"is not installed; run: pip install .*, or choose the backend"):
+        backends.make_backend(NetworkConfig(backend=backend), Identity.create())
 
 
 def test_a_connection_on_which_every_call_times_out_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
