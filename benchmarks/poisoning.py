@@ -194,7 +194,8 @@ def draw(results: Sequence[Result], path: Path) -> None:
     """The stealthy kind at half the swarm: attack success and accuracy by round, a colour for each defence."""
     honest = [result for result in results if (result.kind, result.share, result.defence) == ("stealth", 0.0, "none")]
     shown = [result for result in results if (result.kind, result.share) == ("stealth", 0.5)]
-    shown.sort(key=lambda result: result.defence not in ("none", "default"))  # first: there are as many as colours
+    # There are as many colours as defences that say most: none, the default, and what stops most by itself.
+    shown.sort(key=lambda result: (result.defence not in ("none", "default"), fmean(result.success)))
     figure = Figure(figsize=(11, 4.6), dpi=110)
     panels = figure.subplots(1, 2)
     for result, colour in zip(shown, COLOURS, strict=False):
