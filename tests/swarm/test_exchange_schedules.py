@@ -10,6 +10,7 @@ from protocol.messages import PeerId, RolloutGroup, Round
 from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Action, Call, Deliver
 from swarm_node.network.backend import Caller, Failure
+from swarm_node.network.exchange.calls import OVERDUE
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.view import CAPACITY, MAX_AGE
 from tests.exchanges import SWARM, address, identity, key_of, sealed_groups
@@ -26,6 +27,7 @@ class Schedules(RuleBasedStateMachine):
         self.index = {identity(n).peer_id: n for n in range(NODES)}
         self.rounds = [0] * NODES
         self.waiting: list[tuple[int, Call, bytes | None]] = []  # with the reply, once there is one
+        self.made: dict[tuple[int, int], float] = {}  # when, by node and token
         self.done: list[tuple[int, Call]] = []
         self.delivered: list[list[bytes]] = [[] for _ in range(NODES)]
         self.origins: list[list[PeerId]] = [[] for _ in range(NODES)]  # of groups that came since the last round
@@ -40,6 +42,7 @@ class Schedules(RuleBasedStateMachine):
             if isinstance(action, Call):
                 assert action.peer != identity(n).peer_id
                 self.waiting.append((n, action, None))
+                self.made[n, action.token] = self.now
             elif isinstance(action, Deliver):
                 self.take(n, action)
 
@@ -144,8 +147,21 @@ class Schedules(RuleBasedStateMachine):
         for n, node in enumerate(self.nodes):
             assert len(node.view) <= CAPACITY
             assert identity(n).peer_id not in {entry.announcement.author for entry in node.view}
-            assert sum(waiting[0] == n for waiting in self.waiting) <= 40
+            assert sum(m == n and self.is_under_way(n, call) for m, call, _ in self.waiting) <= 40
+
+    def is_under_way(self, n: int, call: Call) -> bool:
+        """A node gives up what its driver never ends; it may still arrive."""
+        return self.now - self.made[n, call.token] <= call.timeout + OVERDUE
 
 
 TestSchedules = Schedules.TestCase
 TestSchedules.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+
+
+def test_calls_that_are_never_ended_do_not_add_up() -> None:
+    schedules = Schedules()
+    schedules.meet(0)
+    for seconds in (61.0, MAX_AGE + 1, *[61.0] * 20):
+        schedules.let_time_pass(seconds)
+        schedules.bounded()
+    assert len(schedules.waiting) > 40
