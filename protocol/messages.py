@@ -25,7 +25,8 @@ Address = Annotated[str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=ADDR
 class Message(BaseModel):
     """Base of everything that travels: immutable, no coercion, no unknown fields."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    # keys: of most texts in messages no two are alike, and pydantic would keep 16,384 of them for the next parse
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", cache_strings="keys")
 
 
 class Question(Message):

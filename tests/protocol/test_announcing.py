@@ -1,5 +1,8 @@
 """Announcements: one encoding, one author, never over the limit."""
 
+import hashlib
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,3 +126,26 @@ def test_what_is_over_a_limit_is_no_announcement(ann: Identity, changes: dict[st
 @given(st.binary(max_size=40))
 def test_hashes_have_one_spelling(value: bytes) -> None:
     assert announcing.to_bytes(announcing.to_text(value)) == value
+
+
+def test_nothing_is_kept_of_what_was_parsed() -> None:
+    author = Identity.create()
+
+    def parse_new(first: int) -> None:
+        for seq in range(first, first + 200):
+            digests = [hashlib.sha256(b"%d %d" % (seq, index)).digest() for index in range(16)]
+            news = {
+                "groups": tuple(map(announcing.to_text, digests)),
+                "held": tuple(announcing.to_text(digest[:8]) for digest in digests),
+                "seq": seq,
+            }
+            data = bytes(limits.SIGNATURE_BYTES) + codec.encode(largest(author).model_copy(update=news))
+            assert isinstance(announcing.peek(data), Announcement)
+
+    parse_new(0)  # what a first time needs
+    tracemalloc.start()
+    try:
+        parse_new(200)
+        assert tracemalloc.get_traced_memory()[0] < 100_000  # texts of 6,400 hashes and hints are 500 KB
+    finally:
+        tracemalloc.stop()

@@ -14,7 +14,7 @@ from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS, BAN
 MAX_PULLS = 8  # at the same time
 PAUSE = 0.5  # seconds until it is looked again whether there is something to fetch, after there was nothing
 PULL_DELAY = 1.0  # seconds that a round's pulls wait at most for its first exchanges; less than between two rounds
-MAX_SEEN = 8192  # groups remembered so that none is taken twice
+MAX_SEEN = 2048  # groups remembered so that none is taken twice; announcements in the view name 1,024 at most
 
 
 class Fetching:

@@ -143,7 +143,7 @@ def age_of(made: float, now: float) -> int:
     return min(limits.MAX_AGE_DECISECONDS, max(0, math.ceil((now - made) * 10)))
 
 
-@lru_cache(maxsize=8192)  # asked for all groups held and offered, several times a round
+@lru_cache(maxsize=1024)  # asked for all groups held and offered, several times a round: so many are announced
 def holding(key: str) -> str:
     """The hint by which a content hash is named among what a peer holds: the text of its first bytes."""
     return announcing.to_text(announcing.to_bytes(key)[: limits.HOLDING_BYTES])

@@ -110,7 +110,10 @@ FromTrainer = Start | Publish | Judged | Ask | Stop
 FromNetwork = Memory | Heard | Said | Alive | View
 Frame = FromTrainer | FromNetwork
 
-_ANY: TypeAdapter[Frame] = TypeAdapter(Annotated[Frame, Field(discriminator="kind")])
+_ANY: TypeAdapter[Frame] = TypeAdapter(
+    Annotated[Frame, Field(discriminator="kind")],
+    config=ConfigDict(cache_strings="keys"),  # as in protocol.messages
+)
 
 
 def encode(frame: Frame) -> bytes:
