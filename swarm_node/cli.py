@@ -4,6 +4,7 @@ Commands import what they need when they are called, so that `--help` and `id` a
 """
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -62,6 +63,9 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has gone
         sys.stderr.close()
         sys.exit(141)
+    finally:
+        # All is closed by now. Taking the objects of torch's and sympy's modules apart would cost a second of CPU.
+        gc.freeze()
 
 
 def dispatch(argv: Sequence[str]) -> None:

@@ -32,8 +32,7 @@ def save(folder: Path, rounds: int, policy: Policy, trainer: GrpoTrainer, extra:
         shutil.rmtree(left_over)
     try:
         partial.mkdir(parents=True)
-        policy.model.save_pretrained(partial)
-        policy.tokenizer.save_pretrained(partial)
+        policy.save(partial)
         save_file(_optimizer_tensors(trainer), partial / OPTIMIZER)
         counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
         state = {"format": FORMAT, **counts, "extra": extra}

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from protocol.messages import Completion
 from swarm_node.algorithm import rows, tree
@@ -78,6 +79,17 @@ class Policy:
     def decode(self, completions: list[list[int]]) -> list[str]:
         texts = self.tokenizer.batch_decode(completions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return list(texts)
+
+    def save(self, folder: Path) -> None:
+        """Weights and tokenizer, as `from_pretrained` opens them. OSError, or safetensors' own, on a full disk."""
+        shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()  # checkpoints come all the time, between lines of rounds
+        try:
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+        finally:
+            if shown:
+                logging.enable_progress_bar()
 
     def forward(self, **inputs: Any) -> Any:
         """The model's own forward, its matrix products in `autocast_dtype`."""

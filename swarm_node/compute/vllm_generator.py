@@ -109,8 +109,7 @@ class VllmGenerator:
         if self._served == self._policy.version:
             return
         partial = self._folder.with_name(self._folder.name + ".partial")
-        self._policy.model.save_pretrained(partial)
-        self._policy.tokenizer.save_pretrained(partial)
+        self._policy.save(partial)
         self._folder.mkdir(parents=True, exist_ok=True)
         for file in partial.iterdir():
             file.replace(self._folder / file.name)

@@ -35,6 +35,13 @@ def test_help_reads_like_a_page():
         assert f"\n  {command} " in result.stdout
 
 
+def test_leaving_does_not_take_every_module_apart():
+    program = "import gc, sys; from swarm_node.cli import main; sys.argv[1:] = ['--help']; main()"
+    program += "; print(gc.get_freeze_count())"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert int(result.stdout.splitlines()[-1]) > 10_000
+
+
 @pytest.mark.parametrize("command", ["run", "simulate", "eval"])
 def test_every_command_explains_its_options(command):
     result = swarm_node(command, "--help")

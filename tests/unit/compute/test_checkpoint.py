@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from transformers.utils import logging
 
 from swarm_node.compute import checkpoint
 from swarm_node.compute.generator import BatchGenerator
-from swarm_node.compute.policy import load_policy
+from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.trainer import GrpoTrainer
 from swarm_node.config import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
 from tests.models import characters, text_group, tiny_model, weights_of
@@ -39,3 +40,12 @@ def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank) -> None:
     assert all(map(torch.equal, weights_of(policy.model), weights_of(again.model)))
     texts = [BatchGenerator(p, GenerationConfig()).generate(["1+1="], 4, "s") for p in (policy, again)]
     assert texts[0] == texts[1]
+
+
+def test_no_progress_bar_comes_between_the_lines_of_rounds(tmp_path, monkeypatch, capfd) -> None:
+    monkeypatch.setattr(logging, "_tqdm_active", True)  # as for users; tests/conftest.py turns bars off
+    tiny_model().save_pretrained(tmp_path / "by itself")
+    assert "Writing" in capfd.readouterr().err
+    Policy(tiny_model(), characters(), torch.device("cpu")).save(tmp_path / "as a checkpoint")
+    assert "Writing" not in capfd.readouterr().err
+    assert logging.is_progress_bar_enabled()
