@@ -33,6 +33,8 @@ def main() -> None:
     parser.add_argument("--round-seconds", type=float, default=ROUND_SECONDS)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     arguments = parser.parse_args()
+    if arguments.minutes * 60 < 4 * SAMPLE_SECONDS:
+        parser.error(f"a slope needs two samples, one every {SAMPLE_SECONDS:g} s: at least 1.4 --minutes")
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-soak-")))
         config = NetworkConfig(host="127.0.0.1", mdns=False, exchange_seconds=arguments.round_seconds)
