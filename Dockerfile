@@ -47,6 +47,9 @@ RUN apt-get update -q \
     && useradd --uid 1000 --create-home swarm \
     && mkdir /data && chown swarm:swarm /data
 COPY --from=builder /opt/swarm-node /opt/swarm-node
+# With CUDA comes Triton, which compiles the kernels of FlexAttention and FP8, and a C stub for each, where they run.
+RUN ! ls -d /opt/swarm-node/lib/python3*/site-packages/triton 2>/dev/null || { apt-get update -q \
+    && apt-get install -qy --no-install-recommends gcc libc6-dev python3-dev && apt-get clean && rm -rf /var/lib/apt/lists/*; }
 # OMP_WAIT_POLICY: threads that wait must not spin, other nodes may share the machine.
 ENV PATH=/opt/swarm-node/bin:$PATH SWARM_NODE_HOME=/data HF_HOME=/data/hub HF_HUB_DISABLE_TELEMETRY=1 \
     OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1

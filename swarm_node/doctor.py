@@ -7,7 +7,9 @@ see whether it can listen and whether the entry nodes answer.
 import asyncio
 import ctypes
 import datetime
+import os
 import shutil
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -255,8 +257,17 @@ def _gpu(config: NodeConfig) -> Finding:
 
     cards = hardware()["gpus"]
     if torch.cuda.is_available():
-        return Finding("GPU", Level.OK, ", ".join(cards))
+        if can_compile():
+            return Finding("GPU", Level.OK, ", ".join(cards))
+        text = "slower kernels run, as Triton finds no C compiler or no Python.h: apt install gcc python3-dev"
+        return Finding("GPU", Level.NOTE, f"{', '.join(cards)}; {text}")
     if cards:
         text = f"{', '.join(cards)} found, but torch {torch.__version__} cannot use it: install a CUDA build of torch"
         return Finding("GPU", Level.NOTE, text)
     return Finding("GPU", Level.NOTE, f"none; the CPU is used ({config.model.device})")
+
+
+def can_compile() -> bool:
+    """Whether Triton can build the C stubs that start its kernels: a compiler, and Python's headers."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").is_file()

@@ -1,11 +1,12 @@
 """What a health check fails for, and what a person is shown."""
 
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from swarm_node.doctor import Finding, Level, verdict
+from swarm_node.doctor import Finding, Level, can_compile, verdict
 from swarm_node.home import in_use, owned
 from swarm_node.status import ask, peer_rows, problems, status_lines
 
@@ -112,3 +113,14 @@ def test_the_verdict_is_that_of_the_worst_finding() -> None:
     assert code(Level.OK, Level.NOTE) == 0
     assert code(Level.OK, Level.ALONE) == 1
     assert code(Level.ALONE, Level.BAD, Level.OK) == 3
+
+
+def test_a_compiler_without_headers_builds_no_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    assert not can_compile()
+    (tmp_path / "gcc").touch(mode=0o755)
+    assert not can_compile()
+    (tmp_path / "Python.h").touch()
+    assert can_compile()
