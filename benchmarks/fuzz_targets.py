@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from random import Random
 
 from benchmarks.mutation import mutate_json
@@ -27,7 +28,7 @@ from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.remembered import Remembered
 from swarm_node.network.process import pipe
-from swarm_node.network.transport import multiaddr, relays
+from swarm_node.network.transport import multiaddr, protobuf, relays
 
 SWARM = "fuzz"
 PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 41)]
@@ -51,6 +52,7 @@ def targets() -> dict[str, Target]:
     pull = wire.encode_pull(wire.swarm_tag(SWARM), [codec.content_hash(group), bytes(32)])
     items = wire.encode_items([wire.Item(5, announcement), wire.Item(900, _announcement(PEERS[2], 8))])
     addresses = ["/ip4/1.2.3.4/tcp/31330", "/ip6/2001:db8::1/udp/9/quic-v1", f"/dns/a.example/tcp/1/p2p/{US.peer_id}"]
+    endpoints = [wire.Endpoint(ip_address("1.2.3.4"), 31330), wire.Endpoint(ip_address("2001:db8::1"), 9)]
     handlers = Handlers()
     return {
         "rollout group": Target([group], _decoded(RolloutGroup), _canonical),
@@ -60,6 +62,7 @@ def targets() -> dict[str, Target]:
         "exchange reply": Target([items], _items),
         "pull request": Target([pull], _pull),
         "pull reply": Target([wire.encode_groups([envelope, b""])], _groups),
+        "punch": Target([wire.encode_punch(endpoints)], _punch),
         "hello": Target([wire.encode_hello(SWARM)], _hello, _canonical),
         "peer id": Target([US.peer_id.encode()], _peer_id),
         "address": Target([text.encode() for text in addresses], _address_text),
@@ -163,6 +166,12 @@ def _groups(data: bytes) -> str:
     return _label(envelopes)
 
 
+def _punch(data: bytes) -> str:
+    endpoints = wire.decode_punch(data)
+    assert isinstance(endpoints, Rejected) or wire.encode_punch(endpoints) == data
+    return _label(endpoints)
+
+
 def _hello(data: bytes) -> str:
     return _label(wire.decode_hello(data))
 
@@ -197,7 +206,7 @@ def _address_bytes(data: bytes) -> str:
 
 
 def _relay_message(data: bytes) -> str:
-    found = relays._fields(data[: relays._MAX_ANSWER])
+    found = protobuf.fields(data[: relays._MAX_ANSWER])
     return f"{len(found)} fields" if len(found) < 5 else "many"
 
 

@@ -1,9 +1,10 @@
-"""The three stream protocols: a request and a reply each, as bytes. See README.md for the layouts.
+"""The stream protocols: a request and a reply each, as bytes. See README.md for the layouts.
 
 Parsing never raises, whatever the bytes, and allocates no more than a small multiple of them. An empty reply refuses.
 """
 
 import hashlib
+import ipaddress
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from protocol.rejection import Reason, Rejected
 
 EXCHANGE = f"/swarm-node/{limits.VERSION}/exchange"
 PULL = f"/swarm-node/{limits.VERSION}/pull"
+PUNCH = f"/swarm-node/{limits.VERSION}/punch"  # between transports: the exchange never sees it
 HELLO = "/swarm-node/hello"  # the only one without a version: it is how versions are found out
 
 NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello"}  # for a person
 
-REQUEST_LIMITS: Mapping[str, int] = {  # protocol id -> largest request, bytes
+REQUEST_LIMITS: Mapping[str, int] = {  # of the exchange: protocol id -> largest request, bytes
     EXCHANGE: limits.MAX_EXCHANGE_REQUEST_BYTES,
     PULL: limits.MAX_PULL_REQUEST_BYTES,
     HELLO: limits.MAX_HELLO_BYTES,
@@ -28,6 +30,10 @@ REQUEST_LIMITS: Mapping[str, int] = {  # protocol id -> largest request, bytes
 _DIGEST_ENTRY = struct.Struct(f">{limits.KEY_TAG_BYTES}sI")
 _ITEM_HEADER = struct.Struct(">HH")
 _LENGTH = struct.Struct(">I")
+_PORT = struct.Struct(">H")
+
+
+IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def swarm_tag(swarm: str) -> bytes:
@@ -142,3 +148,34 @@ def encode_hello(swarm: str) -> bytes:
 
 def decode_hello(data: bytes) -> Hello | Rejected:
     return codec.decode(data, Hello) if len(data) <= limits.MAX_HELLO_BYTES else Rejected(Reason.TOO_BIG)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A UDP port that speaks QUIC, as somebody else saw it."""
+
+    ip: IP
+    port: int
+
+
+def encode_punch(endpoints: Sequence[Endpoint]) -> bytes:
+    """Request and reply alike; never empty, as a refusal is."""
+    parts = [bytes([each.ip.version]) + each.ip.packed + _PORT.pack(each.port) for each in endpoints]
+    return bytes([len(endpoints)]) + b"".join(parts)
+
+
+def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
+    """Nothing says yet that it is wise to send anything there."""
+    if len(data) > limits.MAX_PUNCH_BYTES:
+        return Rejected(Reason.TOO_BIG)
+    if not data or data[0] > limits.MAX_PUNCH_ENDPOINTS:
+        return Rejected(Reason.MALFORMED)
+    endpoints, rest = [], data[1:]
+    for _ in range(data[0]):
+        size = {4: 4, 6: 16}.get(rest[0] if rest else 0, 0)
+        if not size or len(rest) < 1 + size + _PORT.size:
+            return Rejected(Reason.MALFORMED)
+        ip, port = ipaddress.ip_address(rest[1 : 1 + size]), _PORT.unpack_from(rest, 1 + size)[0]
+        endpoints.append(Endpoint(ip, port))
+        rest = rest[1 + size + _PORT.size :]
+    return Rejected(Reason.MALFORMED) if rest else endpoints

@@ -51,6 +51,7 @@ class Backend(Protocol):
     """One libp2p host on one asyncio loop. `start` once, `close` once; in between nothing raises but CallFailed."""
 
     peer_id: PeerId
+    counters: Mapping[str, int]  # what the transport did and refused, since the start
 
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
         """Listen. `handlers` and `limits` (largest request, bytes) by protocol id. UserError where it cannot start."""

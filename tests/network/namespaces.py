@@ -45,6 +45,10 @@ class Namespace:
         """A process inside. The network is the only thing that differs from outside."""
         return subprocess.Popen(["ip", "netns", "exec", self.name, *command], text=True, **options)
 
+    def received(self) -> int:
+        """Bytes that came in, headers and all."""
+        return int(_run("ip", "netns", "exec", self.name, "cat", "/sys/class/net/eth0/statistics/rx_bytes"))
+
     def run(self, *command: str) -> None:
         _run("ip", "netns", "exec", self.name, *command)
 

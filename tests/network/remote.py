@@ -39,6 +39,12 @@ class Remote:
     def echo(self, peer: PeerId, text: str, timeout: float = 10.0) -> str:
         return str(self._do("echo", peer, text, timeout))
 
+    def call(self, peer: PeerId, protocol: str, request: bytes, timeout: float = 10.0) -> bytes:
+        return bytes.fromhex(self._do("call", peer, protocol, request.hex(), timeout))
+
+    def counters(self) -> dict[str, int]:
+        return dict(self._do("counters"))
+
     def addresses(self) -> list[str]:
         return list(self._do("addresses"))
 
@@ -69,10 +75,23 @@ def operations(host: Backend) -> dict[str, Callable[..., Awaitable[Any]]]:
     async def echo(peer: str, text: str, timeout: float) -> str:
         return (await host.call(PeerId(peer), ECHO, text.encode(), LIMIT, timeout)).decode()
 
+    async def call(peer: str, protocol: str, request: str, timeout: float) -> str:
+        return (await host.call(PeerId(peer), protocol, bytes.fromhex(request), LIMIT, timeout)).hex()
+
+    async def counters() -> dict[str, int]:
+        return dict(host.counters)
+
     async def connections() -> list[tuple[str, str, bool]]:
         return [(it.peer, it.address, it.relayed) for it in await host.connections()]
 
-    return {"dial": host.dial, "echo": echo, "addresses": host.addresses, "connections": connections}
+    return {
+        "dial": host.dial,
+        "echo": echo,
+        "call": call,
+        "counters": counters,
+        "addresses": host.addresses,
+        "connections": connections,
+    }
 
 
 def say(message: object) -> None:

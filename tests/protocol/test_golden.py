@@ -1,6 +1,7 @@
 """The bytes printed in protocol/README.md are the bytes this code makes and takes: the page can be trusted."""
 
 import re
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,9 @@ def test_the_pull_has_the_printed_bytes() -> None:
 
 def test_hello_has_the_printed_bytes() -> None:
     assert wire.encode_hello("golden").hex() == printed("hello")
+
+
+def test_the_punch_has_the_printed_bytes() -> None:
+    endpoints = [wire.Endpoint(ip_address("203.0.113.7"), 31330), wire.Endpoint(ip_address("2001:db8::1"), 9000)]
+    assert wire.encode_punch(endpoints).hex() == printed("punch")
+    assert wire.decode_punch(bytes.fromhex(printed("punch"))) == endpoints

@@ -21,6 +21,7 @@ requests = st.builds(
     announcement=st.binary(max_size=limits.MAX_ANNOUNCEMENT_BYTES),
 )
 items = st.builds(wire.Item, age=st.integers(0, limits.MAX_AGE_DECISECONDS), sealed=st.binary(max_size=200))
+endpoints = st.builds(wire.Endpoint, ip=st.ip_addresses(), port=st.integers(0, 65535))
 hashes = st.binary(min_size=limits.HASH_BYTES, max_size=limits.HASH_BYTES)
 
 
@@ -46,6 +47,26 @@ def test_its_reply_survives(envelopes: list[bytes]) -> None:
     assert wire.decode_groups(wire.encode_groups(envelopes), len(envelopes)) == envelopes
 
 
+@given(st.lists(endpoints, max_size=limits.MAX_PUNCH_ENDPOINTS))
+def test_a_punch_survives_and_is_never_a_refusal(sent: list[wire.Endpoint]) -> None:
+    data = wire.encode_punch(sent)
+    assert data
+    assert wire.decode_punch(data) == sent
+
+
+@given(st.lists(endpoints, max_size=limits.MAX_PUNCH_ENDPOINTS), st.integers(0, limits.MAX_PUNCH_BYTES))
+def test_a_punch_that_is_cut_off_or_goes_on_is_malformed(sent: list[wire.Endpoint], end: int) -> None:
+    data = wire.encode_punch(sent)
+    for wrong in (data[:end], data + bytes(1)):
+        assert wrong == data or wire.decode_punch(wrong) in (Rejected(Reason.MALFORMED), Rejected(Reason.TOO_BIG))
+
+
+@given(st.binary(max_size=limits.MAX_PUNCH_BYTES))
+def test_other_bytes_are_a_punch_or_a_reason(data: bytes) -> None:
+    found = wire.decode_punch(data)
+    assert isinstance(found, Rejected) or wire.encode_punch(found) == data
+
+
 @pytest.mark.parametrize(
     ("decode", "longest"),
     [
@@ -54,6 +75,7 @@ def test_its_reply_survives(envelopes: list[bytes]) -> None:
         (wire.decode_pull, limits.MAX_PULL_REQUEST_BYTES),
         (lambda data: wire.decode_groups(data, 1), limits.MAX_PULL_REPLY_BYTES),
         (wire.decode_hello, limits.MAX_HELLO_BYTES),
+        (wire.decode_punch, limits.MAX_PUNCH_BYTES),
     ],
 )
 def test_what_is_too_long_is_refused_unread(decode: Callable[[bytes], object], longest: int) -> None:

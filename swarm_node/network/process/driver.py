@@ -76,6 +76,10 @@ class Driver:
             await _cancel([*tasks, *self._acting])
             await backend.close()
 
+    def counters(self) -> dict[str, int]:
+        """Of the exchange, and of the backend since that was started."""
+        return {**self.exchange.counters(), **(self._backend.counters if self._backend else {})}
+
     def perform(self, actions: Sequence[Action]) -> None:
         """Does what the exchange asks for; returns at once."""
         for action in actions:

@@ -153,7 +153,7 @@ class Life:
             "relayed": self.driver.relayed,
             "entries": [asdict(entry) for entry in self._entries],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
-            "counters": dict(self.exchange.counters()),
+            "counters": self.driver.counters(),
         }
 
     def _addresses_changed(self, addresses: Sequence[str]) -> None:

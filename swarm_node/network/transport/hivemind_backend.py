@@ -6,7 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 from protocol.identity import Identity
+from protocol.limits import MAX_PUNCH_BYTES
 from protocol.messages import PeerId
+from protocol.wire import PUNCH
 from swarm_node.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.transport.asking import Asking
@@ -30,6 +32,7 @@ from swarm_node.network.transport.p2pd import (
     pb,
     whole_seconds,
 )
+from swarm_node.network.transport.punching import Punching
 from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, Relays, reserve
 from swarm_node.network.transport.streams import Answering
 
@@ -50,7 +53,9 @@ class HivemindBackend(Backend):
         self._daemon: Daemon | None = None
         self._asking = Asking(self._open)
         self._relays = Relays(self, self._open, relays)
-        self._tending: asyncio.Task[None] | None = None
+        self._punching = Punching(self, self._open)
+        self.counters = self._punching.counters
+        self._tending: list[asyncio.Task[None]] = []
         self._topic = ""
         self._useful: dict[PeerId, float] = {}  # when p2pd was last told of it
         self._silent: dict[PeerId, float] = {}  # since when every call has timed out
@@ -64,6 +69,10 @@ class HivemindBackend(Backend):
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
         check_free(self._flags.listen)
         self._daemon = await self._start_daemon()
+        if not self._flags.relay_service:
+            handlers = {**handlers, PUNCH: self._punching.answer}
+            limits = {**limits, PUNCH: MAX_PUNCH_BYTES}
+            self._tending.append(asyncio.create_task(self._punching.run()))
         answering = Answering(handlers, limits, self._max_inbound)
 
         async def serve(info: Any, stream: Pipe) -> None:
@@ -77,7 +86,7 @@ class HivemindBackend(Backend):
         if handlers:
             await self._daemon.listen(list(handlers), serve)
         if not any(usefulness(address) == 0 for address in await self.addresses()):
-            self._tending = asyncio.create_task(self._relays.run())
+            self._tending.append(asyncio.create_task(self._relays.run()))
 
     async def _start_daemon(self) -> Daemon:
         """A running daemon, and in the role of a relay one that relays more than 128 KiB.
@@ -100,11 +109,12 @@ class HivemindBackend(Backend):
         packed = [to_bytes(split_peer(address)[0]) for address in addresses]
         target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
         await self._reach(pb().Request(type=pb().Request.CONNECT, connect=target), timeout)
+        self._punching.dialled(peer, addresses)
         return peer
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
         try:
-            reply = await self._asking.call(peer, protocol, request, max_reply, timeout)
+            reply = await self._call(peer, protocol, request, max_reply, timeout)
         except CallFailed as error:
             if error.failure == Failure.TIMEOUT:
                 await self._note_silence(peer)
@@ -114,6 +124,18 @@ class HivemindBackend(Backend):
         self._silent.pop(peer, None)
         await self._note_use(peer)
         return reply
+
+    async def _call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+        """Once more if it failed as the connection was changed for a direct one."""
+        deadline = asyncio.get_running_loop().time() + timeout
+        try:
+            return await self._asking.call(peer, protocol, request, max_reply, timeout)
+        except CallFailed as error:
+            lost = error.failure in (Failure.UNREACHABLE, Failure.CLOSED)
+            if not lost or not await self._punching.settled(peer):
+                raise
+        left = deadline - asyncio.get_running_loop().time()
+        return await self._asking.call(peer, protocol, request, max_reply, left)
 
     async def disconnect(self, peer: PeerId) -> None:
         target = pb().DisconnectRequest(peer=peer_bytes(peer))
@@ -152,8 +174,9 @@ class HivemindBackend(Backend):
         return await self.daemon.wait_closed()
 
     async def close(self) -> None:
-        if self._tending is not None:
-            self._tending.cancel()
+        for task in self._tending:
+            task.cancel()
+        self._punching.close()
         await self._asking.close()
         if self._daemon is not None:
             await self._daemon.stop()
@@ -231,4 +254,4 @@ def _why(error: Exception) -> Failure:
 def _detail(error: Exception) -> str:
     """One printable line: the daemon's messages quote what peers sent."""
     text = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-    return ascii(" ".join(text.split()))[1:-1][:200]
+    return ascii(" ".join(text.split()))[1:-1][:400]

@@ -61,6 +61,7 @@ class Libp2pBackend(Backend):
     ) -> None:
         """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
         self.peer_id = identity.peer_id
+        self.counters: Mapping[str, int] = {}
         self._identity = identity
         self._listen = [address for address in listen if "/tcp/" in address]
         self._announce = announce

@@ -14,6 +14,7 @@ from contextlib import suppress
 from protocol.messages import PeerId
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.transport.multiaddr import parts, split_peer, varint
+from swarm_node.network.transport.protobuf import fields, read_message
 from swarm_node.network.transport.streams import Stream
 
 HOP = "/libp2p/circuit/relay/0.2.0/hop"
@@ -42,14 +43,11 @@ async def reserve(stream: Stream) -> int:
     EOFError or OSError as the stream ends.
     """
     await stream.write(varint(len(_RESERVE)) + _RESERVE)
-    size = await _read_varint(stream)
-    if size > _MAX_ANSWER:
-        return 0
-    answer = _fields(await stream.read(size))
+    answer = await read_message(stream, _MAX_ANSWER)
     if answer.get(_TYPE) != _STATUS or answer.get(_STATUS_CODE) != _OK:
         return 0
     limit = answer.get(_LIMIT, b"")
-    data = _fields(limit).get(_LIMIT_DATA, 0) if isinstance(limit, bytes) else 0
+    data = fields(limit).get(_LIMIT_DATA, 0) if isinstance(limit, bytes) else 0
     return data if isinstance(data, int) and data else UNLIMITED
 
 
@@ -118,39 +116,3 @@ def may_relay(address: str) -> bool:
     """Whether the node at this address could relay for others: not one that only this machine or network sees."""
     (name, value), *_ = parts(address)
     return name not in ("ip4", "ip6") or ipaddress.ip_address(value).is_global
-
-
-async def _read_varint(stream: Stream) -> int:
-    number = shift = 0
-    while True:
-        byte = (await stream.read(1))[0]
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80 or shift > 28:
-            return number
-
-
-def _fields(data: bytes) -> dict[int, int | bytes]:
-    """Fields of a protobuf message by number, integers and byte strings; what was read so far if it makes no sense."""
-    found: dict[int, int | bytes] = {}
-    rest = data
-    with suppress(IndexError):
-        while rest:
-            key, rest = _take(rest)
-            value, rest = _take(rest)  # wire type 0: the value, 2: the length of what follows
-            if key & 7 == 0:
-                found[key >> 3] = value
-            elif key & 7 == 2:
-                found[key >> 3], rest = rest[:value], rest[value:]
-            else:
-                break
-    return found
-
-
-def _take(data: bytes) -> tuple[int, bytes]:
-    number = 0
-    for position in range(10):
-        number |= (data[position] & 0x7F) << 7 * position
-        if data[position] < 0x80:
-            return number, data[position + 1 :]
-    raise IndexError

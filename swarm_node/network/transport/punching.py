@@ -1,0 +1,310 @@
+"""Hole punching: two nodes behind NATs that met at a relay connect directly, where their NATs let them.
+
+p2pd has libp2p's protocol for this (DCUtR), and sleeps on it until four public addresses have seen the node at one and
+the same; in a swarm with fewer entry nodes it never begins. This is the same idea (https://github.com/libp2p/specs,
+relay/DCUtR.md) with what p2pd's control socket offers, see `/swarm-node/1/punch` in protocol/README.md.
+
+p2pd dials QUIC from the socket it listens on, so a handshake sent to the other side lets that side's handshake in. But
+it does not dial a peer that is connected already, through whatever. So both first dial, at the same moment, a peer id
+that nobody has: the refusal names who is there, which proves the way, and the relayed connection goes on meanwhile.
+Only then the side that had dialled through the relay changes over.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
+
+from protocol import limits
+from protocol.identity import Identity
+from protocol.messages import PeerId
+from protocol.rejection import Rejected
+from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
+from swarm_node.network.backend import Backend, Caller, CallFailed
+from swarm_node.network.transport.multiaddr import from_bytes, parts, split_peer, usefulness
+from swarm_node.network.transport.protobuf import read_message
+from swarm_node.network.transport.relays import OpenStream
+
+IDENTIFY = "/ipfs/id/1.0.0"  # whoever opens it is told what the other side sees
+_OBSERVED = 4  # field of its message: binary multiaddr of the asking side
+MAX_IDENTIFY_BYTES = 8192
+WITNESSES = 3  # public peers asked at which address they see this node
+SEEN_SECONDS = 30.0  # their answers hold for so long
+LOOK_SECONDS = 1.0  # between two looks for relayed connections
+AGAIN_SECONDS = 600.0  # before this node asks the same peer again
+PEER_SECONDS = 300.0  # at most one punch with a peer in this time, whoever asked for it
+BURST, BURST_SECONDS = 8, 60.0  # punches with anybody in this time: each is a few packets to where a peer says
+FRUITLESS, PATIENCE_SECONDS = 8, 1800.0  # after so many in vain one after another, one in this time
+MAX_WANTED = 256  # peers dialled through relays
+PROBE_SECONDS = 2.0  # 7 packets of 1.3 KB to somewhere that does not answer
+CHANGE_SECONDS = 10.0  # after it was a peer's turn: calls may fail because of that
+SETTLE_SECONDS = 1.0
+DIAL_SECONDS = 5.0
+CALL_SECONDS = 5.0
+MIN_PORT = 1024  # a NAT never takes one below; many services of others listen there
+
+log = logging.getLogger(__name__)
+
+
+def may_punch(endpoint: Endpoint) -> bool:
+    """Whether packets may go where a peer says: somewhere on the internet, where a NAT may be."""
+    return endpoint.ip.is_global and not endpoint.ip.is_multicast and endpoint.port >= MIN_PORT
+
+
+def endpoint_of(address: str) -> Endpoint | None:
+    """Of a multiaddr of QUIC on an IP address; None for others. ValueError where it is none."""
+    match parts(address):
+        case [("ip4" | "ip6", host), ("udp", port), ("quic-v1", _)]:
+            return Endpoint(ip_address(host), int(port))
+    return None
+
+
+def address_of(endpoint: Endpoint) -> str:
+    return f"/ip{endpoint.ip.version}/{endpoint.ip}/udp/{endpoint.port}/quic-v1"
+
+
+def own_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[Endpoint]:
+    """Where this node's QUIC may be reached, from what public peers see and where it listens; the likeliest first.
+
+    Witnesses that are connected by TCP know the address of the NAT, not the port it has for UDP. Most NATs keep the
+    port where they can.
+    """
+    seen = [endpoint for text in observed if (endpoint := endpoint_of(text))]
+    if not seen:
+        ports = [endpoint.port for text in listening if (endpoint := endpoint_of(text)) and not endpoint.ip.is_loopback]
+        hosts = [ip_address(value) for text in observed for name, value in parts(text) if name in ("ip4", "ip6")]
+        seen = [Endpoint(host, port) for host in hosts for port in ports[:1]]
+    ranked = [endpoint for endpoint, _ in Counter(seen).most_common() if may_punch(endpoint)]
+    return ranked[: limits.MAX_PUNCH_ENDPOINTS]
+
+
+class Plan:
+    """With whom to punch, and when. Times are seconds on one clock."""
+
+    def __init__(self, own: PeerId) -> None:
+        self._own = own
+        self._wanted: dict[PeerId, tuple[tuple[str, ...], float]] = {}  # relayed addresses; when to begin
+        self._last: dict[PeerId, float] = {}  # when it was their turn, the longest ago first
+        self._asking: set[PeerId] = set()
+        self._latest = -PATIENCE_SECONDS  # when it was anybody's turn
+        self._fruitless = 0  # punches in vain since the last that was not
+
+    def dialled(self, peer: PeerId, addresses: Sequence[str], now: float) -> None:
+        """This node dialled these full multiaddrs. If some lead through relays, the connection may."""
+        if relayed := tuple(address for address in addresses if "/p2p-circuit" in address):
+            self._wanted[peer] = (relayed, self._wanted.get(peer, ((), now))[1])
+            if len(self._wanted) > MAX_WANTED:
+                del self._wanted[next(iter(self._wanted))]
+
+    def waits(self, now: float) -> bool:
+        """Whether `due` may name somebody."""
+        return any(when <= now for _, when in self._wanted.values())
+
+    def due(self, relayed: Collection[PeerId], now: float) -> list[tuple[PeerId, tuple[str, ...]]]:
+        """Whom to ask now, and the addresses to fall back on. `relayed`: peers connected through relays only."""
+        begun = []
+        for peer, (addresses, when) in list(self._wanted.items()):
+            if when > now:
+                continue
+            if peer not in relayed:
+                del self._wanted[peer]
+            elif self._take(peer, now):
+                self._wanted[peer] = (addresses, now + AGAIN_SECONDS)
+                self._asking.add(peer)
+                begun.append((peer, addresses))
+        return begun
+
+    def recent(self, peer: PeerId, now: float) -> bool:
+        """Whether a connection with this peer may have been changed over just now."""
+        return peer in self._last and now - self._last[peer] < CHANGE_SECONDS
+
+    def ended(self, peer: PeerId) -> None:
+        """No longer asking it."""
+        self._asking.discard(peer)
+
+    def tried(self, reached: bool) -> None:
+        """Handshakes were sent to a peer. Behind some NATs all are in vain, and p2pd takes enough of that for a net
+        without UDP."""
+        self._fruitless = 0 if reached else self._fruitless + 1
+
+    def agrees(self, peer: PeerId, now: float) -> bool:
+        """Whether to take part, asked by this peer. Of two that ask each other at once, the higher id goes on."""
+        if peer in self._asking:
+            return self._own < peer
+        return self._take(peer, now)
+
+    def _take(self, peer: PeerId, now: float) -> bool:
+        while self._last and now - next(iter(self._last.values())) >= PEER_SECONDS:
+            del self._last[next(iter(self._last))]
+        recent = sum(now - when < BURST_SECONDS for when in self._last.values())
+        if peer in self._last or recent >= BURST:
+            return False
+        if self._fruitless >= FRUITLESS and now - self._latest < PATIENCE_SECONDS:
+            return False
+        self._last[peer] = self._latest = now
+        return True
+
+
+class Punching:
+    """Takes relayed connections to direct ones, for as long as `run` runs. Belongs to one asyncio loop."""
+
+    def __init__(self, backend: Backend, open_stream: OpenStream) -> None:
+        self._backend = backend
+        self._open_stream = open_stream
+        self._plan = Plan(backend.peer_id)
+        self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)  # as witnesses say, and when they did
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.counters: Counter[str] = Counter()
+
+    def dialled(self, peer: PeerId, addresses: Sequence[str]) -> None:
+        self._plan.dialled(peer, addresses, _now())
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._plan.waits(_now()):
+                with suppress(CallFailed):  # the daemon is gone: whoever supervises it sees that too
+                    for peer, relayed in self._plan.due(await self._connected(relayed=True), _now()):
+                        self._spawn(self._ask(peer, relayed))
+
+    async def answer(self, caller: Caller, request: bytes) -> bytes:
+        """Handler of the protocol."""
+        endpoints = decode_punch(request)
+        if isinstance(endpoints, Rejected):
+            return self._refuse(str(endpoints.reason))
+        if "/p2p-circuit" not in caller.address:
+            return self._refuse("not relayed")
+        own = await self._endpoints()
+        if endpoints:
+            if not own or not all(map(may_punch, endpoints)):
+                return self._refuse("no public address")
+            if not self._plan.agrees(caller.peer, _now()):
+                return self._refuse("too often")
+            self._spawn(self._open(caller.peer, endpoints))
+        return encode_punch(own)
+
+    async def settled(self, peer: PeerId) -> bool:
+        """After a call failed: whether that may have been the change-over, and the direct connection is there."""
+        with suppress(CallFailed, TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                while self._plan.recent(peer, _now()):
+                    if peer in await self._connected(relayed=False):
+                        return True
+                    await asyncio.sleep(SETTLE_SECONDS / 50)
+        return False
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _refuse(self, reason: str) -> bytes:
+        self.counters[f"punch refused: {reason}"] += 1
+        return b""
+
+    async def _ask(self, peer: PeerId, relayed: Sequence[str]) -> None:
+        try:
+            outcome = await self._punch(peer, relayed)
+        except CallFailed as error:
+            outcome = str(error.failure)
+        finally:
+            self._plan.ended(peer)
+        self.counters[f"punch: {outcome}"] += 1
+        log.info("hole punching with %s: %s", peer, outcome)
+
+    async def _punch(self, peer: PeerId, relayed: Sequence[str]) -> str:
+        """What came of it."""
+        if not (own := await self._endpoints()):
+            return "own address not known"
+        began = _now()
+        theirs = await self._tell(peer, [])
+        trip = _now() - began  # a little more, if the stream had to be opened
+        if not theirs:
+            return "no public address"
+        telling = asyncio.create_task(self._tell(peer, own))
+        try:
+            await asyncio.sleep(trip / 2)
+            reached = await self._reach(peer, theirs)
+            await telling
+        finally:
+            telling.cancel()
+        if not reached:
+            return "no way through"
+        return "direct" if await self._change_over(peer, reached, relayed) else "way lost"
+
+    async def _tell(self, peer: PeerId, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        """Those of the other side; none if they make no sense."""
+        request = encode_punch(endpoints)
+        theirs = decode_punch(await self._backend.call(peer, PUNCH, request, limits.MAX_PUNCH_BYTES, CALL_SECONDS))
+        if isinstance(theirs, Rejected) or not all(map(may_punch, theirs)):
+            self.counters["punch reply rejected"] += 1
+            return []
+        return theirs
+
+    async def _open(self, peer: PeerId, endpoints: Sequence[Endpoint]) -> None:
+        outcome = "way open" if await self._reach(peer, endpoints) else "no way through"
+        self.counters[f"punch for another: {outcome}"] += 1
+
+    async def _reach(self, peer: PeerId, endpoints: Sequence[Endpoint]) -> list[str]:
+        """Addresses at which this very peer answered."""
+        addresses = [address_of(each) for each in endpoints]
+        answers = await asyncio.gather(*(self._answers(peer, address) for address in addresses))
+        self._plan.tried(any(answers))
+        return [address for address, answered in zip(addresses, answers, strict=True) if answered]
+
+    async def _answers(self, peer: PeerId, address: str) -> bool:
+        nobody = Identity.create().peer_id
+        try:
+            await self._backend.dial([f"{address}/p2p/{nobody}"], PROBE_SECONDS)
+        except CallFailed as error:
+            return f"remote key matches {peer}" in str(error)
+        return False
+
+    async def _change_over(self, peer: PeerId, direct: Sequence[str], relayed: Sequence[str]) -> bool:
+        """Whether the new connection is direct. p2pd gives direct addresses half a second before it tries relays."""
+        await self._backend.disconnect(peer)
+        await self._backend.dial([*(f"{address}/p2p/{peer}" for address in direct), *relayed], DIAL_SECONDS)
+        return peer in await self._connected(relayed=False)
+
+    async def _connected(self, relayed: bool) -> set[PeerId]:
+        """Peers that are connected through relays only, or else those that are not."""
+        connections = await self._backend.connections()
+        direct = {each.peer for each in connections if not each.relayed}
+        return {each.peer for each in connections} - direct if relayed else direct
+
+    async def _endpoints(self) -> list[Endpoint]:
+        """Own ones, as public peers see them; empty where there are none to ask."""
+        found, since = self._own
+        if _now() - since >= SEEN_SECONDS:
+            with suppress(CallFailed):
+                connections = await self._backend.connections()
+                public = [each for each in connections if each.address and usefulness(each.address) == 0]
+                public.sort(key=lambda each: "/quic-v1" not in each.address)
+                seen = await asyncio.gather(*(self._observed(each.peer) for each in public[:WITNESSES]))
+                listening = [split_peer(each)[0] for each in await self._backend.addresses()]
+                found = own_endpoints([text for text in seen if text], listening)
+                self._own = (found, _now())
+        return found
+
+    async def _observed(self, witness: PeerId) -> str:
+        """Multiaddr at which this peer sees the node; "" if it does not say."""
+        with suppress(CallFailed, TimeoutError, EOFError, OSError, ValueError):
+            async with asyncio.timeout(CALL_SECONDS):
+                stream = await self._open_stream(witness, IDENTIFY)
+                try:
+                    observed = (await read_message(stream, MAX_IDENTIFY_BYTES)).get(_OBSERVED)
+                finally:
+                    await stream.close()
+            return from_bytes(observed) if isinstance(observed, bytes) else ""
+        return ""
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
