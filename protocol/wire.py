@@ -178,4 +178,5 @@ def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
         ip, port = ipaddress.ip_address(rest[1 : 1 + size]), _PORT.unpack_from(rest, 1 + size)[0]
         endpoints.append(Endpoint(ip, port))
         rest = rest[1 + size + _PORT.size :]
-    return Rejected(Reason.MALFORMED) if rest else endpoints
+    families = {each.ip.version for each in endpoints}
+    return Rejected(Reason.MALFORMED) if rest or len(families) < len(endpoints) else endpoints

@@ -1,6 +1,7 @@
 """Requests and replies: what one side writes the other reads, and any other bytes are a reason."""
 
 from collections.abc import Callable
+from ipaddress import ip_address
 
 import pytest
 from hypothesis import example, given
@@ -21,7 +22,11 @@ requests = st.builds(
     announcement=st.binary(max_size=limits.MAX_ANNOUNCEMENT_BYTES),
 )
 items = st.builds(wire.Item, age=st.integers(0, limits.MAX_AGE_DECISECONDS), sealed=st.binary(max_size=200))
-endpoints = st.builds(wire.Endpoint, ip=st.ip_addresses(), port=st.integers(0, 65535))
+endpoints = st.lists(  # one of each family
+    st.builds(wire.Endpoint, ip=st.ip_addresses(), port=st.integers(0, 65535)),
+    max_size=limits.MAX_PUNCH_ENDPOINTS,
+    unique_by=lambda endpoint: endpoint.ip.version,
+)
 hashes = st.binary(min_size=limits.HASH_BYTES, max_size=limits.HASH_BYTES)
 
 
@@ -47,18 +52,23 @@ def test_its_reply_survives(envelopes: list[bytes]) -> None:
     assert wire.decode_groups(wire.encode_groups(envelopes), len(envelopes)) == envelopes
 
 
-@given(st.lists(endpoints, max_size=limits.MAX_PUNCH_ENDPOINTS))
+@given(endpoints)
 def test_a_punch_survives_and_is_never_a_refusal(sent: list[wire.Endpoint]) -> None:
     data = wire.encode_punch(sent)
     assert data
     assert wire.decode_punch(data) == sent
 
 
-@given(st.lists(endpoints, max_size=limits.MAX_PUNCH_ENDPOINTS), st.integers(0, limits.MAX_PUNCH_BYTES))
+@given(endpoints, st.integers(0, limits.MAX_PUNCH_BYTES))
 def test_a_punch_that_is_cut_off_or_goes_on_is_malformed(sent: list[wire.Endpoint], end: int) -> None:
     data = wire.encode_punch(sent)
     for wrong in (data[:end], data + bytes(1)):
         assert wrong == data or wire.decode_punch(wrong) in (Rejected(Reason.MALFORMED), Rejected(Reason.TOO_BIG))
+
+
+def test_a_punch_aims_at_one_port_of_each_family() -> None:
+    twice = wire.Endpoint(ip_address("203.0.113.7"), 1024), wire.Endpoint(ip_address("203.0.113.7"), 1025)
+    assert wire.decode_punch(wire.encode_punch(twice)) == Rejected(Reason.MALFORMED)
 
 
 @given(st.binary(max_size=limits.MAX_PUNCH_BYTES))

@@ -50,7 +50,7 @@ class Driver:
         self.entries = entries
         self.addresses: tuple[str, ...] = ()
         self.connected: frozenset[PeerId] = frozenset()
-        self.relayed = 0  # of the connections
+        self.relayed = 0  # of them, through relays only
         self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
         self._backend: Backend | None = None
         self._acting: set[asyncio.Task[None]] = set()
@@ -130,7 +130,7 @@ class Driver:
 
     def _meet(self, backend: Backend, connections: Sequence[Any]) -> None:
         before, self.connected = self.connected, frozenset(each.peer for each in connections)
-        self.relayed = sum(each.relayed for each in connections)
+        self.relayed = len(self.connected - {each.peer for each in connections if not each.relayed})
         for peer in self.connected - before:
             self.exchange.learned(peer, (), self._clock())  # whoever called us can be called back while it is connected
 

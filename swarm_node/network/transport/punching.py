@@ -34,14 +34,15 @@ MAX_IDENTIFY_BYTES = 8192
 WITNESSES = 3  # public peers asked at which address they see this node
 SEEN_SECONDS = 30.0  # their answers hold for so long
 LOOK_SECONDS = 1.0  # between two looks for relayed connections
+WAIT_SECONDS = 15.0  # before the next try, while it is not a peer's turn
 AGAIN_SECONDS = 600.0  # before this node asks the same peer again
 PEER_SECONDS = 300.0  # at most one punch with a peer in this time, whoever asked for it
 BURST, BURST_SECONDS = 8, 60.0  # punches with anybody in this time: each is a few packets to where a peer says
 FRUITLESS, PATIENCE_SECONDS = 8, 1800.0  # after so many in vain one after another, one in this time
 MAX_WANTED = 256  # peers dialled through relays
-PROBE_SECONDS = 2.0  # 7 packets of 1.3 KB to somewhere that does not answer
+PROBE_SECONDS = 2.0  # 8 packets of 1280 bytes to somewhere that does not answer
 CHANGE_SECONDS = 10.0  # after it was a peer's turn: calls may fail because of that
-SETTLE_SECONDS = 1.0
+SETTLE_SECONDS = 3.0  # a change-over takes three round trips
 DIAL_SECONDS = 5.0
 CALL_SECONDS = 5.0
 MIN_PORT = 1024  # a NAT never takes one below; many services of others listen there
@@ -67,7 +68,7 @@ def address_of(endpoint: Endpoint) -> str:
 
 
 def own_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[Endpoint]:
-    """Where this node's QUIC may be reached, from what public peers see and where it listens; the likeliest first.
+    """Where this node's QUIC may be reached, from what public peers see and where it listens; one of each family.
 
     Witnesses that are connected by TCP know the address of the NAT, not the port it has for UDP. Most NATs keep the
     port where they can.
@@ -77,8 +78,11 @@ def own_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[End
         ports = [endpoint.port for text in listening if (endpoint := endpoint_of(text)) and not endpoint.ip.is_loopback]
         hosts = [ip_address(value) for text in observed for name, value in parts(text) if name in ("ip4", "ip6")]
         seen = [Endpoint(host, port) for host in hosts for port in ports[:1]]
-    ranked = [endpoint for endpoint, _ in Counter(seen).most_common() if may_punch(endpoint)]
-    return ranked[: limits.MAX_PUNCH_ENDPOINTS]
+    likeliest: dict[int, Endpoint] = {}
+    for endpoint, _ in Counter(seen).most_common():
+        if may_punch(endpoint):
+            likeliest.setdefault(endpoint.ip.version, endpoint)
+    return list(likeliest.values())
 
 
 class Plan:
@@ -115,6 +119,8 @@ class Plan:
                 self._wanted[peer] = (addresses, now + AGAIN_SECONDS)
                 self._asking.add(peer)
                 begun.append((peer, addresses))
+            else:
+                self._wanted[peer] = (addresses, now + WAIT_SECONDS)
         return begun
 
     def recent(self, peer: PeerId, now: float) -> bool:
@@ -132,8 +138,9 @@ class Plan:
 
     def agrees(self, peer: PeerId, now: float) -> bool:
         """Whether to take part, asked by this peer. Of two that ask each other at once, the higher id goes on."""
-        if peer in self._asking:
-            return self._own < peer
+        if peer in self._asking and self._own < peer:
+            self._asking.remove(peer)  # so once only
+            return True
         return self._take(peer, now)
 
     def _take(self, peer: PeerId, now: float) -> bool:
@@ -193,7 +200,7 @@ class Punching:
                 while self._plan.recent(peer, _now()):
                     if peer in await self._connected(relayed=False):
                         return True
-                    await asyncio.sleep(SETTLE_SECONDS / 50)
+                    await asyncio.sleep(0.02)
         return False
 
     def close(self) -> None:
@@ -220,7 +227,7 @@ class Punching:
             return "own address not known"
         began = _now()
         theirs = await self._tell(peer, [])
-        trip = _now() - began  # a little more, if the stream had to be opened
+        trip = _now() - began
         if not theirs:
             return "no public address"
         telling = asyncio.create_task(self._tell(peer, own))
@@ -278,6 +285,7 @@ class Punching:
         """Own ones, as public peers see them; empty where there are none to ask."""
         found, since = self._own
         if _now() - since >= SEEN_SECONDS:
+            found = []
             with suppress(CallFailed):
                 connections = await self._backend.connections()
                 public = [each for each in connections if each.address and usefulness(each.address) == 0]
@@ -285,7 +293,8 @@ class Punching:
                 seen = await asyncio.gather(*(self._observed(each.peer) for each in public[:WITNESSES]))
                 listening = [split_peer(each)[0] for each in await self._backend.addresses()]
                 found = own_endpoints([text for text in seen if text], listening)
-                self._own = (found, _now())
+                if found:
+                    self._own = (found, _now())
         return found
 
     async def _observed(self, witness: PeerId) -> str:
