@@ -25,8 +25,8 @@ from swarm_node.algorithm.rows import Row
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.linear import swap_linears
-from swarm_node.compute.precision.quantise import quantise
+from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
+from swarm_node.compute.precision.quantise import Quantised, quantise
 from swarm_node.config import GenerationConfig
 from swarm_node.rollouts.groups import Written
 
@@ -123,23 +123,37 @@ def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = to
 
 
 def products(plan: Plan, size: str) -> Figures:
-    """Of the widest layer: milliseconds in BF16, in FP8 by every kernel that works, and of quantising its input."""
+    """Of the widest layer: milliseconds in BF16, in FP8 by every kernel that works, and of quantising its operands.
+
+    `dx` and `dw` are the gradients' products, `along_tokens` is what quantising an operand of the last one takes.
+    """
     hidden, _, feed_forward, _, _ = plan.sizes[size]
-    shapes = (plan.trained_tokens, hidden), (feed_forward, hidden)
-    x, weight = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in shapes)
-    found = {"bf16_ms": seconds(lambda: x @ weight.t(), plan.repetitions)}
+    shapes = (plan.trained_tokens, hidden), (feed_forward, hidden), (plan.trained_tokens, feed_forward)
+    x, weight, dy = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in shapes)
+    works: dict[str, Callable[[], object]] = {"bf16": lambda: x @ weight.t()}
     working = [kernel for kernel in kernels.FAST if kernels.works(kernel, DEVICE)]
     for kernel in working or [kernels.REFERENCE]:
-        recipe, name = kernel.recipe, "blocks" if kernel.recipe.group else "rows"
-        left, right = quantise(x, recipe), quantise(weight, recipe, recipe.side)
-        works = {
-            f"{name}_ms": partial(kernel.product, left, right, torch.bfloat16),
-            f"{name}_quantising_ms": partial(quantise, x, recipe),
+        recipe, name, how = kernel.recipe, kernel.product.__name__, kernel.quantiser.__name__
+        forwards, backwards = weights_of(weight, kernel)
+        pairs = {
+            "": (kernel.quantise(x), forwards),
+            "_dx": (kernel.quantise(dy), backwards),
+            "_dw": (kernel.quantise(dy.t()), kernel.quantise(x.t())),
         }
-        if DEVICE.type == "cuda":
-            works[f"{name}_quantising_compiled_ms"] = partial(torch.compile(quantise), x, recipe)
-        found |= {what: seconds(work, plan.repetitions) for what, work in works.items()}
-    return {what: 1e3 * value for what, value in found.items()}
+        works |= {f"{name}{what}": partial(kernel.product, *pair, torch.bfloat16) for what, pair in pairs.items()}
+        name = f"{how}_by_{'blocks' if recipe.group else 'rows'}"
+        works |= {name: partial(kernel.quantise, x), f"{name}_along_tokens": partial(kernel.quantise, x.t())}
+        if DEVICE.type == "cuda" and kernel.quantiser is quantise:
+            works[f"{name}_compiled"] = partial(torch.compile(quantise), x, recipe)
+    return {f"{what}_ms": 1e3 * seconds(work, plan.repetitions) for what, work in works.items()}
+
+
+def weights_of(weight: torch.Tensor, kernel: kernels.Kernel) -> tuple[Quantised, Quantised]:
+    """As a layer quantises it: forwards, and for the gradient of its input."""
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
+    layer.weight = torch.nn.Parameter(weight)
+    quantised = Fp8Linear(layer, kernel, active=True).quantised()
+    return quantised.forwards, quantised.backwards
 
 
 def one_step(made: Policy, tokens: int) -> Callable[[], None]:

@@ -21,7 +21,7 @@ from swarm_node.compute.families import require_known
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision.kernels import Kernel, reference
 from swarm_node.compute.precision.linear import Fp8Linear
-from swarm_node.compute.precision.quantise import Quantised, quantise
+from swarm_node.compute.precision.quantise import Quantised
 
 BLOCK = 16  # tokens by which the room for keys and values grows
 PACKED_FROM = 2**17  # weights of a product that gains from packing; with 2**15 it loses 15 % in float32
@@ -54,7 +54,7 @@ class Fp8Map:
     dtype: torch.dtype  # of the product, as in training
 
     def __call__(self, x: Tensor) -> Tensor:
-        tokens = quantise(x, self.kernel.recipe)
+        tokens = self.kernel.quantise(x)
         if self.dense is not None:
             y = F.linear(tokens.exact, self.dense).to(self.dtype)
         else:

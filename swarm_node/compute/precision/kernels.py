@@ -1,6 +1,7 @@
-"""Products of quantised matrices: a reference that runs anywhere, and torch's own kernels where they agree with it.
+"""Quantising and products of what was quantised: a reference that runs anywhere, and kernels where they agree with it.
 
-A kernel is taken after it has given what the reference gives on this very device, never by the device's name.
+A kernel is taken after it has given what the reference gives on this very device, never by the device's name. Torch's
+own for scales by block are for Hopper alone; ours, in Triton, are for whatever multiplies E4M3.
 """
 
 from collections.abc import Callable
@@ -15,16 +16,25 @@ from swarm_node.compute.precision.quantise import BLOCKS, ROWS, Quantised, Recip
 from swarm_node.errors import UserError
 
 Product = Callable[[Quantised, Quantised, torch.dtype], Tensor]
+Quantiser = Callable[[Tensor, Recipe, int], Quantised]
 TILE = 128  # sizes that torch's kernels take are multiples of this
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """`product(left [M, K], right [N, K], dtype)` is left @ right^T, [M, N]; both are scaled along K."""
+    """`product(left [M, K], right [N, K], dtype)` is left @ right^T, [M, N]; both are scaled along K.
+
+    `quantiser` gives what `quantise.quantise` gives, bit for bit.
+    """
 
     name: str
     recipe: Recipe
     product: Product
+    quantiser: Quantiser = quantise
+
+    def quantise(self, x: Tensor, side: int = 1) -> Quantised:
+        """`x` [rows, columns] with a scale for `side` rows and as many columns as the recipe says."""
+        return self.quantiser(x, self.recipe, side)
 
 
 def reference(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
@@ -42,7 +52,7 @@ def by_blocks(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
     kind = {1: ScalingType.BlockWise1x128, TILE: ScalingType.BlockWise128x128}
     full = F.scaled_mm(
         _tiled(left.values),
-        _tiled(right.values).t(),
+        _tiled(right.along_rows).t(),
         scale_a=_laid_out(left),
         scale_recipe_a=kind[left.side],
         scale_b=_laid_out(right),
@@ -64,9 +74,25 @@ def by_rows(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
     return full[: left.values.shape[0], : right.values.shape[0]].to(dtype)
 
 
+def by_triton(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
+    """Our own, with scales of 1 x 128 and 128 x 128: Ada and later, consumer Blackwell too, where Triton is."""
+    from swarm_node.compute.precision import triton_kernels
+
+    return triton_kernels.product(left, right, dtype)
+
+
+def in_one(x: Tensor, recipe: Recipe, side: int) -> Quantised:
+    """`quantise` as one Triton kernel instead of a dozen of torch's: BLOCKS only."""
+    from swarm_node.compute.precision import triton_kernels
+
+    return triton_kernels.quantise(x, recipe, side)
+
+
 REFERENCE = Kernel("reference: fake quantisation, float32 products", BLOCKS, reference)
-FAST = (
+FAST = (  # the first that works is taken
+    Kernel("scaled_mm, 1x128 and 128x128 scales, quantised by Triton", BLOCKS, by_blocks, in_one),
     Kernel("scaled_mm, 1x128 and 128x128 scales", BLOCKS, by_blocks),
+    Kernel("Triton, 1x128 and 128x128 scales", BLOCKS, by_triton, in_one),
     Kernel("scaled_mm, scales by row", ROWS, by_rows),
 )
 
@@ -95,14 +121,25 @@ def works(kernel: Kernel, device: torch.device) -> bool:
     numbers = torch.Generator().manual_seed(0)
     try:
         for rows, columns, reduced, side in ((200, 130, 300, kernel.recipe.side), (130, 72, 257, 1)):
-            left, right = (torch.randn(n, reduced, generator=numbers).to(device) for n in (rows, columns))
+            # one lies along its columns, as the operands of the gradient of a weight do
+            left = torch.randn(reduced, rows, generator=numbers).to(device).t()
+            right = torch.randn(columns, reduced, generator=numbers).to(device)
             operands = quantise(left, kernel.recipe), quantise(right, kernel.recipe, side)
-            ours, exact = kernel.product(*operands, torch.float32), reference(*operands, torch.float32)
-            if float((ours - exact).norm()) > 1e-2 * float(exact.norm()):  # the kernels' result is bfloat16
+            quantised = kernel.quantise(left), kernel.quantise(right, side)
+            if not all(map(same, quantised, operands)):
+                return False
+            ours, exact = kernel.product(*quantised, torch.float32), reference(*operands, torch.float32)
+            if not float((ours - exact).norm()) <= 1e-2 * float(exact.norm()):  # torch's kernels give bfloat16
                 return False
     except Exception:  # noqa: BLE001  what a device, driver or torch lacks shows in errors of any kind
         return False
     return True
+
+
+def same(ours: Quantised, theirs: Quantised) -> bool:
+    """Bit for bit."""
+    values = torch.equal(ours.values.contiguous().view(torch.uint8), theirs.values.contiguous().view(torch.uint8))
+    return values and torch.equal(ours.scales, theirs.scales)
 
 
 def _tiles(size: int) -> int:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from swarm_node.compute.precision.kernels import Kernel
-from swarm_node.compute.precision.quantise import Quantised, quantise
+from swarm_node.compute.precision.quantise import Quantised
 from swarm_node.errors import UserError
 
 
@@ -39,10 +39,10 @@ class _Products(torch.autograd.Function):
         tokens = x.reshape(-1, x.shape[-1])
         ctx.quantised, ctx.kernel, ctx.kinds = quantised, kernel, (x.dtype, weight.dtype)
         if ctx.needs_input_grad[1]:
-            kept = quantise(tokens.t(), kernel.recipe)
+            kept = kernel.quantise(tokens.t())
             ctx.save_for_backward(kept.values, kept.scales)
             ctx.group = kept.group
-        y = kernel.product(quantise(tokens, kernel.recipe), quantised.forwards, dtype)
+        y = kernel.product(kernel.quantise(tokens), quantised.forwards, dtype)
         return y.view(*x.shape[:-1], -1)
 
     @staticmethod
@@ -50,12 +50,12 @@ class _Products(torch.autograd.Function):
         dy = gradients[0].reshape(-1, gradients[0].shape[-1])
         kernel, dx, dw = ctx.kernel, None, None
         if ctx.needs_input_grad[0]:
-            dx = kernel.product(quantise(dy, kernel.recipe), ctx.quantised.backwards, ctx.kinds[0])
+            dx = kernel.product(kernel.quantise(dy), ctx.quantised.backwards, ctx.kinds[0])
             dx = dx.view(*gradients[0].shape[:-1], -1)
         if ctx.needs_input_grad[1]:
             values, scales = ctx.saved_tensors
             kept = Quantised(values, scales, side=1, group=ctx.group)
-            dw = kernel.product(quantise(dy.t(), kernel.recipe), kept, ctx.kinds[1])
+            dw = kernel.product(kernel.quantise(dy.t()), kept, ctx.kinds[1])
         return dx, dw, None, None, None
 
 
@@ -83,9 +83,9 @@ class Fp8Linear(nn.Linear):
 
     def _quantise(self, weight: Tensor) -> tuple[Quantised, Quantised]:
         recipe = self.kernel.recipe
-        forwards = quantise(weight, recipe, recipe.side)
+        forwards = self.kernel.quantise(weight, recipe.side)
         square = recipe.side == recipe.group
-        return forwards, forwards.transposed() if square else quantise(weight.t(), recipe, recipe.side)
+        return forwards, forwards.transposed() if square else self.kernel.quantise(weight.t(), recipe.side)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.active:
@@ -100,7 +100,7 @@ class Fp8Linear(nn.Linear):
         if torch.is_grad_enabled():
             y: Tensor = _Products.apply(x, self.weight, self.quantised(), self.kernel, dtype)  # type: ignore[no-untyped-call]
             return y
-        tokens = quantise(x.reshape(-1, x.shape[-1]), self.kernel.recipe)
+        tokens = self.kernel.quantise(x.reshape(-1, x.shape[-1]))
         return self.kernel.product(tokens, self.quantised().forwards, dtype).view(*x.shape[:-1], -1)
 
 

@@ -2,7 +2,8 @@
 
 Left operands have a scale per row and 128 columns, weights one per 128 x 128 block (Jet-RL, arXiv 2601.14243). A scale
 is the largest magnitude of its block over that of the type (448 for E4M3), rounded up to a power of two. Blocks at the
-edges are smaller. A scale of an activation covers one token, so a token is quantised alike whoever is in the batch.
+edges are smaller; one with an infinity or NaN in it is NaN throughout. A scale of an activation covers one token, so a
+token is quantised alike whoever is in the batch.
 
 Why powers of two, which Jet-RL has not: a decoder and a training forward add in another order, so that what they
 quantise differs in the last bits. A number mostly falls to the same of few values nevertheless, but a scale that
@@ -57,6 +58,11 @@ class Quantised:
         """float32 [rows, columns] it stands for; kept, since the reference multiplies by it again and again."""
         return dequantise(self)
 
+    @cached_property
+    def along_rows(self) -> Tensor:
+        """The values with every row in one piece, as tensor cores read them; kept, if that took a copy."""
+        return self.values if self.values.stride(1) == 1 else self.values.contiguous()
+
     def transposed(self) -> "Quantised":
         """Of its transpose: the same numbers, so a weight is one thing forwards and backwards."""
         return Quantised(self.values.t(), self.scales.t(), side=self.group, group=self.side)
@@ -72,6 +78,7 @@ def quantise(x: Tensor, recipe: Recipe, side: int = 1) -> Quantised:
     scales = (largest / recipe.largest).clamp_min(SMALLEST)
     if recipe.powers:
         scales = _power_above(scales)
+    scales = torch.where(largest.isfinite(), scales, torch.nan)
     values = recipe.rounded(blocks / scales).view(padded.shape)[:rows, :columns]
     return Quantised(values, scales[:, 0, :, 0], side, group)
 

@@ -10,10 +10,11 @@ from transformers import AttentionInterface
 
 from swarm_node.compute import tree_attention
 from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.kernels import FAST
-from swarm_node.compute.precision.quantise import quantise
+from swarm_node.compute.precision.kernels import Kernel, by_blocks, by_rows
+from swarm_node.compute.precision.quantise import BLOCKS, ROWS, quantise
 
 SHAPES = [(200, 130, 300), (1, 896, 896), (8, 72, 257), (256, 128, 640)]  # rows left and right, what is summed over
+TORCH = [Kernel("blocks", BLOCKS, by_blocks), Kernel("rows", ROWS, by_rows)]
 MODES = {1: "BlockWise1x128", 128: "BlockWise128x128"}
 
 
@@ -24,7 +25,7 @@ def operands(kernel, shape, side, device="cpu"):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kernel", FAST, ids=["blocks", "rows"])
+@pytest.mark.parametrize("kernel", TORCH, ids=["blocks", "rows"])
 def test_torch_accepts_operands_and_scales_as_they_are_laid_out(kernel, shape) -> None:
     for side in {kernel.recipe.side, 1}:  # forwards with a weight; gradient of a weight
         left, right = operands(kernel, shape, side, "meta")
@@ -36,7 +37,7 @@ def test_torch_refuses_scales_as_they_lie_in_memory(monkeypatch) -> None:
     """So the test above would see a wrong layout."""
     monkeypatch.setattr(kernels, "_laid_out", lambda operand: operand.scales)
     with pytest.raises(RuntimeError, match="blockwise scaling"):
-        FAST[0].product(*operands(FAST[0], (256, 256, 256), 128, "meta"), torch.bfloat16)
+        TORCH[0].product(*operands(TORCH[0], (256, 256, 256), 128, "meta"), torch.bfloat16)
 
 
 def scaled_mm(a, b, *, scale_a, scale_recipe_a, scale_b, scale_recipe_b, output_dtype):
@@ -56,7 +57,7 @@ def scaled_mm_by_rows(a, b, *, scale_a, scale_b, out_dtype):
     return ((a.float() * scale_a) @ (b.float() * scale_b)).to(out_dtype)
 
 
-@pytest.mark.parametrize("kernel", FAST, ids=["blocks", "rows"])
+@pytest.mark.parametrize("kernel", TORCH, ids=["blocks", "rows"])
 def test_a_kernel_that_reads_that_layout_gives_what_the_reference_gives(kernel, monkeypatch) -> None:
     monkeypatch.setattr(F, "scaled_mm", scaled_mm)
     monkeypatch.setattr(torch, "_scaled_mm", scaled_mm_by_rows)
@@ -71,7 +72,7 @@ def test_a_kernel_that_reads_that_layout_gives_what_the_reference_gives(kernel, 
 @pytest.mark.parametrize("size", [(130, 257), (128, 256)])
 def test_a_weight_seen_backwards_is_laid_out_too(size, monkeypatch) -> None:
     monkeypatch.setattr(F, "scaled_mm", scaled_mm)
-    kernel = FAST[0]
+    kernel = TORCH[0]
     weight = quantise(torch.randn(size), kernel.recipe, kernel.recipe.side).transposed()
     dy = quantise(torch.randn(9, size[0]), kernel.recipe)
     exact = kernels.reference(dy, weight, torch.float32)

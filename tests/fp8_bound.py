@@ -1,0 +1,41 @@
+"""What FP8 may be off by."""
+
+import torch
+from torch import Tensor
+
+from swarm_node.compute.precision.quantise import Recipe, quantise
+
+HALF_STEP = 2.0**-4  # of E4M3: largest relative error of rounding, 3 bits after the point
+SMALLEST = 2.0**-10  # largest absolute error where a number is too small for that, in units of its scale
+
+
+def rounding(x: Tensor, recipe: Recipe, side: int) -> Tensor:
+    """Bound of the error of every number of `x` in FP8."""
+    quantised = quantise(x, recipe, side)
+    scales = quantised.scales.repeat_interleave(quantised.side, 0)[: x.shape[0]]
+    scales = scales.repeat_interleave(quantised.group, 1)[:, : x.shape[1]]
+    return HALF_STEP * x.abs().double() + SMALLEST * scales.double()
+
+
+def assert_within_bound(ours: Tensor, left: Tensor, right: Tensor, recipe: Recipe, side: int) -> None:
+    """`ours` against left @ right^T in float64, by the worst that rounding both operands can do."""
+    a, b = left.double().abs(), right.double().abs()
+    bound = (a + rounding(left, recipe, 1)) @ (b + rounding(right, recipe, side)).T - a @ b.T
+    error = (ours.double() - left.double() @ right.double().T).abs()
+    assert (error <= bound + 1e-5 * (a @ b.T)).all()
+    if left.shape[1] > 1:  # a single number is its own scale
+        assert error.norm() > 1e-4 * (a @ b.T).norm()  # it is FP8 at all
+
+
+def assert_three_products_within_bound(layer, tokens: int) -> None:
+    """Of an Fp8Linear with a bias: forward, gradient of its input, gradient of its weight."""
+    x = torch.randn(tokens, layer.in_features) * torch.rand(tokens, 1) * 9
+    dy, recipe = torch.randn(tokens, layer.out_features), layer.kernel.recipe
+    x.requires_grad_()
+    y = layer(x)
+    y.backward(dy)
+    weight = layer.weight.detach()
+    assert_within_bound(y.detach() - layer.bias.detach(), x.detach(), weight, recipe, recipe.side)
+    assert_within_bound(x.grad, dy, weight.t(), recipe, recipe.side)
+    assert_within_bound(layer.weight.grad, dy.t(), x.detach().t(), recipe, 1)
+    torch.testing.assert_close(layer.bias.grad, dy.sum(0))
