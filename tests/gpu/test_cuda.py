@@ -6,6 +6,8 @@ import torch
 from protocol.messages import PeerId, Question, RolloutGroup
 from swarm_node.build import build_policy
 from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.precision import kernels
+from swarm_node.compute.precision.quantise import BLOCKS, quantise
 from swarm_node.compute.trainer import GrpoTrainer
 from swarm_node.config import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
 from swarm_node.rollouts.groups import ScoredGroup, Written
@@ -69,3 +71,22 @@ def test_lora_trains_adapters_over_a_bfloat16_base() -> None:
         scored([group for group in groups if isinstance(group, Written)])
     )
     assert report.optimizer_steps == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available() and torch.cuda.get_device_capability() < (8, 9), reason="no E4M3")
+def test_the_triton_kernels_give_what_the_reference_gives_at_the_sizes_of_a_model() -> None:
+    kernel = next(kernel for kernel in kernels.FAST if kernel.product is kernels.by_triton)
+    assert kernels.works(kernel, torch.device("cuda"))
+    torch.manual_seed(0)
+    x, weight, dy = (torch.randn(size, device="cuda").bfloat16() for size in ((4099, 896), (4864, 896), (4099, 4864)))
+    for view, side in ((x, 1), (x.t(), 1), (dy.t(), 1), (weight, 128)):
+        assert kernels.same(kernel.quantise(view, side), quantise(view, BLOCKS, side))
+    backwards = kernel.quantise(weight, 128).transposed()
+    for left, right in (
+        (kernel.quantise(x), kernel.quantise(weight, 128)),
+        (kernel.quantise(x[:1]), kernel.quantise(weight, 128)),
+        (kernel.quantise(dy), backwards),
+        (kernel.quantise(dy.t()), kernel.quantise(x.t())),
+    ):
+        ours, exact = kernel.product(left, right, torch.float32), kernels.reference(left, right, torch.float32)
+        assert (ours - exact).norm() < 1e-3 * exact.norm()

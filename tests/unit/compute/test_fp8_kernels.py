@@ -69,6 +69,23 @@ def test_a_kernel_that_reads_that_layout_gives_what_the_reference_gives(kernel, 
             torch.testing.assert_close(ours, exact, rtol=2**-8, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("working", "taken"),
+    [
+        ({"by_blocks", "by_triton", "by_rows", "in_one"}, "scaled_mm, 1x128 and 128x128 scales, quantised by Triton"),
+        ({"by_blocks", "by_rows"}, "scaled_mm, 1x128 and 128x128 scales"),  # Hopper without Triton
+        ({"by_triton", "by_rows", "in_one"}, "Triton, 1x128 and 128x128 scales"),  # Ada, consumer Blackwell
+        ({"by_rows"}, "scaled_mm, scales by row"),
+    ],
+)
+def test_block_scales_come_before_scales_by_row_and_torchs_before_ours(working, taken, monkeypatch) -> None:
+    def works(kernel, device) -> bool:
+        return {kernel.product.__name__, kernel.quantiser.__name__} <= working | {"quantise"}
+
+    monkeypatch.setattr(kernels, "works", works)
+    assert kernels.choose.__wrapped__(torch.device("cuda"), "auto").name == taken
+
+
 @pytest.mark.parametrize("size", [(130, 257), (128, 256)])
 def test_a_weight_seen_backwards_is_laid_out_too(size, monkeypatch) -> None:
     monkeypatch.setattr(F, "scaled_mm", scaled_mm)
