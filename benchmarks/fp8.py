@@ -17,6 +17,7 @@ from swarm_node.algorithm import tree
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
 from swarm_node.algorithm.mismatch import Mismatch
 from swarm_node.algorithm.rows import Row
+from swarm_node.compute import llama, tree_attention
 from swarm_node.compute.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.precision.kernels import REFERENCE, Kernel, reference
@@ -106,8 +107,11 @@ def measure(model: str, lengths: Sequence[int], groups: int) -> dict[str, Any]:
 def main() -> None:
     parser: argparse.ArgumentParser = common.parser("fp8", (__doc__ or "").splitlines()[0])
     parser.add_argument("--lengths", nargs="+", type=int, help="completion lengths of the untrained model, tokens")
+    parser.add_argument("--attend-as-cuda", action="store_true", help="training attends in bfloat16, as it does there")
     arguments = parser.parse_args()
     common.settle()
+    if arguments.attend_as_cuda:
+        llama.attention_dtype = tree_attention.attention_dtype = lambda _device, products: products
     lengths = arguments.lengths or ([16] if arguments.quick else [64, 256, 1024])
     groups = max(1, 256 // max(lengths))
     usual, larger = SPREADS

@@ -22,6 +22,7 @@ from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision.kernels import Kernel, reference
 from swarm_node.compute.precision.linear import Fp8Linear
 from swarm_node.compute.precision.quantise import Quantised
+from swarm_node.compute.tree_attention import attention_dtype
 
 BLOCK = 16  # tokens by which the room for keys and values grows
 PACKED_FROM = 2**17  # weights of a product that gains from packing; with 2**15 it loses 15 % in float32
@@ -87,6 +88,7 @@ class LlamaDecoder:
         self._product_dtype = policy.autocast_dtype or model.dtype
         one_flow = policy.fp8 is not None and policy.fp8.in_training  # autocast leaves what is between layers as it is
         self._dtype = model.dtype if one_flow else self._product_dtype
+        self._attended = attention_dtype(self._device, self._product_dtype) if one_flow else self._dtype
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._head_dim = getattr(config, "head_dim", None) or config.hidden_size // self._heads
         self._eps = config.rms_norm_eps
@@ -121,10 +123,11 @@ class LlamaDecoder:
         def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             keys, values = padded(k).transpose(2, 3).flatten(0, 1), padded(v).flatten(0, 1)
             self._prefix.append((keys.contiguous(), values.contiguous()))
+            q, k, v = (x.to(self._attended) for x in (q, k, v))
             parts = (torch.split(x.transpose(0, 1).unsqueeze(0), sizes, dim=2) for x in (q, k, v))
             attention = partial(F.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
             seen = [attention(*part) for part in zip(*parts, strict=True)]
-            return torch.cat(seen, dim=2)[0].transpose(0, 1).flatten(1)
+            return torch.cat(seen, dim=2)[0].transpose(0, 1).flatten(1).to(self._dtype)
 
         hidden = self._forward(self._embedding[ids], cos, sin, attend, lengths.cumsum(0) - 1)
         bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(~real, float("-inf"))
@@ -181,7 +184,7 @@ class LlamaDecoder:
         own_keys, own_values = (x.reshape(-1, room, dim) for x in (keys, values))
         old = torch.bmm(by_prompt, prefix_keys)
         recent = torch.bmm(by_slot, own_keys.transpose(1, 2)).view(prompts * kv, -1, room)
-        weights = torch.softmax(torch.cat([old, recent], dim=-1).add_(self._bias), dim=-1)
+        weights = self._softmax(torch.cat([old, recent], dim=-1).add_(self._bias))
         out = torch.bmm(weights[..., :longest], prefix_values)
         out += torch.bmm(weights[..., longest:].reshape(-1, per_kv, room), own_values).view_as(out)
         return out.view(prompts, kv, group, per_kv * dim).transpose(1, 2).reshape(prompts * group, kv * per_kv * dim)
@@ -201,7 +204,8 @@ class LlamaDecoder:
                 q, k = self._norm(qk[:, :heads], layer.q_norm, dim), self._norm(qk[:, heads:], layer.k_norm, dim)
                 qk = torch.cat([q, k], dim=1)
             qk = torch.addcmul(qk * cos, qk.roll(dim // 2, dims=-1), sin)
-            seen = attend(index, qk[:, :heads], qk[:, heads:], v)
+            qk, v = self._as_attended(qk), self._as_attended(v)
+            seen = self._as_attended(attend(index, qk[:, :heads], qk[:, heads:], v))
             if wanted is not None and index + 1 == len(self._layers):
                 x, seen = x[wanted], seen[wanted]
             x = x + layer.out(seen)
@@ -209,6 +213,17 @@ class LlamaDecoder:
             gate, up = both.chunk(2, dim=-1)
             x = x + layer.down(F.silu(gate).mul_(up))
         return self._norm(x, self._final_norm, size)
+
+    def _as_attended(self, x: Tensor) -> Tensor:
+        """Rounded to what attention computes in in training."""
+        return x.to(self._attended).to(x.dtype)
+
+    def _softmax(self, scores: Tensor) -> Tensor:
+        """Over keys. Fused kernels round exponentials, which they multiply with values, and divide after that."""
+        if self._attended == scores.dtype:
+            return torch.softmax(scores, dim=-1)
+        raised = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
+        return self._as_attended(raised) / raised.sum(dim=-1, keepdim=True)
 
     def _norm(self, x: Tensor, weight: Tensor, size: int) -> Tensor:
         return F.rms_norm(x, (size,), weight, self._eps)

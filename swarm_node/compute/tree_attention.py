@@ -153,12 +153,15 @@ def _attend_alike(
     return seen.to(query.dtype), None
 
 
-def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """As kernels demand; under autocast rotary embeddings leave queries and keys in float32, values in bfloat16.
+def attention_dtype(device: torch.device, products: torch.dtype) -> torch.dtype:
+    """What training attends in, by the type of its matrix products: float32 on a CPU, whose kernel is twice as slow
+    backwards in bfloat16."""
+    return torch.float32 if device.type == "cpu" else products
 
-    All in float32 on a CPU, whose kernel is twice as slow backwards in bfloat16.
-    """
-    dtype = torch.float32 if query.device.type == "cpu" else value.dtype
+
+def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """As kernels demand; under autocast rotary embeddings leave queries and keys in float32, values in bfloat16."""
+    dtype = attention_dtype(query.device, value.dtype)
     return query.to(dtype), key.to(dtype), value.to(dtype)
 
 

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks import fp8
 from swarm_node.algorithm import tree
 from swarm_node.algorithm.mismatch import Mismatch
 from swarm_node.algorithm.rows import Row
+from swarm_node.compute import llama, tree_attention
 from swarm_node.compute.decoding import ModelDecoder
 from swarm_node.compute.generator import BatchGenerator, choose_decoder
 from swarm_node.compute.llama import LlamaDecoder
@@ -217,6 +219,18 @@ def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it(
         return report.mismatch_kl
 
     assert kl("fp8_rollout") > 10 * kl("fp8") > 0
+
+
+def test_attention_is_written_as_it_is_trained_where_that_is_in_bfloat16(monkeypatch) -> None:
+    """As on CUDA. The decoder attends in its own way, and rounds where training's kernel does."""
+
+    def kl() -> float:
+        return fp8.mismatch(fp8.policy("6 layers", "fp8"), [24], 1)[24].kl
+
+    monkeypatch.setattr(tree_attention, "attention_dtype", lambda _device, products: products)
+    unlike = kl()
+    monkeypatch.setattr(llama, "attention_dtype", tree_attention.attention_dtype)
+    assert kl() < unlike / 2
 
 
 @pytest.mark.parametrize("family", ["Qwen2", "OPT"])
