@@ -19,6 +19,10 @@ if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
 import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("suite", deadline=None)  # milliseconds say how busy the machine is, not what is right
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,6 +31,8 @@ BAD = [
     "/ip4/1.2.3.4/tcp/١",
     "/ip4/1.2.3.4/tcp/1/",
     "/ip6/fe80::1%eth0/tcp/1",
+    "/ip4/224.0.0.251/udp/5353/quic-v1",
+    "/ip6/ff02::fb/udp/5353/quic-v1",
     "/ip4/1.2.3.4/tcp/1/p2p/Qm",
     f"/ip4/1.2.3.4/tcp/1/p2p/{ANN[:-1]}O",
     "/unix/tmp/socket",
@@ -52,6 +54,11 @@ def test_text_and_bytes_are_those_of_the_library(text: str) -> None:
 def test_anything_else_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"^.{1,400}$"):
         to_bytes(text)
+
+
+def test_bytes_that_name_a_group_of_hosts_are_refused() -> None:
+    with pytest.raises(ValueError, match="multicast"):
+        from_bytes(bytes([4, 224, 0, 0, 251]))
 
 
 @given(st.binary(max_size=64))

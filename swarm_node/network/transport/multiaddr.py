@@ -158,11 +158,11 @@ def _pack(name: str, value: str) -> bytes:
             raise ValueError("not a port")
         return int(value).to_bytes(2, "big")
     if name == "ip4":
-        return ipaddress.IPv4Address(value).packed
+        return _one_host(ipaddress.IPv4Address(value)).packed
     if name == "ip6":
         if "%" in value:
             raise ValueError("zones are not supported")
-        return ipaddress.IPv6Address(value).packed
+        return _one_host(ipaddress.IPv6Address(value)).packed
     if name == "p2p":
         data = peer_bytes(PeerId(value))
     else:
@@ -176,12 +176,19 @@ def _unpack(name: str, data: bytes) -> str:
     if name in _PORTS:
         return str(int.from_bytes(data, "big"))
     if name == "ip4":
-        return str(ipaddress.IPv4Address(data))
+        return str(_one_host(ipaddress.IPv4Address(data)))
     if name == "ip6":
-        return str(ipaddress.IPv6Address(data))
+        return str(_one_host(ipaddress.IPv6Address(data)))
     if name == "p2p":
         return peer_text(data)
     host = data.decode("ascii", errors="replace")
     if not _HOST_NAME.fullmatch(host):
         raise ValueError("not a host name")
     return host
+
+
+def _one_host(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """QUIC to a group would have all of a network answer, and Python counts groups as addresses of the internet."""
+    if ip.is_multicast:
+        raise ValueError("a multicast group, not a host")
+    return ip
