@@ -4,13 +4,14 @@ Commands import what they need when they are called, so that `--help` and `id` a
 """
 
 import argparse
-import gc
+import atexit
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.table import Table
@@ -53,19 +54,31 @@ Options come from defaults < CONFIG.toml < environment (SWARM_NODE_TRAINING__LEA
 
 def main() -> None:
     """Entry point: exit code 0, 2 for a user's mistake, 130 when interrupted."""
+    leave(outcome(sys.argv[1:]))
+
+
+def outcome(argv: Sequence[str]) -> int:
+    """Exit code of a command. SystemExit where the command has one of its own."""
     try:
-        dispatch(sys.argv[1:])
+        dispatch(argv)
+        sys.stdout.flush()
     except UserError as error:
         print(f"swarm-node: {error}", file=sys.stderr)
-        sys.exit(2)
+        return 2
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
     except BrokenPipeError:  # whoever read our output has gone
-        sys.stderr.close()
-        sys.exit(141)
-    finally:
-        # All is closed by now. Taking the objects of torch's and sympy's modules apart would cost a second of CPU.
-        gc.freeze()
+        return 141
+    return 0
+
+
+def leave(code: int) -> NoReturn:
+    """As sys.exit, but the objects of torch's and sympy's modules are not taken apart: that is a second of CPU time."""
+    atexit._run_exitfuncs()
+    with suppress(BrokenPipeError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def dispatch(argv: Sequence[str]) -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from swarm_node.environment.catalogue import CATALOGUE, EXCLUDED, LEFT_OUT, PAPER_TASKS, REFUSED, STARTER_TASKS, VERSION
 from swarm_node.environment.judge_client import Item, JudgeClient
-from swarm_node.environment.reasoning_gym import SOURCE
 from swarm_node.environment.scorers import SCORERS
 from swarm_node.environment.survey import SAME, alike
 
-DIGESTS = str(Path(__file__).with_name("digest_source.py"))
+DIGESTS, PATIENT = (str(Path(__file__).with_name(name)) for name in ("digest_source.py", "patient_source.py"))
 ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # not those it was measured with
 
 
@@ -27,7 +26,7 @@ def every_question() -> list[Item]:
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[JudgeClient]:
-    with JudgeClient(SOURCE, VERSION, 5.0, 1024) as client:
+    with JudgeClient(PATIENT, VERSION, 5.0, 1024) as client:
         yield client
 
 
