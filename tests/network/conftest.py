@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.network.hosts import Pair, started, until_connected
+from tests.network.namespaces import Internet
 
 BACKENDS = ("hivemind", "libp2p")
 PAIRS = [(first, second) for first in BACKENDS for second in BACKENDS]
@@ -20,6 +21,12 @@ def hosts(request: pytest.FixtureRequest) -> Iterator[Pair]:
 def fresh(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Two hosts that know nothing of each other and serve one test."""
     yield from started_pair(*request.param)
+
+
+@pytest.fixture
+def internet() -> Iterator[Internet]:
+    with Internet() as internet:
+        yield internet
 
 
 def started_pair(first: str, second: str) -> Iterator[Pair]:

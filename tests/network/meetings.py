@@ -1,17 +1,8 @@
 """Two hosts behind NATs that meet at a relay: where hole punching begins."""
 
-import time
-from collections.abc import Callable
-
+from tests.network.members import until
 from tests.network.namespaces import Internet
 from tests.network.remote import Remote
-
-
-def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 class Meeting:

@@ -1,7 +1,6 @@
 """Hole punching: what is decided, by numbers alone, and hosts behind NATs that go on without their relay."""
 
 import time
-from collections.abc import Iterator
 from ipaddress import ip_address
 
 import pytest
@@ -24,7 +23,8 @@ from swarm_node.network.transport.punching import (
     may_punch,
     own_endpoints,
 )
-from tests.network.meetings import Meeting, until
+from tests.network.meetings import Meeting
+from tests.network.members import until
 from tests.network.namespaces import Internet, reason
 from tests.network.remote import RemoteFailed
 
@@ -154,12 +154,6 @@ def test_seen_by_tcp_the_port_is_taken_for_the_one_it_listens_on() -> None:
     assert own_endpoints(["/ip4/45.33.10.5/tcp/50000"], listening) == [Endpoint(ip_address("45.33.10.5"), 4001)]
     assert own_endpoints(["/ip4/192.168.1.1/tcp/50000"], listening) == []
     assert own_endpoints([], listening) == []
-
-
-@pytest.fixture
-def internet() -> Iterator[Internet]:
-    with Internet() as internet:
-        yield internet
 
 
 @pytest.mark.network

@@ -1,28 +1,15 @@
 """NAT, relays that die, partitions: hosts in network namespaces, each in a process of its own."""
 
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.network.members import until
 from tests.network.namespaces import Internet, reason
 from tests.network.remote import Remote, RemoteFailed
 
 MISSING = reason()
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
-
-
-@pytest.fixture
-def internet() -> Iterator[Internet]:
-    with Internet() as internet:
-        yield internet
-
-
-def until(true: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def relayed(addresses: list[str], relay: Remote) -> list[str]:
