@@ -30,12 +30,12 @@ import torch
 from benchmarks import common
 from protocol.identity import Identity
 from protocol.messages import PeerId, Question, Round
-from swarm_node.asynchronous.assembly import driving
-from swarm_node.build import build_node
+from swarm_node.assembly.asynchronous import driving
+from swarm_node.assembly.learner import build_node
 from swarm_node.compute.policy import Policy
-from swarm_node.config import AsynchronousConfig, GenerationConfig, LearningConfig, ModelConfig, RoundConfig
 from swarm_node.network.alone import Alone
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings import AsynchronousConfig, GenerationConfig, LearningConfig, ModelConfig, RoundConfig
 
 WARM_UP = 2  # rounds
 ROUNDS = {"tiny": 3, "1M": 12, "10M": 4}

@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 
 from protocol.identity import Identity
-from swarm_node.config import NetworkConfig
 from swarm_node.network.backend import Backend, Caller
 from swarm_node.network.transport.backends import make_backend
+from swarm_node.settings import NetworkConfig
 
 BACKENDS = ("hivemind", "libp2p")
 ECHO = "/swarm-node-benchmark/echo/1"

@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmarks import common
 from protocol.messages import Round
-from swarm_node.config import DefenceConfig, RoundConfig, SimulationConfig
-from swarm_node.simulation.population import LivePopulation
+from swarm_node.settings import DefenceConfig, RoundConfig, SimulationConfig
+from swarm_node.simulation.engines.population import LivePopulation
 
 NODES = 4
 SIDES = {"without": (), "with the default defence": DefenceConfig().use}

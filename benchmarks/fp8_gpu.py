@@ -22,13 +22,13 @@ from swarm_node.algorithm import tree
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
 from swarm_node.algorithm.mismatch import Mismatch
 from swarm_node.algorithm.rows import Row
-from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
 from swarm_node.compute.precision.quantise import Quantised, quantise
-from swarm_node.config import GenerationConfig
 from swarm_node.rollouts.groups import Written
+from swarm_node.settings import GenerationConfig
 
 BUDGET = 540.0  # seconds; what would not be done by then is left out
 GIBIBYTE = 2**30
@@ -233,7 +233,7 @@ def main() -> None:
     parser = common.parser("fp8_gpu", (__doc__ or "").splitlines()[0])
     arguments = parser.parse_args()
     if DEVICE.type != "cuda" and not arguments.quick:
-        parser.error("needs a CUDA device, and there is none; --quick tries the code, benchmarks.fp8 runs on a CPU")
+        parser.error("needs a CUDA device, and there is none; --quick tries the code, studies.fp8 runs on a CPU")
     common.settle()
     plan = QUICK if arguments.quick else FULL
     started, results = time.perf_counter(), {}

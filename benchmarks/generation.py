@@ -11,10 +11,10 @@ from typing import Any, Literal
 import torch
 
 from benchmarks import common
-from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
-from swarm_node.config import GenerationConfig
 from swarm_node.rollouts.groups import Written
+from swarm_node.settings import GenerationConfig
 
 Work = Callable[[], object]
 DEMANDS = {"HF's forward": 2.0, "own float32": 3.0, "own bfloat16": 5.0}

@@ -13,10 +13,10 @@ from time import process_time
 import torch
 
 from benchmarks import common
-from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
-from swarm_node.config import GenerationConfig
 from swarm_node.rollouts.groups import Written
+from swarm_node.settings import GenerationConfig
 
 AFTER = (0, 8, 32, 96)  # steps until new weights come; 0: they do not
 LIMIT = 192  # tokens

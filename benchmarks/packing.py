@@ -19,9 +19,9 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from benchmarks import common
 from protocol.messages import Completion, PeerId, Question, RolloutGroup
 from swarm_node.compute.policy import Policy
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import GenerationConfig, TrainingConfig
+from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.settings import GenerationConfig, TrainingConfig
 
 Layout = Literal["packed", "padded"]
 LAYOUTS: tuple[Layout, Layout] = ("packed", "padded")

@@ -21,11 +21,11 @@ from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks import common
 from protocol.messages import PeerId, Question, RolloutGroup
-from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import GenerationConfig, TrainingConfig
+from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.rollouts.groups import ScoredGroup, Written
+from swarm_node.settings import GenerationConfig, TrainingConfig
 
 Work = Callable[[], object]
 Layout = Literal["auto", "packed", "padded"]

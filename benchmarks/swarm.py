@@ -31,13 +31,13 @@ import psutil
 
 from benchmarks import common
 from swarm_node import starters
-from swarm_node.config import GenerationConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
-from swarm_node.environment.catalogue import CATALOGUE, STARTER_TASKS
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
+from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
 from swarm_node.simulation.arms import Arm, Cell, cell_config
 from swarm_node.simulation.cell import run_cell
-from swarm_node.simulation.launchers import ProcessLauncher
-from swarm_node.simulation.population import LivePopulation
-from swarm_node.simulation.real import RealRun
+from swarm_node.simulation.engines.population import LivePopulation
+from swarm_node.simulation.engines.process import ProcessLauncher
+from swarm_node.simulation.engines.real_nodes import RealRun
 from swarm_node.telemetry.events import CellRound
 
 QUESTIONS, EXTERNAL_GROUPS, NEW_TOKENS = 9, 4, 16

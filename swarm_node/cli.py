@@ -17,7 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.config import (
+from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
+from swarm_node.settings import (
     AskConfig,
     AttackSimulationConfig,
     BootstrapConfig,
@@ -25,9 +27,7 @@ from swarm_node.config import (
     NodeConfig,
     SimulationConfig,
 )
-from swarm_node.errors import UserError
-from swarm_node.printable import printable
-from swarm_node.settings import describe, environment_values, flatten, from_command_line, read_file, resolve
+from swarm_node.settings.sources import describe, environment_values, flatten, from_command_line, read_file, resolve
 
 USAGE = """\
 swarm-node: a small language model that learns together with others by sharing the text of its attempts.
@@ -101,7 +101,7 @@ def run(argv: list[str]) -> None:
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:
         check_installed(config.network.backend)
-    from swarm_node.start import run as run_node
+    from swarm_node.commands.run.start import run as run_node
 
     run_node(config, Console())
 
@@ -144,8 +144,8 @@ def evaluate(argv: list[str]) -> None:
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--model.name", *arguments]
     config = from_command_line(EvaluationConfig, arguments, "swarm-node eval", flags_only=True)
-    from swarm_node.evaluate import as_json, table
-    from swarm_node.evaluate import evaluate as run_evaluation
+    from swarm_node.commands.evaluate import as_json, table
+    from swarm_node.commands.evaluate import evaluate as run_evaluation
 
     rows = run_evaluation(config, Console(stderr=True))
     if config.json_output:
@@ -161,7 +161,7 @@ def solve(argv: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the address, where it is one")
     parser.add_argument("--index", type=int, default=0, help="of the address, or the place in the file, from 0")
     options = parser.parse_args(argv)
-    from swarm_node.environment.temporal_clue.solve import solve as lines
+    from swarm_node.environments.temporal_clue.solve import solve as lines
 
     for line in lines(options.what, options.seed, options.index):
         print(line)
@@ -169,7 +169,7 @@ def solve(argv: list[str]) -> None:
 
 def init(argv: list[str]) -> None:
     home = from_command_line(NodeConfig, argv, "swarm-node init").home.expanduser()
-    from swarm_node.home import KEY_FILE, load_identity
+    from swarm_node.commands.home import KEY_FILE, load_identity
 
     existed = (home / KEY_FILE).exists()
     print(load_identity(home).peer_id)
@@ -180,7 +180,7 @@ def init(argv: list[str]) -> None:
 
 def show_id(argv: list[str]) -> None:
     home = from_command_line(NodeConfig, argv, "swarm-node id").home.expanduser()
-    from swarm_node.home import KEY_FILE, load_identity
+    from swarm_node.commands.home import KEY_FILE, load_identity
 
     if not (home / KEY_FILE).exists():
         raise UserError(f"no identity in {home}; make one with: swarm-node init --home {home}")
@@ -189,7 +189,7 @@ def show_id(argv: list[str]) -> None:
 
 def bootstrap(argv: list[str]) -> None:
     config = from_command_line(BootstrapConfig, with_peers(argv, "--peers"), "swarm-node bootstrap", flags_only=True)
-    from swarm_node.bootstrap import bootstrap as run_bootstrap
+    from swarm_node.commands.bootstrap import bootstrap as run_bootstrap
 
     run_bootstrap(
         config,
@@ -201,7 +201,7 @@ def bootstrap(argv: list[str]) -> None:
 def status(argv: list[str]) -> None:
     """Exit code 1 where the node is not healthy."""
     config = _asking(argv, "swarm-node status")
-    from swarm_node.status import ask, status_lines
+    from swarm_node.commands.status import ask, status_lines
 
     answer = ask(config.home.expanduser())
     print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
@@ -210,7 +210,7 @@ def status(argv: list[str]) -> None:
 
 def peers(argv: list[str]) -> None:
     config = _asking(argv, "swarm-node peers")
-    from swarm_node.status import PEER_COLUMNS, ask, peer_rows
+    from swarm_node.commands.status import PEER_COLUMNS, ask, peer_rows
 
     answer = ask(config.home.expanduser())
     if "network" not in answer:
@@ -229,7 +229,7 @@ def peers(argv: list[str]) -> None:
 def doctor(argv: list[str]) -> None:
     """Exit code 0: trains and shares, 1: trains alone, 3: does not train."""
     config = from_command_line(NodeConfig, with_peers(argv), "swarm-node doctor")
-    from swarm_node.doctor import diagnose, verdict
+    from swarm_node.commands.doctor import diagnose, verdict
 
     findings = []
     for finding in diagnose(config):
@@ -260,13 +260,13 @@ def check(argv: list[str]) -> None:
         source = "environment" if key in in_environment else "file" if key in in_file else "default"
         shown.add_row(key, _show(value), source, texts.get(key, ""), style="bold" if source != "default" else "")
     Console().print(shown)
-    from swarm_node.build import examine
+    from swarm_node.assembly.learner import examine
 
     for line in examine(config):
         print(line)
     import torch
 
-    from swarm_node.asynchronous.assembly import advice
+    from swarm_node.assembly.asynchronous import advice
     from swarm_node.telemetry.manifest import usable_cores
 
     print(advice(config, usable_cores(), torch.cuda.device_count()))

@@ -14,12 +14,13 @@ from random import Random
 from statistics import fmean
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.config import RoundConfig
-from swarm_node.interfaces import Defence, Environment, Generator, Network, RoundReport, Sampler, Trainer
+from swarm_node.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
+from swarm_node.reports import RoundReport
 from swarm_node.rollouts.defence import Refused
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import choose_local
+from swarm_node.settings import RoundConfig
 
 REWARD_DIGITS = 6  # 0.1 + 0.2 and 0.3 are one reward: what differs by rounding alone must not look like signal
 

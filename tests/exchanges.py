@@ -9,10 +9,10 @@ from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
-from swarm_node.config import NetworkConfig
+from studies.simulated_exchange import Answering, SharedVerifier, SimulatedPeer, World
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.simulated import Answering, Member, SharedVerifier, World
 from swarm_node.network.exchange.verifier import Verifier
+from swarm_node.settings import NetworkConfig
 
 SWARM = "test-swarm"
 
@@ -80,13 +80,13 @@ class Swarm:
 
     def __init__(self, seed: int = 0, loss: float = 0.0, every: float = 10.0) -> None:
         self.world = World(Random(f"world/{seed}"), loss=loss)
-        self.members: list[Member] = []
+        self.members: list[SimulatedPeer] = []
         self.exchanges: list[Exchange] = []
         self._every = every  # seconds between rounds
         self._verifiers: dict[str, SharedVerifier] = {}
         self._rng = Random(f"swarm/{seed}")
 
-    def add(self, swarm: str = SWARM, network: int | None = None, want: int = 4, groups: int = 3) -> Member:
+    def add(self, swarm: str = SWARM, network: int | None = None, want: int = 4, groups: int = 3) -> SimulatedPeer:
         """A node that publishes, unless it wants nothing and has nothing."""
         number = len(self.exchanges)
         who, config = identity(number), NetworkConfig()
@@ -106,7 +106,7 @@ class Swarm:
             self.add()
         return self
 
-    def hostile(self, number: int, party: Answering, network: int | None = None) -> Member:
+    def hostile(self, number: int, party: Answering, network: int | None = None) -> SimulatedPeer:
         """Somebody with an address that follows no rules."""
         return self.world.join(identity(number).peer_id, party, address(number, network))
 
@@ -116,7 +116,7 @@ class Swarm:
     def run(self, seconds: float) -> None:
         self.world.run(seconds)
 
-    def pulled(self, member: Member, since: float = 0.0) -> list[RolloutGroup]:
+    def pulled(self, member: SimulatedPeer, since: float = 0.0) -> list[RolloutGroup]:
         """Groups of others this member got."""
         groups = []
         for when, delivery in member.delivered:

@@ -14,18 +14,18 @@ from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
-from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import DefenceConfig, GenerationConfig, PoolConfig, RoundConfig, TrainingConfig
+from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.interfaces import Environment, Network
 from swarm_node.network.alone import Alone
-from swarm_node.network.memory import MemorySwarm
+from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
+from swarm_node.settings import DefenceConfig, GenerationConfig, PoolConfig, RoundConfig, TrainingConfig
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)

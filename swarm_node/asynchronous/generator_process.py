@@ -12,9 +12,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from protocol.messages import Round
-from swarm_node.asynchronous.pipe import Order, Said, generator_environment, read_said
+from swarm_node.asynchronous.messages import Order, Said, generator_environment, read_said
 
-COMMAND = (sys.executable, "-m", "swarm_node.asynchronous.child")
+COMMAND = (sys.executable, "-m", "swarm_node.commands.run.generator")
 
 
 class GeneratorProcess:

@@ -20,12 +20,12 @@ from transformers.utils import logging
 
 from protocol.messages import Completion
 from swarm_node.algorithm import rows, tree
-from swarm_node.compute import tree_attention
-from swarm_node.compute.llama_training import LlamaTraining
+from swarm_node.common.errors import UserError
+from swarm_node.compute.fast_cpu.llama_training import LlamaTraining
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.linear import Fp8, swap_linears
-from swarm_node.config import LoraConfig, ModelConfig
-from swarm_node.errors import UserError
+from swarm_node.compute.training import tree_attention
+from swarm_node.settings import LoraConfig, ModelConfig
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16

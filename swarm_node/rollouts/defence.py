@@ -14,9 +14,9 @@ from random import Random
 from statistics import fmean
 
 from protocol.messages import PeerId
-from swarm_node.config import DefenceConfig
 from swarm_node.rollouts.enrichment import OWN_A_ROUND, EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.settings import DefenceConfig
 
 TYPICAL = 0.95  # quantile of own lengths that stands for a long one
 ROOM = 16  # characters that a text of others may always be longer: where answers are words, twice nothing is nothing

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.config import PoolConfig
+from swarm_node.settings import PoolConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swarm_node.config import SimulationConfig
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
+from swarm_node.settings import SimulationConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from protocol.messages import Round
-from swarm_node.config import SimulationConfig
-from swarm_node.interfaces import Member, RoundReport
+from swarm_node.interfaces import Member
+from swarm_node.reports import RoundReport
+from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
-from swarm_node.simulation.attacks.nodes import VictimReport, hostile_nodes
+from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.simulation.faults import Schedule
 from swarm_node.telemetry.events import CellRound
 
@@ -23,18 +24,6 @@ class Population(Protocol):
     def join(self, node: int) -> Member: ...
 
     def leave(self, node: int) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class Run(Protocol):
-    """A cell that is being run, whatever its nodes are."""
-
-    def rounds(self) -> Iterator[CellRound]: ...
-
-    def memory_mb(self) -> float:
-        """Of everything that runs for it."""
-        ...
 
     def close(self) -> None: ...
 

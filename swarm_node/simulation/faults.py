@@ -7,8 +7,8 @@ Rounds count from 0. `join NODE@ROUND` gives the first round of a node, `die NOD
 import re
 from collections.abc import Sequence
 
-from swarm_node.config import FaultsConfig
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
+from swarm_node.settings import FaultsConfig
 
 
 class Schedule:

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from swarm_node.config import SimulationConfig
-from swarm_node.errors import UserError
-from swarm_node.files import plain, write_bytes
+from swarm_node.common.errors import UserError
+from swarm_node.common.files import plain, write_bytes
+from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell, parse_arm
-from swarm_node.simulation.pipe import read_round
+from swarm_node.simulation.worker_messages import read_round
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.manifest import manifest, write_manifest
 

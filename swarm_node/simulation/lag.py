@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 
 from protocol.messages import Round
-from swarm_node.interfaces import RoundReport
 from swarm_node.node import Batch, Node, Own
+from swarm_node.reports import RoundReport
 
 Ahead = Callable[[int], int]
 """Rounds written, in all, by the time so many updates are done."""

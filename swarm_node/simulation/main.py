@@ -10,18 +10,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from swarm_node.config import SimulationConfig
-from swarm_node.errors import UserError
-from swarm_node.files import write_json
+from swarm_node.common.errors import UserError
+from swarm_node.common.files import write_json
+from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell, all_cells
-from swarm_node.simulation.attacks.nodes import hostile_nodes
-from swarm_node.simulation.engine import Failed, Finished, run_cells
+from swarm_node.simulation.attacks.hostile import hostile_nodes
+from swarm_node.simulation.cell_pool import Failed, Finished, run_cells
+from swarm_node.simulation.engines.registry import ENGINES
 from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import Record, ReportFolder
-from swarm_node.simulation.launchers import remove_leftovers
-from swarm_node.simulation.mixture import is_mixed, node_config
+from swarm_node.simulation.node_options import is_mixed, node_config
 from swarm_node.simulation.progress import simulation_terminal
-from swarm_node.simulation.real import check_real, run_name
 from swarm_node.simulation.report import Report, build_report
 from swarm_node.simulation.tables import result
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
@@ -31,13 +30,12 @@ from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
 
 WORKER = (sys.executable, "-m", "swarm_node.simulation.worker")
-REAL_WORKER = (sys.executable, "-m", "swarm_node.simulation.real_worker")
 
 
 def simulate(
     config: SimulationConfig,
     console: Console | None = None,
-    worker: Sequence[str] | None = None,
+    worker: Sequence[str] = WORKER,
     clock: Callable[[], float] = time.monotonic,
 ) -> Path:
     """Runs what is not finished yet, writes the report, shows it. Returns the path of report.json.
@@ -48,15 +46,13 @@ def simulate(
     console = console or Console()
     cells = check(config)
     folder = ReportFolder(config.out)
-    worker = worker or (WORKER if config.engine == "memory" else REAL_WORKER)
     try:
         return _simulate(config, cells, folder, console=console, worker=worker, clock=clock)
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(f"{where}: {error.strerror}; finished cells are kept, go on with --resume") from error
     finally:
-        if config.engine == "docker":
-            remove_leftovers(run_name(config))
+        ENGINES[config.engine].clean_up(config)
 
 
 def check(config: SimulationConfig) -> list[Cell]:
@@ -65,8 +61,7 @@ def check(config: SimulationConfig) -> list[Cell]:
     hostile_nodes(config)
     for node in range(config.nodes):
         node_config(config, node)
-    if config.engine != "memory":
-        check_real(config)
+    ENGINES[config.engine].check(config)
     return all_cells(config)
 
 
@@ -159,7 +154,7 @@ def _draw(report: Report, path: Path) -> None:
 
 
 def _workers(config: SimulationConfig, cells: int) -> int:
-    processes = 1 if config.engine == "memory" else config.nodes
+    processes = ENGINES[config.engine].processes(config)
     fitting = max(1, usable_cores() // (processes * (config.threads or 1)))
     return max(1, min(config.workers or fitting, cells))
 

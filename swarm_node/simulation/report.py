@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from swarm_node.config import SimulationConfig
+from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Arm, parse_arms
 from swarm_node.simulation.cell import mean
 from swarm_node.simulation.folder import Record
-from swarm_node.simulation.mixture import node_names
+from swarm_node.simulation.node_options import node_names
 from swarm_node.simulation.statistics import ci95
 from swarm_node.telemetry.events import CellRound
 

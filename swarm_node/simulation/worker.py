@@ -1,8 +1,7 @@
-"""A worker process of the simulation: `python -m swarm_node.simulation.worker`. Not for people."""
+"""A worker process of the simulation, whatever its engine: `python -m swarm_node.simulation.worker`. Not for people."""
 
-from swarm_node.simulation.inmemory import InMemoryRun
-from swarm_node.simulation.pipe import serve
-from swarm_node.simulation.population import LivePopulation
+from swarm_node.simulation.engines.registry import ENGINES
+from swarm_node.simulation.worker_messages import serve
 
 if __name__ == "__main__":
-    serve(lambda config, cell: InMemoryRun(config, cell, LivePopulation(config)))
+    serve(lambda config, cell: ENGINES[config.engine].begin(config, cell))

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from tokenizers import AddedToken
 
-from swarm_node.environment.temporal_clue import scoring, text
-from swarm_node.environment.temporal_clue.generate import Puzzle, generate
-from swarm_node.environment.temporal_clue.sizes import ROOMS, SUSPECTS, WEAPONS
-from swarm_node.environment.temporal_clue.worlds import DIRECTIONS
+from swarm_node.environments.temporal_clue import scoring, text
+from swarm_node.environments.temporal_clue.generate import Puzzle, generate
+from swarm_node.environments.temporal_clue.sizes import ROOMS, SUSPECTS, WEAPONS
+from swarm_node.environments.temporal_clue.worlds import DIRECTIONS
 from swarm_node.starters import folder, tokens
 from swarm_node.starters.card import puzzler_card
 from swarm_node.starters.make import Shape, new_model, say

@@ -14,7 +14,7 @@ from typing import Any
 
 import reasoning_gym
 
-from swarm_node.environment.catalogue import CATALOGUE, STARTER_TASKS
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
 
 Settings = Mapping[str, Mapping[str, Any]]  # task -> settings of its generator
 NO_CHANGES: Settings = MappingProxyType({})

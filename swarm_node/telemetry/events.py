@@ -6,7 +6,7 @@ Sinks turn these into a terminal view or JSON lines; whoever emits one knows not
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from swarm_node.interfaces import RoundReport
+from swarm_node.reports import RoundReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from swarm_node.files import plain
+from swarm_node.common.files import plain
 from swarm_node.telemetry.events import Event
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 from pydantic import BaseModel
 
-from swarm_node.files import write_json
+from swarm_node.common.files import write_json
 
 PACKAGES = (
     "swarm-node",

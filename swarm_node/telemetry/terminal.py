@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.interfaces import Overlap, RoundReport, StepReport
+from swarm_node.reports import Overlap, RoundReport, StepReport
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Event,

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from protocol.messages import PeerId, Question, RolloutGroup
-from swarm_node.build import build_policy
-from swarm_node.compute.generator import BatchGenerator
+from swarm_node.assembly.learner import build_policy
+from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.quantise import BLOCKS, quantise
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.rollouts.groups import ScoredGroup, Written
+from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]

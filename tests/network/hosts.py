@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from protocol.identity import Identity
 from protocol.messages import PeerId
-from swarm_node.config import NetworkConfig
 from swarm_node.network.backend import Backend, Caller, Handler
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.multiaddr import peer_bytes
 from swarm_node.network.transport.streams import Stream
+from swarm_node.settings import NetworkConfig
 
 T = TypeVar("T")
 ECHO = "/swarm-node-test/echo/1"

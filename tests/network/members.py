@@ -19,15 +19,15 @@ from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
-from swarm_node.config import NetworkConfig
 from swarm_node.network.backend import Handler
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import control
-from swarm_node.network.process.driver import Driver, entries
-from swarm_node.network.process.life import free_port
+from swarm_node.network.process.exchange_runner import ExchangeRunner, entries
 from swarm_node.network.process.remote import RemoteNetwork
+from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.settings import NetworkConfig
 
 SWARM = "test"
 ROUND_SECONDS = 0.25
@@ -140,7 +140,7 @@ def heard_since(reader: Member, writer: PeerId, number: int) -> bool:
     return any(each.author == writer and each.round >= number for each in reader.heard)
 
 
-class Tampered(Driver):
+class Tampered(ExchangeRunner):
     """A peer that follows the protocol, but for what it answers to some of the requests."""
 
     tamper: Callable[[str, Handler], Handler]

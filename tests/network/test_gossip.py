@@ -12,8 +12,8 @@ from protocol.identity import Identity
 from protocol.messages import Round
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.process.life import Life
-from swarm_node.network.process.pipe import Memory
+from swarm_node.network.process.messages import Memory
+from swarm_node.network.process.service import NetworkService
 from tests.network.hosts import ECHO, LIMIT, config, raw_stream, started
 
 pytestmark = pytest.mark.network
@@ -87,7 +87,7 @@ def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: by
 def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp_path: Path) -> None:
     async def scenario() -> None:
         lives = [
-            Life(
+            NetworkService(
                 Identity.create(),
                 "gossips",
                 tmp_path / str(number),
@@ -103,11 +103,11 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
         last.exchange.overheard = lambda sealed, now: overheard.append(sealed)  # type: ignore[method-assign]
         tasks = [asyncio.create_task(life.live()) for life in lives]
         async with asyncio.timeout(40.0):
-            while not all(life.driver.addresses for life in lives):
+            while not all(life.runner.addresses for life in lives):
                 await asyncio.sleep(0.05)
-            assert middle.driver._backend is not None
+            assert middle.runner._backend is not None
             for end in (first, last):
-                await middle.driver._backend.dial(end.driver.addresses, 5.0)
+                await middle.runner._backend.dial(end.runner.addresses, 5.0)
             while first.exchange.announcement() not in overheard:
                 first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(overheard)}"])  # something new to say
                 await asyncio.sleep(0.2)

@@ -8,8 +8,8 @@ import pytest
 
 from protocol.identity import Identity
 from protocol.messages import PeerId
-from swarm_node.network.process.life import Life
-from swarm_node.network.process.pipe import Memory
+from swarm_node.network.process.messages import Memory
+from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.lan import Lan
 from tests.network.hosts import ECHO, LIMIT, config, started
 
@@ -91,7 +91,7 @@ def test_two_nodes_without_entry_nodes_connect(tmp_path: Path) -> None:
     async def scenario() -> None:
         said: list[str] = []
         lives = [
-            Life(
+            NetworkService(
                 Identity.create(),
                 "neighbours",
                 tmp_path / backend,
@@ -104,7 +104,7 @@ def test_two_nodes_without_entry_nodes_connect(tmp_path: Path) -> None:
         ]
         tasks = [asyncio.create_task(life.live()) for life in lives]
         async with asyncio.timeout(20.0):
-            while not all(life.driver.connected for life in lives):
+            while not all(life.runner.connected for life in lives):
                 await asyncio.sleep(0.05)
         for task in tasks:
             task.cancel()

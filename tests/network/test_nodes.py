@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from swarm_node.home import load_identity
+from swarm_node.commands.home import load_identity
 from swarm_node.network.process import control
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.network.members import black_hole, until

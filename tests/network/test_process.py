@@ -18,7 +18,7 @@ from protocol.identity import Identity
 from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.keyfile import load_or_create
 from swarm_node.network.process import cache
-from swarm_node.network.process.life import free_port
+from swarm_node.network.process.service import free_port
 from tests.network.members import (
     SWARM,
     Member,

@@ -8,8 +8,8 @@ import psutil
 import pytest
 from rich.console import Console
 
-from swarm_node.config import FaultsConfig, GenerationConfig, ModelConfig, RoundConfig, SimulationConfig
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
+from swarm_node.settings import FaultsConfig, GenerationConfig, ModelConfig, RoundConfig, SimulationConfig
 from swarm_node.simulation.main import simulate
 
 SMALL = {

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from protocol.identity import Identity
-from swarm_node.network.process import life
-from swarm_node.network.process.pipe import Memory
+from swarm_node.network.process import service
+from swarm_node.network.process.messages import Memory
 from tests.network.hosts import config, started
 
 pytestmark = pytest.mark.network
@@ -37,9 +37,9 @@ def test_it_starts(backend: str, options: dict[str, object]) -> None:
 
 
 def test_entry_nodes_that_do_not_answer_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life, "ENTRANCE_SECONDS", 1.0)
+    monkeypatch.setattr(service, "ENTRANCE_SECONDS", 1.0)
     warnings: asyncio.Queue[str] = asyncio.Queue()
-    lonely = life.Life(
+    lonely = service.NetworkService(
         Identity.create(),
         "test",
         tmp_path,

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from protocol.messages import Round
-from swarm_node.asynchronous.assembly import driving
-from swarm_node.asynchronous.node import AsynchronousNode
-from swarm_node.compute.checkpoint import all_checkpoints
-from swarm_node.config import AsynchronousConfig, LearningConfig
+from swarm_node.assembly.asynchronous import driving
+from swarm_node.asynchronous.runner import AsynchronousNode
+from swarm_node.compute.training.checkpoint import all_checkpoints
+from swarm_node.settings import AsynchronousConfig, LearningConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.models import GENERATION, make_node, model_of, trainer_of, weights_of
 from tests.swarm.test_resume import curve, read_until, start
@@ -91,8 +91,8 @@ def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
     node = start(tmp_path, *flags, "--max-rounds", "12")
     read_until(node, "round 1 ")
-    (generator,) = processes_under(node.pid, "swarm_node.asynchronous.child")
-    for judge in processes_under(generator.pid, "swarm_node.environment.judge"):
+    (generator,) = processes_under(node.pid, "swarm_node.commands.run.generator")
+    for judge in processes_under(generator.pid, "swarm_node.environments.scoring.server"):
         judge.kill()
     read_until(node, "checkpoint after 4 ")
     node.send_signal(signal.SIGKILL)

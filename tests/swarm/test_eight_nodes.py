@@ -4,7 +4,7 @@ from random import Random
 
 import torch
 
-from swarm_node.network.memory import MemorySwarm
+from swarm_node.network.in_memory import MemorySwarm
 from tests.models import make_swarm, model_of, run_together, weights_of
 
 ROUNDS = 4

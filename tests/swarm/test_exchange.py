@@ -7,10 +7,10 @@ import pytest
 
 from protocol.limits import HASH_BYTES, SWARM_TAG_BYTES
 from protocol.messages import Round
-from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Call
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.view import MAX_AGE
+from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, Swarm, identity, key_of, sealed_groups
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from protocol import announcing, limits, wire
 from protocol.messages import PeerId, Round
 from protocol.rejection import Reason
-from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Call, Disconnect
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.view import MAX_AGE
+from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, CountingVerifier, Swarm, address, announced, identity, key_of, sealed_groups
 
 TAG = wire.swarm_tag(SWARM)

@@ -7,7 +7,7 @@ import torch
 
 from protocol import codec
 from protocol.messages import Round
-from swarm_node.network.memory import MemorySwarm
+from swarm_node.network.in_memory import MemorySwarm
 from tests.models import (
     IDENTITIES,
     Digits,

@@ -12,7 +12,7 @@ from protocol.identity import Identity
 from protocol.messages import Completion, Question, RolloutGroup, Round
 from swarm_node.interfaces import Network
 from swarm_node.network.alone import Alone
-from swarm_node.network.memory import INBOX_FULL, UNSENT, MemoryNetwork, MemorySwarm
+from swarm_node.network.in_memory import INBOX_FULL, UNSENT, MemoryNetwork, MemorySwarm
 
 ANN, BOB, CAT = (Identity.from_seed_bytes(name * 32) for name in (b"a", b"b", b"c"))
 

@@ -3,8 +3,8 @@
 from random import Random
 
 from protocol.messages import Round
-from swarm_node.config import PoolConfig
-from swarm_node.network.memory import MemorySwarm
+from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.settings import PoolConfig
 from tests.models import Digits, join, make_node, make_swarm, run_together
 
 

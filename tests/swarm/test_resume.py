@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from swarm_node.compute.checkpoint import all_checkpoints
+from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from protocol.messages import Round
-from swarm_node.network.memory import MemorySwarm
+from swarm_node.network.in_memory import MemorySwarm
 from tests.models import (
     IDENTITIES,
     MANY_EOS,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from swarm_node.compute.checkpoint import all_checkpoints, read_state
-from swarm_node.config import CheckpointConfig, EnvironmentConfig, NodeConfig, RoundConfig, ValidationConfig
-from swarm_node.start import run
+from swarm_node.commands.run.start import run
+from swarm_node.commands.run.validation import best_so_far
+from swarm_node.compute.training.checkpoint import all_checkpoints, read_state
+from swarm_node.settings import CheckpointConfig, EnvironmentConfig, NodeConfig, RoundConfig, ValidationConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
-from swarm_node.validation import best_so_far
 
 
 def config(home: Path, rounds: int) -> NodeConfig:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.cli import dispatch
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 
 
 def swarm_node(*arguments: str, home: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:

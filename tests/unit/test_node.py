@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from protocol.messages import Round
-from swarm_node.network.memory import MemorySwarm
+from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.rollouts.groups import Skipped
 from tests.models import (
     GENERATION,

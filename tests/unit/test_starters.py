@@ -15,10 +15,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from swarm_node.build import build_policy
-from swarm_node.config import ModelConfig
-from swarm_node.environment.temporal_clue import text
-from swarm_node.errors import UserError
+from swarm_node.assembly.learner import build_policy
+from swarm_node.common.errors import UserError
+from swarm_node.environments.temporal_clue import text
+from swarm_node.settings import ModelConfig
 from swarm_node.starters import STARTERS, folder, puzzler, tokens
 from swarm_node.starters.make import RECIPES, new_model
 from swarm_node.starters.make import Shape as ModelShape

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from swarm_node.common.errors import UserError
 from swarm_node.compute.precision.quantise import BLOCKS, ROWS, Quantised, Recipe, quantise
-from swarm_node.errors import UserError
 
 Product = Callable[[Quantised, Quantised, torch.dtype], Tensor]
 Quantiser = Callable[[Tensor, Recipe, int], Quantised]

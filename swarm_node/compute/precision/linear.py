@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from swarm_node.common.errors import UserError
 from swarm_node.compute.precision.kernels import Kernel
 from swarm_node.compute.precision.quantise import Quantised
-from swarm_node.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from protocol.rejection import Reason, Rejected
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.addresses import is_public, network_of
 from swarm_node.network.exchange.buckets import Budgets, Limit, Rate
-from swarm_node.network.exchange.hearing import Verdict, hear
+from swarm_node.network.exchange.incoming import Verdict, receive
 from swarm_node.network.exchange.knowledge import Knowledge
 from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS
 from swarm_node.network.exchange.view import Entry, age_of
@@ -65,11 +65,11 @@ class Answers:
         if not request.limit:
             return wire.encode_items([])
         entries = self._news_for(caller, request)
-        herald = self._knowledge.herald
-        herald.renew(self._knowledge.holdings(), now)
+        own_announcement = self._knowledge.own_announcement
+        own_announcement.renew(self._knowledge.holdings(), now)
         items = [wire.Item(age_of(entry.made, now), entry.sealed) for entry in entries]
-        if herald.seq > request.digest.get(self._own_tag, -1):
-            items.insert(0, wire.Item(age_of(herald.made, now), herald.sealed))
+        if own_announcement.seq > request.digest.get(self._own_tag, -1):
+            items.insert(0, wire.Item(age_of(own_announcement.made, now), own_announcement.sealed))
         return wire.encode_items(items[: request.limit])
 
     def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:
@@ -86,7 +86,7 @@ class Answers:
         """A caller brings its own announcement and no other: nobody pushes a list of friends into the view."""
         announcement = self._knowledge.verifier.peek(sealed)
         good = not isinstance(announcement, Rejected) and announcement.author == caller
-        if not good or hear(self._knowledge, sealed, caller, now, now) is Verdict.FORGED:
+        if not good or receive(self._knowledge, sealed, caller, now, now) is Verdict.FORGED:
             self._knowledge.charge(caller, BAD_REPLY_POINTS, now)
             return False
         return True

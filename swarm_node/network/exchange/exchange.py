@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 from protocol import announcing, codec, limits, wire
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
-from swarm_node.config import NetworkConfig
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
@@ -25,15 +24,16 @@ from swarm_node.network.exchange.calls import Calls
 from swarm_node.network.exchange.contacts import Contacts
 from swarm_node.network.exchange.fetching import Fetching
 from swarm_node.network.exchange.gossip import Gossip
-from swarm_node.network.exchange.hearing import hear
-from swarm_node.network.exchange.herald import Herald
+from swarm_node.network.exchange.incoming import receive
 from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.own_announcement import OwnAnnouncement
 from swarm_node.network.exchange.peers import PeerView, peer_views
 from swarm_node.network.exchange.remembered import Remembered
 from swarm_node.network.exchange.reputation import NO_SIGNAL, OTHER_POINTS, POINTS, USEFUL
 from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.verifier import Verifier
 from swarm_node.network.exchange.view import View
+from swarm_node.settings import NetworkConfig
 
 BROADCASTS = Rate(per_second=20.0, burst=128.0)  # announcements looked at: 64 nodes on one network need a tenth
 BROADCAST = PeerId("")  # stands for whoever passed on what was overheard: together they are one source
@@ -58,7 +58,7 @@ class Exchange:
             identity=identity,
             swarm=swarm,
             rng=random,
-            herald=Herald(identity, swarm, now),
+            own_announcement=OwnAnnouncement(identity, swarm, now),
             store=GroupStore(config.serve_rounds),
             verifier=verifier or Verifier(),
             view=View(),
@@ -89,7 +89,7 @@ class Exchange:
             keys.append(announcing.to_text(codec.content_hash(codec.split(envelope)[1])))
             knowledge.store.add(keys[-1], envelope, own=True, round=self._fetching.round, now=now)
         knowledge.store.expire(self._fetching.round, now)
-        knowledge.herald.wrote(round, knowledge.rng.sample(keys, min(len(keys), limits.MAX_ANNOUNCED_GROUPS)))
+        knowledge.own_announcement.wrote(round, knowledge.rng.sample(keys, min(len(keys), limits.MAX_ANNOUNCED_GROUPS)))
         return self._finish(self._gossip.announce(now, want), now)
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
@@ -152,19 +152,19 @@ class Exchange:
 
     def announcement(self) -> bytes:
         """The newest own one, sealed; b"" before the first."""
-        return self._knowledge.herald.sealed
+        return self._knowledge.own_announcement.sealed
 
     def overheard(self, sealed: bytes, now: float) -> None:
         """What somebody published on GossipSub. It goes the way of any announcement, but is rationed: anybody can."""
         if self._broadcasts.holds(1.0, now):
             self._broadcasts.take(1.0)
-            hear(self._knowledge, sealed, BROADCAST, now, now)
+            receive(self._knowledge, sealed, BROADCAST, now, now)
         else:
             self._knowledge.counters["announcements overheard and left: too many"] += 1
 
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""
-        self._knowledge.herald.reachable(addresses)
+        self._knowledge.own_announcement.reachable(addresses)
 
     # What a person, the peer cache and a restart want to know.
 
@@ -189,7 +189,7 @@ class Exchange:
     def state(self) -> dict[str, Any]:
         """Plain data for a JSON file, as of the last tick."""
         return Remembered(
-            seq=max(0, self._knowledge.herald.seq),
+            seq=max(0, self._knowledge.own_announcement.seq),
             heard=self._knowledge.view.sequences(self._ticked),
             seen=self._fetching.seen(),
             bans=self._knowledge.reputation.bans(self._ticked),
@@ -198,7 +198,7 @@ class Exchange:
     def restore(self, state: dict[str, Any], now: float) -> None:
         """Go on where `state` was taken. ValueError where this is not such data."""
         remembered = Remembered.parse(state)
-        self._knowledge.herald.overtake(remembered.seq)
+        self._knowledge.own_announcement.overtake(remembered.seq)
         self._knowledge.view.restore(remembered.heard, now)
         self._fetching.remember(remembered.seen)
         for peer, seconds in remembered.bans.items():

@@ -11,9 +11,9 @@ from swarm_node.network.backend import Failure
 from swarm_node.network.exchange.addresses import fair_sample
 from swarm_node.network.exchange.calls import Asked, Calls
 from swarm_node.network.exchange.contacts import Contact
-from swarm_node.network.exchange.hearing import Verdict, hear
-from swarm_node.network.exchange.herald import REFRESH
+from swarm_node.network.exchange.incoming import Verdict, receive
 from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.own_announcement import REFRESH
 from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS
 from swarm_node.network.exchange.view import CAPACITY
 
@@ -48,15 +48,15 @@ class Gossip:
         """Say anew what this node has, and hear as much of others as a round that wants `want` groups has use for."""
         if want is not None:
             self._appetite = max(MIN_NEWS, NEWS_PER_WANT * want)
-        self._knowledge.herald.announce(self._knowledge.holdings(), now)
+        self._knowledge.own_announcement.announce(self._knowledge.holdings(), now)
         self._news, self._retries = self._appetite, RETRIES
         return self._spread(FANOUT, now)
 
     def tick(self, now: float) -> list[Action]:
         """Whatever is due."""
         self._knowledge.view.expire(now)
-        herald = self._knowledge.herald
-        if herald.outdated or now - herald.made >= REFRESH:
+        own_announcement = self._knowledge.own_announcement
+        if own_announcement.outdated or now - own_announcement.made >= REFRESH:
             actions = self.announce(now)
             if actions:
                 return actions
@@ -78,7 +78,7 @@ class Gossip:
             return
         for item in items:
             # Counted from when it was asked for: with the way back an announcement only gets older.
-            verdict = hear(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
+            verdict = receive(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
             self._news -= verdict is Verdict.NEWS
             if verdict is Verdict.FORGED:
                 self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
@@ -163,12 +163,12 @@ class Gossip:
 
     def _exchange(self, peer: PeerId, news: int, now: float) -> Action:
         """The call, for so much news. The own announcement travels unless this peer has taken it before."""
-        herald, view = self._knowledge.herald, self._knowledge.view
-        herald.renew(self._knowledge.holdings(), now)
+        own_announcement, view = self._knowledge.own_announcement, self._knowledge.view
+        own_announcement.renew(self._knowledge.holdings(), now)
         told = self._knowledge.contacts.learn(peer).told
         wanted = limits.MAX_EXCHANGED if len(view) < SMALL_VIEW else max(0, min(limits.MAX_EXCHANGED, news))
         self._news -= wanted
-        sealed = b"" if told == herald.seq else herald.sealed
+        sealed = b"" if told == own_announcement.seq else own_announcement.sealed
         request = wire.ExchangeRequest(self._tag, wanted, view.digest(), sealed)
-        asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=herald.seq)
+        asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=own_announcement.seq)
         return self._calls.make(asked, wire.encode_exchange(request))

@@ -9,7 +9,7 @@ from protocol.identity import Identity
 from protocol.messages import Hello, PeerId
 from swarm_node.network.actions import Action, Disconnect
 from swarm_node.network.exchange.contacts import Contacts
-from swarm_node.network.exchange.herald import Herald
+from swarm_node.network.exchange.own_announcement import OwnAnnouncement
 from swarm_node.network.exchange.reputation import Reputation
 from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.verifier import Verifier
@@ -21,7 +21,7 @@ class Knowledge:
     identity: Identity
     swarm: str
     rng: Random
-    herald: Herald
+    own_announcement: OwnAnnouncement
     store: GroupStore
     verifier: Verifier
     view: View

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from protocol.messages import PeerId
-from swarm_node.files import write_bytes, write_json
-from swarm_node.network.process.pipe import Memory
+from swarm_node.common.files import write_bytes, write_json
+from swarm_node.network.process.messages import Memory
 from swarm_node.network.transport import multiaddr
 
 PEERS_FILE = "peers.json"

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 
 MAX_PATH_BYTES = 100  # sun_path holds 108 on Linux, 104 elsewhere
 ANSWER_SECONDS = 10.0

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocol.identity import Identity
-from swarm_node.network.process import pipe
-from swarm_node.network.process.life import Life
+from swarm_node.network.process import messages
+from swarm_node.network.process.messages import Alive, Ask, Heard, Judged, Outbox, Publish, Said, Start, Stop, View
 from swarm_node.network.process.outgoing import Outgoing
-from swarm_node.network.process.pipe import Alive, Ask, Heard, Judged, Outbox, Publish, Said, Start, Stop, View
+from swarm_node.network.process.service import NetworkService
 
 OUTBOX_FRAMES = 512  # for the trainer: some rounds of groups
 ALIVE_SECONDS = 2.0
@@ -29,11 +29,11 @@ def main() -> None:
 
 async def converse(connection: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=connection)
-    start = await pipe.read(reader)
+    start = await messages.read(reader)
     if not isinstance(start, Start):
         return
     outbox = Outbox(OUTBOX_FRAMES)
-    life = Life(
+    service = NetworkService(
         Identity.from_key_bytes(start.key),
         start.swarm,
         Path(start.home),
@@ -42,14 +42,14 @@ async def converse(connection: socket.socket) -> None:
         deliver=lambda envelope: outbox.put(Heard(envelope=envelope)),
         say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
     )
-    life.driver.perform(life.exchange.want(start.want, life.clock()))
+    service.runner.perform(service.exchange.want(start.want, service.clock()))
     outgoing, written = Outgoing(start.config.serve_rounds), asyncio.Event()
     works = [
-        life.live(),
+        service.live(),
         outbox.pump(writer),
-        _report(life, outbox),
-        _announce(life, outgoing, written),
-        _obey(reader, life, outbox, outgoing, written),
+        _report(service, outbox),
+        _announce(service, outgoing, written),
+        _obey(reader, service, outbox, outgoing, written),
     ]
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -57,47 +57,47 @@ async def converse(connection: socket.socket) -> None:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     with suppress(OSError):
-        writer.write(pipe.encode(life.memory()))
+        writer.write(messages.encode(service.memory()))
         writer.close()
     for task in done:
         task.result()
 
 
 async def _obey(
-    reader: asyncio.StreamReader, life: Life, outbox: Outbox, outgoing: Outgoing, written: asyncio.Event
+    reader: asyncio.StreamReader, service: NetworkService, outbox: Outbox, outgoing: Outgoing, written: asyncio.Event
 ) -> None:
     """Until the trainer wants no more, or is gone."""
-    while (frame := await pipe.read(reader)) is not None and not isinstance(frame, Stop):
+    while (frame := await messages.read(reader)) is not None and not isinstance(frame, Stop):
         match frame:
             case Publish():
-                outgoing.add(frame, life.clock())
+                outgoing.add(frame, service.clock())
                 written.set()
             case Judged(author=author, content_hash=content_hash, outcome=outcome):
-                life.exchange.verdict(author, content_hash, outcome, life.clock())
+                service.exchange.verdict(author, content_hash, outcome, service.clock())
             case Ask(number=number):
-                outbox.put(View(number=number, view=life.view() | {"dropped": outbox.dropped}))
+                outbox.put(View(number=number, view=service.view() | {"dropped": outbox.dropped}))
             case _:
                 pass
 
 
-async def _announce(life: Life, outgoing: Outgoing, written: asyncio.Event) -> None:
+async def _announce(service: NetworkService, outgoing: Outgoing, written: asyncio.Event) -> None:
     while True:
         await written.wait()
         written.clear()
-        while (delay := outgoing.delay(life.clock())) > 0:
+        while (delay := outgoing.delay(service.clock())) > 0:
             await asyncio.sleep(delay)
-        if (news := outgoing.due(life.clock())) is not None:
-            now = life.clock()
-            life.driver.perform(life.exchange.publish(news.envelopes, news.round, news.want, now, news.rounds))
+        if (news := outgoing.due(service.clock())) is not None:
+            now = service.clock()
+            service.runner.perform(service.exchange.publish(news.envelopes, news.round, news.want, now, news.rounds))
 
 
-async def _report(life: Life, outbox: Outbox) -> None:
+async def _report(service: NetworkService, outbox: Outbox) -> None:
     """Says every few seconds that this process lives, and what the next one must know."""
     beat = 0
     while True:
-        outbox.put(Alive(connected=len(life.driver.connected)))
+        outbox.put(Alive(connected=len(service.runner.connected)))
         if beat % round(MEMORY_SECONDS / ALIVE_SECONDS) == 0:
-            outbox.put(life.memory())
+            outbox.put(service.memory())
         beat += 1
         await asyncio.sleep(ALIVE_SECONDS)
 

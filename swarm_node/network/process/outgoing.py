@@ -7,7 +7,7 @@ together, and a short round is filled up with groups of the last ones, which are
 from dataclasses import dataclass
 
 from protocol.messages import Round
-from swarm_node.network.process.pipe import Publish
+from swarm_node.network.process.messages import Publish
 
 SECONDS = 3.0  # between two announcements: their exchanges and pulls are felt beside rounds of a quarter second
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long

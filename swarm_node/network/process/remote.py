@@ -18,12 +18,12 @@ from protocol import codec
 from protocol.admission import AdmissionRules, Rejected, review
 from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
-from swarm_node.config import NetworkConfig
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 from swarm_node.interfaces import Network
 from swarm_node.network.process import cache, control
-from swarm_node.network.process.pipe import Alive, Ask, Frame, Heard, Judged, Memory, Publish, Said, Start, View
+from swarm_node.network.process.messages import Alive, Ask, Frame, Heard, Judged, Memory, Publish, Said, Start, View
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
+from swarm_node.settings import NetworkConfig
 
 INBOX_GROUPS = 1024  # heard and not collected yet
 SPREAD = 8  # rounds over which the inbox is handed out, at most

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
-from swarm_node.network.process import pipe
-from swarm_node.network.process.pipe import BrokenFrame, Frame, Outbox, Stop
+from swarm_node.network.process import messages
+from swarm_node.network.process.messages import BrokenFrame, Frame, Outbox, Stop
 
 COMMAND = (sys.executable, "-m", "swarm_node.network.process.daemon")
 OUTBOX_FRAMES = 256  # for the network process: far more than a round
@@ -99,7 +99,7 @@ class Supervisor:
         try:
             while True:
                 async with asyncio.timeout(SILENCE_SECONDS):
-                    frame = await pipe.read(reader)
+                    frame = await messages.read(reader)
                 if frame is None:
                     return ""
                 self._receive(frame)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from protocol.identity import Identity
-from swarm_node.config import NetworkConfig
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend
 from swarm_node.network.transport.listening import listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer, to_bytes
+from swarm_node.settings import NetworkConfig
 
 INSTALL = {
     "hivemind": "hivemind is not installed; run: pip install hivemind, or choose the backend libp2p",

@@ -9,7 +9,7 @@ from protocol.identity import Identity
 from protocol.limits import MAX_PUNCH_BYTES
 from protocol.messages import PeerId
 from protocol.wire import PUNCH
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.transport.asking import Asking
 from swarm_node.network.transport.listening import check_free

@@ -29,7 +29,7 @@ from multiaddr import Multiaddr
 
 from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES, Identity
 from protocol.messages import PeerId
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.transport import libp2p_gossip
 from swarm_node.network.transport.asking import Asking

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import psutil
 
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 from swarm_node.network.transport.multiaddr import parts
 
 

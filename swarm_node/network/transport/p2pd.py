@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from protocol.identity import Identity
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 from swarm_node.network.transport.multiaddr import varint
 
 START_SECONDS = 15.0  # it takes 0.25 s on an idle machine

@@ -7,8 +7,8 @@ from random import Random
 from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
-from swarm_node.config import AttackConfig, SimulationConfig
 from swarm_node.interfaces import Environment
+from swarm_node.settings import AttackConfig, SimulationConfig
 from swarm_node.simulation.attacks.payloads import Payload, forged, payload_of, poisoned
 
 FLOOD = 10  # times as many groups as an honest node writes

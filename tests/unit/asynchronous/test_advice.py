@@ -2,9 +2,9 @@
 
 import pytest
 
-from swarm_node.asynchronous import assembly
-from swarm_node.asynchronous.assembly import advice, generator_side, trainer_side
-from swarm_node.config import AsynchronousConfig, LearningConfig, ModelConfig
+from swarm_node.assembly import asynchronous as assembly
+from swarm_node.assembly.asynchronous import advice, generator_side, trainer_side
+from swarm_node.settings import AsynchronousConfig, LearningConfig, ModelConfig
 
 
 def config(enabled: bool, device: str = "auto") -> LearningConfig:

@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.messages import Completion, Round
-from swarm_node.asynchronous.node import MAX_DEATHS, AsynchronousNode, GeneratorFailed
-from swarm_node.asynchronous.pipe import FailedSaid, OwnSaid, read_said, write_said
+from swarm_node.asynchronous.messages import FailedSaid, OwnSaid, read_said, write_said
+from swarm_node.asynchronous.runner import MAX_DEATHS, AsynchronousNode, GeneratorFailed
+from swarm_node.common.errors import UserError
 from swarm_node.compute.weights import SharedWeights
-from swarm_node.config import DefenceConfig, PoolConfig, RoundConfig
-from swarm_node.errors import UserError
-from swarm_node.interfaces import StepReport
 from swarm_node.network.alone import Alone
 from swarm_node.node import Node
+from swarm_node.reports import StepReport
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import Tokens, Written
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
+from swarm_node.settings import DefenceConfig, PoolConfig, RoundConfig
 from tests.models import IDENTITIES, Digits, tiny_policy
 
 POLICY = tiny_policy()

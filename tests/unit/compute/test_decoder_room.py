@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from swarm_node.compute import llama
-from swarm_node.compute.decoding import RecomputeDecoder, agrees
-from swarm_node.compute.llama import BLOCK, LlamaDecoder
+from swarm_node.compute.fast_cpu import llama_decoder
+from swarm_node.compute.fast_cpu.llama_decoder import BLOCK, LlamaDecoder
+from swarm_node.compute.generation.decoding import RecomputeDecoder, agrees
 from tests.models import VOCABULARY, tiny_policy
 
 PROMPTS = [[3, 4, 5], list(range(3, 3 + BLOCK)), [9] * (BLOCK + 1), [6]]  # below, at and above whole blocks
@@ -53,7 +53,7 @@ def test_a_single_prompt_is_left_of_a_model_with_a_key_head_for_every_head() -> 
 def test_packed_weights_give_the_same_logits_and_the_same_again(monkeypatch, autocast, overrides) -> None:
     policy = tiny_policy(autocast=autocast, **overrides)
     plain = logits(LlamaDecoder(policy), 5, {})
-    monkeypatch.setattr(llama, "PACKED_FROM", 0)
+    monkeypatch.setattr(llama_decoder, "PACKED_FROM", 0)
     decoder = LlamaDecoder(policy)
     if not decoder._head.packed:
         pytest.skip("this torch, or this processor, has no packed products")
@@ -67,13 +67,13 @@ def test_packed_weights_give_the_same_logits_and_the_same_again(monkeypatch, aut
 
 def test_weights_are_packed_only_where_that_is_known_and_pays() -> None:
     large = (2048, 1024)
-    assert not llama._worth_packing(torch.empty(large, device="meta"))
-    assert not llama._worth_packing(torch.empty(large, dtype=torch.float16))
-    assert not llama._worth_packing(torch.empty(64, 64))
+    assert not llama_decoder._worth_packing(torch.empty(large, device="meta"))
+    assert not llama_decoder._worth_packing(torch.empty(large, dtype=torch.float16))
+    assert not llama_decoder._worth_packing(torch.empty(64, 64))
 
 
 def test_without_the_private_operators_products_are_plain(monkeypatch) -> None:
-    monkeypatch.setattr(llama, "PACKED_FROM", 0)
+    monkeypatch.setattr(llama_decoder, "PACKED_FROM", 0)
     monkeypatch.setattr(torch.ops, "mkldnn", object())
     assert not LlamaDecoder(tiny_policy())._head.packed
     assert agrees(LlamaDecoder, tiny_policy())

@@ -6,24 +6,25 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import fp8
+from studies import fp8
 from swarm_node.algorithm import tree
 from swarm_node.algorithm.mismatch import Mismatch
 from swarm_node.algorithm.rows import Row
-from swarm_node.compute import llama, tree_attention
-from swarm_node.compute.decoding import ModelDecoder
-from swarm_node.compute.generator import BatchGenerator, choose_decoder
-from swarm_node.compute.llama import LlamaDecoder
+from swarm_node.common.errors import UserError
+from swarm_node.compute.fast_cpu import llama_decoder
+from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
+from swarm_node.compute.generation.decoding import ModelDecoder
+from swarm_node.compute.generation.generator import BatchGenerator, choose_decoder
 from swarm_node.compute.policy import Packing, Policy, load_policy
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.kernels import REFERENCE, Kernel
 from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
 from swarm_node.compute.precision.quantise import BLOCKS, ROWS, Recipe, quantise
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import GenerationConfig, ModelConfig, TrainingConfig
-from swarm_node.errors import UserError
-from swarm_node.network.memory import MemorySwarm
+from swarm_node.compute.training import tree_attention
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from tests.fp8_bound import HALF_STEP, assert_three_products_within_bound
 from tests.models import (
     MANY_EOS,
@@ -229,7 +230,7 @@ def test_attention_is_written_as_it_is_trained_where_that_is_in_bfloat16(monkeyp
 
     monkeypatch.setattr(tree_attention, "attention_dtype", lambda _device, products: products)
     unlike = kl()
-    monkeypatch.setattr(llama, "attention_dtype", tree_attention.attention_dtype)
+    monkeypatch.setattr(llama_decoder, "attention_dtype", tree_attention.attention_dtype)
     assert kl() < unlike / 2
 
 

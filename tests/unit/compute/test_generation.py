@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from protocol import limits
-from swarm_node.compute.decoding import ModelDecoder, RecomputeDecoder, agrees
-from swarm_node.compute.generator import BatchGenerator, Drawn, choose_decoder, still_running
-from swarm_node.compute.llama import LlamaDecoder
+from swarm_node.common.errors import UserError
+from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
+from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
+from swarm_node.compute.generation.generator import BatchGenerator, Drawn, choose_decoder, still_running
 from swarm_node.compute.policy import Packing
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import GenerationConfig, TrainingConfig
-from swarm_node.errors import UserError
+from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Written
+from swarm_node.settings import GenerationConfig, TrainingConfig
 from tests.models import (
     EOS,
     FAMILIES,
@@ -296,7 +296,7 @@ def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
 
 def lora_policy(path, family="Llama"):
     from swarm_node.compute.policy import load_policy
-    from swarm_node.config import LoraConfig, ModelConfig
+    from swarm_node.settings import LoraConfig, ModelConfig
     from tests.models import tiny_model
 
     model = tiny_model(family)

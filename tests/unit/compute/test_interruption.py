@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from swarm_node.compute.generator import BatchGenerator
-from swarm_node.config import GenerationConfig
+from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.rollouts.groups import Skipped, Written
+from swarm_node.settings import GenerationConfig
 from tests.models import MANY_EOS, plain_log_probs, tiny_model, tiny_policy
 
 PROMPTS = ["1+1=", "ab", "a longer one:"]

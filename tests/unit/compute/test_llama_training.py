@@ -5,8 +5,8 @@ import torch
 
 from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.rows import Row
-from swarm_node.compute import llama_training
-from swarm_node.compute.llama_training import LlamaTraining
+from swarm_node.compute.fast_cpu import llama_training
+from swarm_node.compute.fast_cpu.llama_training import LlamaTraining
 from swarm_node.compute.policy import Packing
 from tests.models import tiny_model, tiny_policy
 

@@ -2,10 +2,10 @@
 
 import torch
 
-from swarm_node.compute.generator import BatchGenerator
-from swarm_node.compute.pacing import SLACK, Astray, Pace
-from swarm_node.config import GenerationConfig
+from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.compute.generation.pacing import SLACK, Astray, Pace
 from swarm_node.rollouts.groups import Written
+from swarm_node.settings import GenerationConfig
 from tests.models import MANY_EOS, tiny_policy
 
 PROMPTS = [f"question {k}: {'x' * k}?" for k in range(6)]

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from protocol.messages import Completion
+from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import load_policy
-from swarm_node.config import ModelConfig
-from swarm_node.errors import UserError
+from swarm_node.settings import ModelConfig
 from tests.models import BOS, EOS, characters, tiny_model, tiny_policy
 
 
@@ -126,7 +126,7 @@ def test_a_device_that_is_not_there_is_named() -> None:
 
 
 def test_adapters_that_fit_no_layer_are_a_mistake_of_the_user(folder) -> None:
-    from swarm_node.config import LoraConfig
+    from swarm_node.settings import LoraConfig
 
     assert "LoRA" in refusal(folder, lora=LoraConfig(r=4, target_modules=("nothing_of_that_name",)))
 

@@ -12,12 +12,12 @@ from protocol.messages import Completion
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
 from swarm_node.algorithm.foreign import FOREIGN_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
-from swarm_node.compute.generator import BatchGenerator
+from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Packing
-from swarm_node.compute.trainer import ALL, GrpoTrainer, Trust
-from swarm_node.config import GenerationConfig, TrainingConfig
-from swarm_node.interfaces import StepReport
+from swarm_node.compute.training.trainer import ALL, GrpoTrainer, Trust
+from swarm_node.reports import StepReport
 from swarm_node.rollouts.groups import ScoredGroup, Tokens, Written
+from swarm_node.settings import GenerationConfig, TrainingConfig
 from tests.models import (
     EOS,
     MANY_EOS,
@@ -188,7 +188,7 @@ def targets_of(policy, groups, **training) -> list[list[int]]:
 
 
 def _totals():
-    from swarm_node.compute.examples import Totals
+    from swarm_node.compute.training.examples import Totals
 
     return Totals()
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from swarm_node.compute.policy import Policy
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import GenerationConfig, TrainingConfig
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.settings import GenerationConfig, TrainingConfig
 from tests.models import characters, plain_log_probs, tiny_model, token_group
 
 warnings.filterwarnings("ignore")

@@ -6,10 +6,10 @@ from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 from swarm_node.algorithm import tree
 from swarm_node.algorithm.rows import Row
-from swarm_node.compute import tree_attention
 from swarm_node.compute.policy import Packing
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.config import GenerationConfig, LoraConfig, TrainingConfig
+from swarm_node.compute.training import tree_attention
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.settings import GenerationConfig, LoraConfig, TrainingConfig
 from tests.models import FAMILIES, text_group, tiny_policy
 
 CPU = torch.device("cpu")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from swarm_node.compute.trainer import GrpoTrainer
-from swarm_node.compute.vllm_generator import VllmGenerator
-from swarm_node.config import GenerationConfig, TrainingConfig
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
+from swarm_node.compute.generation.vllm import VllmGenerator
+from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Written
+from swarm_node.settings import GenerationConfig, TrainingConfig
 from tests.models import MANY_EOS, text_group, tiny_policy
 
 STAND_IN = Path(__file__).parents[2] / "vllm_stand_in.py"

@@ -6,8 +6,8 @@ import socket
 import sys
 from pathlib import Path
 
-from swarm_node.network.process import pipe
-from swarm_node.network.process.pipe import Alive, Ask, Heard, Memory, Publish, Said, Start, Stop, View
+from swarm_node.network.process import messages
+from swarm_node.network.process.messages import Alive, Ask, Heard, Memory, Publish, Said, Start, Stop, View
 
 
 async def play(way: str, life: int, connection: socket.socket) -> None:
@@ -17,18 +17,18 @@ async def play(way: str, life: int, connection: socket.socket) -> None:
     if way == "nonsense":
         writer.write(b"\xff\xff\xff\xff")
     while way == "floods":
-        writer.write(pipe.encode(Heard(envelope=b"x" * 1000)))
+        writer.write(messages.encode(Heard(envelope=b"x" * 1000)))
         await writer.drain()
     while way in ("deaf", "nonsense"):
         await asyncio.sleep(3600)
-    while (frame := await pipe.read(reader)) is not None:
+    while (frame := await messages.read(reader)) is not None:
         if isinstance(frame, Stop) and way != "stays":
             return
         for answer in answers(frame, life):
-            writer.write(pipe.encode(answer))
+            writer.write(messages.encode(answer))
 
 
-def answers(frame: pipe.Frame, life: int) -> list[pipe.Frame]:
+def answers(frame: messages.Frame, life: int) -> list[messages.Frame]:
     match frame:
         case Start(memory=memory):
             remembers = Said(text=f"life {life} remembers {memory.exchange}")

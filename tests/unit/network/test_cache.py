@@ -7,7 +7,7 @@ import pytest
 
 from protocol.identity import Identity
 from swarm_node.network.process import cache
-from swarm_node.network.process.pipe import Memory
+from swarm_node.network.process.messages import Memory
 
 A, B = (Identity.from_seed_bytes(bytes([n]) * 32).peer_id for n in (1, 2))
 ADDRESS = f"/ip4/192.0.2.1/tcp/31330/p2p/{A}"

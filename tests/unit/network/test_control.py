@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 from swarm_node.network.process import control
 
 

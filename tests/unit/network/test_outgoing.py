@@ -1,8 +1,8 @@
 """How rounds become announcements, whatever their pace."""
 
 from protocol.messages import Round
+from swarm_node.network.process.messages import Publish
 from swarm_node.network.process.outgoing import FILLED, KEPT_SECONDS, MAX_WANTED, SECONDS, Outgoing
-from swarm_node.network.process.pipe import Publish
 
 
 def written(number: int, count: int, want: int = 4) -> Publish:

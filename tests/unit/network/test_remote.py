@@ -16,9 +16,9 @@ from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Completion, Question, RolloutGroup, Round
-from swarm_node.config import NetworkConfig
 from swarm_node.network.process import control, remote, supervisor
 from swarm_node.network.process.remote import INBOX_FULL, RemoteNetwork
+from swarm_node.settings import NetworkConfig
 
 OWN, OTHER = (Identity.from_seed_bytes(bytes([n]) * 32) for n in (1, 2))
 STAND_IN = str(Path(__file__).with_name("stand_in.py"))

@@ -6,10 +6,10 @@ from statistics import fmean
 
 import pytest
 
-from swarm_node.config import DefenceConfig
 from swarm_node.rollouts.defence import LayeredDefence, Refused, Screened, distinct, longest, mixed
 from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import Tokens
+from swarm_node.settings import DefenceConfig
 from tests.models import text_group
 
 TOKENS = Tokens((7, 2), (-0.5, -0.1))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.messages import PeerId, Round
-from swarm_node.config import PoolConfig
 from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.settings import PoolConfig
 from tests.models import text_group
 
 ME = PeerId("me")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from swarm_node.config import RoundConfig, SimulationConfig
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
+from swarm_node.settings import RoundConfig, SimulationConfig
 from swarm_node.simulation.main import simulate
 
 SCRIPT = Path(__file__).with_name("fake_worker.py")

@@ -11,12 +11,12 @@ from pathlib import Path
 from random import Random
 
 from protocol.messages import PeerId, Round
-from swarm_node.config import SimulationConfig
-from swarm_node.errors import UserError
-from swarm_node.interfaces import RoundReport, StepReport
-from swarm_node.simulation.inmemory import InMemoryRun
-from swarm_node.simulation.mixture import node_config
-from swarm_node.simulation.pipe import serve
+from swarm_node.common.errors import UserError
+from swarm_node.reports import RoundReport, StepReport
+from swarm_node.settings import SimulationConfig
+from swarm_node.simulation.engines.memory import InMemoryRun
+from swarm_node.simulation.node_options import node_config
+from swarm_node.simulation.worker_messages import serve
 
 
 def report(node: int = 0, number: int = 0, reward: float = 0.5, external: int = 0, **changes) -> RoundReport:

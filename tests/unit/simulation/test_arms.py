@@ -1,6 +1,6 @@
 import pytest
 
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
 from swarm_node.simulation.arms import Arm, all_cells, cell_config, parse_arm, parse_arms
 
 

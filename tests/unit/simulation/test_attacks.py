@@ -7,13 +7,13 @@ import pytest
 
 from protocol.admission import AdmissionRules, Rejected, admit
 from protocol.messages import Round
-from swarm_node.config import AttackConfig, GenerationConfig, RoundConfig
-from swarm_node.errors import UserError
-from swarm_node.network.memory import MemorySwarm
+from swarm_node.common.errors import UserError
+from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.settings import AttackConfig, GenerationConfig, RoundConfig
 from swarm_node.simulation.arms import Arm, Cell
+from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.key import answer_key
 from swarm_node.simulation.attacks.messages import Attack
-from swarm_node.simulation.attacks.nodes import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
 from swarm_node.simulation.cell import run_cell
 from swarm_node.simulation.folder import Record
@@ -98,7 +98,7 @@ def test_forged_groups_are_admitted_and_no_forgery_is_paid_half(under) -> None:
     assert len(groups) == 3 and all(set(each[::2]) <= set(FORGERIES) for each in texts)
     assert not any(text == "7" for each in texts for text in each)
 
-    from swarm_node.environment.reasoning_gym import ReasoningGym
+    from swarm_node.environments.reasoning_gym.environment import ReasoningGym
 
     tasks = (
         "chain_sum",
@@ -134,7 +134,7 @@ def test_lies_are_refused_for_many_reasons_and_only_a_replayed_truth_comes_in(un
 
 
 def test_the_key_is_that_of_the_environment() -> None:
-    from swarm_node.environment.reasoning_gym import ReasoningGym
+    from swarm_node.environments.reasoning_gym.environment import ReasoningGym
 
     environment = ReasoningGym(("chain_sum/tiny", "fraction_simplification/tiny"))
     try:

@@ -1,7 +1,7 @@
 import pytest
 
-from swarm_node.config import FaultsConfig
-from swarm_node.errors import UserError
+from swarm_node.common.errors import UserError
+from swarm_node.settings import FaultsConfig
 from swarm_node.simulation.arms import Arm, Cell
 from swarm_node.simulation.cell import run_cell
 from swarm_node.simulation.faults import Schedule

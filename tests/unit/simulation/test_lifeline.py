@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from swarm_node.simulation.arms import all_cells
-from swarm_node.simulation.pipe import DoneSaid, FailedSaid, RoundSaid, read_order, read_said, write_order
+from swarm_node.simulation.worker_messages import DoneSaid, FailedSaid, RoundSaid, read_order, read_said, write_order
 
 SCRIPT = Path(__file__).with_name("fake_worker.py")
 

@@ -3,7 +3,7 @@ from dataclasses import asdict
 
 import pytest
 
-from swarm_node.files import plain
+from swarm_node.common.files import plain
 from swarm_node.simulation.arms import Arm, Cell
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.folder import Record

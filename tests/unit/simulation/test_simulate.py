@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from swarm_node.config import FaultsConfig, ModelConfig
-from swarm_node.errors import UserError
-from swarm_node.simulation import engine
+from swarm_node.common.errors import UserError
+from swarm_node.settings import FaultsConfig, ModelConfig
+from swarm_node.simulation import cell_pool
 from swarm_node.simulation.main import simulate
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
@@ -115,7 +115,7 @@ def test_what_a_library_prints_does_not_disturb(configure, run):
 def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run, finished_once, monkeypatch):
     whole = learnt(finished_once[0] / "report.json")
     config = configure(workers=1)
-    hear, rounds = engine._hear, 0
+    hear, rounds = cell_pool._hear, 0
 
     def interrupted(worker, line, emit):
         nonlocal rounds
@@ -124,7 +124,7 @@ def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run,
             raise KeyboardInterrupt
         return hear(worker, line, emit)
 
-    monkeypatch.setattr(engine, "_hear", interrupted)
+    monkeypatch.setattr(cell_pool, "_hear", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(config)
     assert "interrupted: 1 of 4 cells are finished and kept; go on with --resume" in run.shown

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from swarm_node import files
-from swarm_node.config import NodeConfig
-from swarm_node.files import pretty, write_json
+from swarm_node.common import files
+from swarm_node.common.files import pretty, write_json
+from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.manifest import commit, manifest, write_manifest
 
 

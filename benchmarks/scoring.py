@@ -1,0 +1,140 @@
+"""Scores per second and core with the sandbox on, in batches as they occur in a round, and the judge's share of it.
+
+    python -m benchmarks.scoring --json        # docs/results/judging.md
+
+A round of one node as it occurs with the default defence: prompts and scores of its own 9 groups of 8 answers; 4 groups
+of others, each of another author, which have signal, or they would not have been published; its own 4 attempts at their
+questions. CPU time is that of the node's side, the judge, the fork server and all children. The share is that of a
+starter's round in a swarm of eight, whose other phases are measured by the simulation's own clock.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+import psutil
+
+from benchmarks.swarm import PHASES, own_rounds
+from protocol.messages import PeerId, Question, Round
+from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
+from swarm_node.environments.reasoning_gym.environment import ReasoningGym
+
+GROUP_SIZE, QUESTIONS = 8, 9
+EXTERNAL_GROUPS = 4
+
+Batch = list[tuple[Question, list[str]]]
+
+
+class Workload:
+    """Rounds of one node, with authors and answers that were never seen before, so that no cache answers."""
+
+    def __init__(self, gym: ReasoningGym) -> None:
+        self._gym = gym
+        self._authors = 0
+
+    def groups(self, count: int) -> Batch:
+        """`count` groups of one new author."""
+        self._authors += 1
+        questions = self._gym.sample(PeerId(f"author {self._authors}"), Round(0), QUESTIONS)
+        begin = self._authors % QUESTIONS  # all tasks in turn
+        chosen = (questions[begin:] + questions[:begin])[:count]
+        return [(question, [f"{self._authors % 97 + k}" for k in range(GROUP_SIZE)]) for question in chosen]
+
+    def own(self) -> list[Batch]:
+        return [self.groups(QUESTIONS)]
+
+    def foreign(self, authors: int = 1) -> Batch:
+        return [group for _ in range(authors) for group in self.groups(1)]
+
+    def round(self) -> list[Batch]:
+        heard = self.foreign(EXTERNAL_GROUPS)
+        attempts = [(question, [f"0{text}" for text in texts]) for question, texts in heard]
+        return [*self.own(), heard, attempts]
+
+
+def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> dict[str, float]:
+    """Scores per second of CPU and of wall clock, and CPU milliseconds a call."""
+    prepared = [make() for _ in range(calls + 1)]
+    _judge(gym, prepared.pop())
+    cpu, began = cpu_seconds(gym), time.perf_counter()
+    for batches in prepared:
+        _judge(gym, batches)
+    wall, cpu = time.perf_counter() - began, cpu_seconds(gym) - cpu
+    scores = GROUP_SIZE * sum(len(batch) for batches in prepared for batch in batches)
+    return {"per_cpu_second": scores / cpu, "per_second": scores / wall, "cpu_ms": 1000 * cpu / calls}
+
+
+def _judge(gym: ReasoningGym, batches: list[Batch]) -> None:
+    """As a node does: own questions are written before they are answered, those of others read when they are judged."""
+    for batch in batches:
+        questions = [question for question, _ in batch]
+        if len(batch) == QUESTIONS:
+            gym.prompts(questions)
+        assert all(isinstance(rewards, tuple) for rewards in gym.score(batch))
+        gym.prompts(questions)
+
+
+def cpu_seconds(gym: ReasoningGym) -> float:
+    """Of this process, of the judge and what it started, living and dead."""
+    judge, spent = psutil.Process(gym.judge_pid), time.process_time()
+    for process in (
+        *judge.children(recursive=True)[::-1],
+        judge,
+    ):  # who ends meanwhile is in its parent's time
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            spent += times.user + times.system + times.children_user + times.children_system
+    return spent
+
+
+def share_of_round(judge_ms: float, rounds: int) -> dict[str, float]:
+    """Of a starter's round: judging measured here, everything else as the simulation of eight nodes has it."""
+    nodes = 8
+    phases = [row["seconds"] for row in own_rounds("rare", nodes, rounds)]
+    others = [1000 * sum(row[name] for name in PHASES if name != "judge") / nodes for row in phases]
+    shared = [1000 * row["judge"] / nodes for row in phases]
+    rest = median(others)
+    return {
+        "judge_ms": judge_ms,
+        "other_ms": rest,
+        "share": judge_ms / (judge_ms + rest),
+        "simulation_judge_ms": median(shared),  # per node; nodes of a simulation share one judge and its memory
+        "simulation_share": median(shared) / (median(shared) + rest),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=300, help="rounds, or groups, of each measurement")
+    parser.add_argument("--rounds", type=int, default=10, help="rounds of the simulation that gives the other phases")
+    parser.add_argument("--quick", action="store_true", help="a few calls, to see that it works")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    options = parser.parse_args(arguments)
+    calls, rounds = (5, 1) if options.quick else (options.calls, options.rounds)
+    gym = ReasoningGym(STARTER_TASKS, "exact")
+    workload = Workload(gym)
+    _judge(gym, workload.round())  # starts the judge
+    result: dict[str, Any] = {
+        "benchmark": "judging",
+        "layers": gym.layers,
+        "round": measure(gym, workload.round, calls),
+        "own groups, one child": measure(gym, workload.own, calls),
+        "one group of another, one child": measure(gym, lambda: [workload.foreign()], calls),
+    }
+    gym.close()
+    result["share"] = share_of_round(result["round"]["cpu_ms"], rounds)
+    result["ratio"] = result["round"]["per_cpu_second"] / 5000
+    for name in ("round", "own groups, one child", "one group of another, one child"):
+        row = result[name]
+        print(f"{name:34} {row['per_cpu_second']:8.0f} scores per CPU second, {row['cpu_ms']:6.2f} ms CPU")
+    print(", ".join(f"{name} {value:.3f}" for name, value in result["share"].items()))
+    if options.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

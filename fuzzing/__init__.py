@@ -1,0 +1,1 @@
+"""Hostile inputs: corpora, mutations, and the commands that send them."""

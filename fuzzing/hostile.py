@@ -1,0 +1,214 @@
+"""Every data set of reasoning-gym against every hostile answer, through the judge as a node runs it.
+
+    python -m fuzzing.hostile --json        # docs/results/judging.md
+
+Each answer is an item of its own. "ours": the data sets of the catalogue, judged as in the swarm; an answer that is not
+the key and is paid 0.5 or more is a forgery. "library": all data sets with the library's own scorers, those included
+that execute answers, which only the sandbox stands up to. Afterwards nothing may be left: no file, no connection, no
+process; the judge must never have been replaced, and honest answers must be paid as before.
+"""
+
+import argparse
+import json
+import socket
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from fuzzing.hostile_answers import answers
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from swarm_node.environments.scoring.client import Reply, ScoringClient
+from swarm_node.environments.scoring.forkserver import SPARES
+
+SOURCE = str(Path(__file__).with_name("hostile_source.py"))
+TIME_LIMIT, MEMORY_LIMIT = 1.0, 768  # seconds per item, megabytes
+SLACK = 2.0  # seconds above the limit that a busy machine may need to notice
+SEED, INDICES = 20, 8
+PAID = 0.5
+NO_KEY = ("None", "")  # of data sets that check an answer against the question alone
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the answers to one data set in one mode."""
+
+    answers: int = 0
+    forged: list[str] = field(default_factory=list)  # names of wrong answers that were paid half or more
+    skipped: Counter[str] = field(default_factory=Counter)  # by reason
+    slowest: float = 0.0  # seconds
+    broken: list[str] = field(default_factory=list)  # what must never happen
+
+
+def modes(name: str) -> list[str]:
+    return ["ours", "library"] if name in CATALOGUE else ["library"]
+
+
+def attack(judge: ScoringClient, name: str, mode: str, texts: dict[str, str]) -> Tally:
+    """All answers to one question, each by itself."""
+    tally = Tally()
+    for index in range(INDICES):  # a few items of a few data sets take longer than a question may
+        key = judge.ask([(name, f"{mode}/key", SEED, index, None)])[0]
+        if isinstance(key, str):
+            break
+    else:
+        tally.broken.append(f"no question: {key}")
+        return tally
+    question = (name, mode, SEED, index)
+    honest = _ask(judge, question, key)
+    for label, text in texts.items():
+        began = time.monotonic()
+        reply = _ask(judge, question, text)
+        tally.slowest = max(tally.slowest, time.monotonic() - began)
+        tally.answers += 1
+        if not isinstance(reply, tuple):
+            tally.skipped[reply.reason if not isinstance(reply, str) else "nonsense"] += 1
+        elif reply[0] >= PAID and not same(text, key):
+            tally.forged.append(label)
+    if _ask(judge, question, key) != honest:
+        tally.broken.append("an honest answer is paid otherwise than before")
+    if mode == "ours" and key not in NO_KEY and honest != (1.0,):
+        tally.broken.append(f"the key is paid {honest}")
+    if tally.slowest > TIME_LIMIT + SLACK:
+        tally.broken.append(f"an item took {tally.slowest:.1f} s")
+    return tally
+
+
+def same(text: str, key: str) -> bool:
+    """Whether a guess happens to be right: the same text or the same number."""
+    given, right = text.strip().lower(), key.strip().lower()
+    try:
+        return given == right or float(given) == float(right)
+    except ValueError:
+        return False
+
+
+def run(names: Sequence[str], only: int | None = None) -> dict[str, dict[str, Tally]]:
+    """By data set and mode; `only`: the first so many answers of each kind."""
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        texts = some(answers(folder, listener.getsockname()[1]), only)
+        results: dict[str, dict[str, Tally]] = {}
+        with ScoringClient(SOURCE, version("reasoning-gym"), TIME_LIMIT, MEMORY_LIMIT) as judge:
+            judge.ask([(names[0], "library", SEED, 0, None)])
+            assert judge.pid is not None
+            session = judge.pid  # the judge leads one
+            for name in names:
+                results[name] = {mode: attack(judge, name, mode, texts) for mode in modes(name)}
+                last = results[name]["library"]
+                if any(Path(folder).iterdir()):
+                    last.broken.append("a file was written")
+                    for path in Path(folder).iterdir():
+                        path.unlink()
+                if _accepted(listener):
+                    last.broken.append("a connection was made")
+                if left := stays_above(2 + SPARES, session):  # the judge, the light process and its children
+                    last.broken.append(f"processes: {left}")
+                if judge.restarts:
+                    last.broken.append("the judge died")
+                    judge.restarts, session = 0, judge.pid
+        if stays_above(0, session):
+            results[names[-1]]["library"].broken.append("processes were left")
+        return results
+
+
+def some(texts: dict[str, str], each: int | None) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if each is None or int(name.split()[1]) < each}
+
+
+def stays_above(count: int, session: int) -> list[int]:
+    """The processes of a session, if they are more than so many for longer than a child takes to end; else none."""
+    deadline = time.monotonic() + SLACK
+    while len(found := in_session(session)) > count:
+        if time.monotonic() > deadline:
+            return found
+        time.sleep(0.01)
+    return []
+
+
+def in_session(session: int) -> list[int]:
+    """Processes of this session, by pid, zombies left out."""
+    found = []
+    for process in psutil.process_iter(["status"]):
+        try:
+            if process.info["status"] != psutil.STATUS_ZOMBIE and _session_of(process.pid) == session:
+                found.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def _session_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+
+
+def _ask(judge: ScoringClient, question: tuple[str, str, int, int], text: str) -> Reply:
+    return judge.ask([(*question, (text,))])[0]
+
+
+def _accepted(listener: socket.socket) -> bool:
+    try:
+        listener.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True
+
+
+def table(results: dict[str, dict[str, Tally]]) -> str:
+    lines = [
+        "| data set | items | forged, here | forged, library's scorer | stopped by the sandbox | slowest, s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, by_mode in results.items():
+        ours, library = by_mode.get("ours"), by_mode["library"]
+        stopped = sum(library.skipped.values())
+        lines.append(
+            f"| {name} | {sum(t.answers for t in by_mode.values())} | {len(ours.forged) if ours else 'left out'} | "
+            f"{len(library.forged)} | {stopped} | {max(t.slowest for t in by_mode.values()):.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def summary(results: dict[str, dict[str, Tally]]) -> dict[str, Any]:
+    tallies = {(name, mode): tally for name, by_mode in results.items() for mode, tally in by_mode.items()}
+    skipped: dict[str, Counter[str]] = {"ours": Counter(), "library": Counter()}
+    for (_, mode), tally in tallies.items():
+        skipped[mode].update(tally.skipped)
+    return {
+        "benchmark": "hostile",
+        "data_sets": len(results),
+        "items": sum(tally.answers for tally in tallies.values()),
+        "answers_per_data_set": max(tally.answers for tally in tallies.values()),
+        "forged": {f"{n}/{m}": t.forged for (n, m), t in tallies.items() if t.forged and m == "ours"},
+        "forged_library": {n: len(t.forged) for (n, m), t in tallies.items() if t.forged and m == "library"},
+        "skipped": skipped,
+        "slowest": max(tally.slowest for tally in tallies.values()),
+        "broken": {f"{n}/{m}": t.broken for (n, m), t in tallies.items() if t.broken},
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-sets", nargs="*", help="only these")
+    parser.add_argument("--each", type=int, help="only the first so many answers of each kind")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    options = parser.parse_args(arguments)
+    results = run(options.data_sets or all_data_sets(), options.each)
+    print(table(results))
+    print(json.dumps(summary(results), indent=None if options.json else 2))
+
+
+def all_data_sets() -> list[str]:
+    from reasoning_gym.factory import DATASETS  # here: it takes a second
+
+    return sorted(DATASETS)
+
+
+if __name__ == "__main__":
+    main()

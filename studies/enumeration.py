@@ -1,0 +1,69 @@
+"""All worlds of a small setting, one after the other: what CP-SAT says, found without it."""
+
+from collections.abc import Iterator
+from itertools import permutations, product
+
+from swarm_node.environments.temporal_clue.clues import Clue, holds
+from swarm_node.environments.temporal_clue.generate import Puzzle
+from swarm_node.environments.temporal_clue.worlds import Setting, World, is_carried, walks
+
+
+def worlds(setting: Setting) -> Iterator[World]:
+    """Every world that the rules allow."""
+    rooms, times = range(len(setting.rooms)), len(setting.times)
+    paths = list(product(rooms, repeat=times))
+    strolls = [path for path in paths if walks(setting, path)]
+    motives = set(permutations([m for m, count in enumerate(setting.motive_counts) for _ in range(count)]))
+    for people in product(strolls, repeat=setting.victim + 1):
+        deeds = [(who, t) for t in range(times) for who in range(setting.victim) if _alone(setting, people, who, t)]
+        if not deeds:
+            continue
+        carried = [path for path in paths if is_carried(setting, (*people, path), len(people))]
+        for weapons in product(carried, repeat=len(setting.weapons)):
+            for murderer, time in deeds:
+                for weapon, path in zip(setting.weapon_pieces, weapons, strict=True):
+                    if path[time] == people[murderer][time]:
+                        for assigned in motives:
+                            yield World((*people, *weapons), assigned, murderer, weapon, time)
+
+
+def size(setting: Setting) -> int:
+    """How many combinations of paths there are to look through, about."""
+    rooms, times = len(setting.rooms), len(setting.times)
+    strolls = sum(walks(setting, path) for path in product(range(rooms), repeat=times))
+    weapons: int = (rooms**times) ** len(setting.weapons)
+    return strolls ** (setting.victim + 1) * weapons
+
+
+def check(puzzle: Puzzle) -> str:
+    """What is wrong with the puzzle; "" where it has exactly one solution, the right one, and needs every clue."""
+    spared = [0] * len(puzzle.clues)  # worlds that all other clues allow and this one excludes
+    solutions = []
+    for world in worlds(puzzle.setting):
+        broken = _broken(puzzle, world)
+        if not broken:
+            solutions.append(world)
+        elif len(broken) == 1:
+            spared[broken[0]] += 1
+    if solutions != [puzzle.world]:
+        return f"{len(solutions)} solutions"
+    return "" if all(spared) else f"clue {spared.index(0)} can be dropped"
+
+
+def _broken(puzzle: Puzzle, world: World) -> list[int]:
+    """The clues that do not hold, at most two."""
+    found: list[int] = []
+    clue: Clue
+    for number, clue in enumerate(puzzle.clues):
+        if not holds(clue, puzzle.setting, world):
+            found.append(number)
+            if len(found) == 2:
+                break
+    return found
+
+
+def _alone(setting: Setting, people: tuple[tuple[int, ...], ...], murderer: int, time: int) -> bool:
+    """Whether only this suspect was with the victim, at a place that it has not left since."""
+    victim = people[setting.victim]
+    stays = all(room == victim[time] for room in victim[time:])
+    return stays and [s for s in range(setting.victim) if people[s][time] == victim[time]] == [murderer]

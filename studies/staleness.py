@@ -1,0 +1,222 @@
+"""What stale text costs, by objective; stale nodes in a swarm; and how to weigh text of others.
+
+    python -m studies.staleness --studies alone swarm foreign   # interrupted, it goes on where it stopped
+    python -m studies.staleness --report                          # tables and figure of what there is
+
+alone    one node, max_staleness 0 to 8 and unbounded, naive (clipped) and decoupled objective
+swarm    eight nodes that share 4/4, synchronous and with text one update old
+foreign  four nodes that share 4/4, with three rules for the weight of others' text
+
+Staleness is simulated, so that runs are deterministic: all text is as old as allowed. Unbounded is a generator twice as
+fast as the trainer without admission: round r is written with the weights after r / 2 updates.
+"""
+
+import argparse
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+
+from protocol.messages import Round
+from swarm_node.interfaces import Member
+from swarm_node.node import Batch, Node, Own
+from swarm_node.reports import RoundReport
+from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
+from swarm_node.simulation.arms import Arm, Cell, cell_config
+from swarm_node.simulation.cell import run_cell
+from swarm_node.simulation.engines.population import LivePopulation
+from swarm_node.simulation.lag import LaggedNode
+from swarm_node.simulation.plot import COLOURS
+from swarm_node.simulation.statistics import ci95
+from swarm_node.telemetry.series import moving_average
+
+STALENESS = (0, 1, 2, 4, 8, None)  # None: unbounded
+LAST = 20  # rounds whose mean is the final reward
+
+
+class Unbounded(LivePopulation):
+    def join(self, node: int) -> Member:
+        member = super().join(node)
+        assert isinstance(member, Node)
+        return LaggedNode(member, lambda updates: 2 * updates + 1)
+
+
+class Advised(LivePopulation):
+    """Authors tell log-probs of their texts, beside the network: the protocol has no place for them."""
+
+    def __init__(self, config: SimulationConfig) -> None:
+        super().__init__(config)
+        self.told: dict[Any, tuple[float, ...]] = {}
+
+    def join(self, node: int) -> Member:
+        member = super().join(node)
+        assert isinstance(member, Node)
+        return Adviser(member, self.told)
+
+
+@dataclass(frozen=True)
+class Adviser:
+    node: Node
+    told: dict[Any, tuple[float, ...]]
+
+    def ask(self, now: Round) -> Own:
+        own = self.node.ask(now)
+        for group in own.groups:
+            sums = tuple(sum(tokens.log_probs) for tokens in group.own_tokens if tokens)
+            self.told[group.author, group.question] = sums
+        return own
+
+    def receive(self, own: Own) -> Batch:
+        batch = self.node.hear(own)
+        heard = [replace(group, advised=self.told[group.author, group.question]) for group in batch.external]
+        return replace(batch, external=heard)
+
+    def learn(self, batch: Batch) -> RoundReport:
+        return self.node.learn(batch)
+
+
+@dataclass(frozen=True)
+class Variant:
+    study: str
+    name: str
+    arm: Arm
+    nodes: int
+    rounds: int
+    training: Mapping[str, Any]
+    staleness: int | None = 0
+    population: Callable[[SimulationConfig], LivePopulation] = LivePopulation
+
+
+def variants(study: str, rate: float) -> Iterator[Variant]:
+    base = {"learning_rate": rate}
+    if study == "alone":
+        for staleness in STALENESS:
+            words = "unbounded" if staleness is None else str(staleness)
+            kind = Unbounded if staleness is None else LivePopulation
+            for objective in ("clipped", "decoupled"):
+                training = {**base, "objective": objective}
+                yield Variant(study, f"{words} {objective}", Arm(8, 0), 1, 100, training, staleness, kind)
+    elif study == "swarm":
+        for staleness, objective in ((0, "clipped"), (1, "clipped"), (1, "decoupled")):
+            training = {**base, "objective": objective}
+            yield Variant(study, f"{staleness} {objective}", Arm(4, 4), 8, 60, training, staleness)
+    else:
+        for rule in ("admission", "sequence", "expectation"):
+            yield Variant(study, rule, Arm(4, 4), 4, 60, {**base, "external_weight": rule}, population=Advised)
+
+
+def configuration(variant: Variant, starter: str, seed: int) -> SimulationConfig:
+    how = AsynchronousConfig(enabled=bool(variant.staleness), max_staleness=variant.staleness or 0)
+    whole = SimulationConfig(
+        model=ModelConfig(name=starter, device="cpu"),
+        round=RoundConfig(),
+        training=TrainingConfig(**variant.training),
+        asynchronous=how,
+        nodes=variant.nodes,
+        rounds=variant.rounds,
+        seed=seed,
+        threads=1,
+    )
+    return cell_config(whole, Cell(variant.arm, seed))
+
+
+def run(variant: Variant, starter: str, seed: int, file: Path) -> None:
+    """One cell, in this process; its rewards per round as JSON."""
+    config = configuration(variant, starter, seed)
+    torch.set_num_threads(1)
+    population = variant.population(config)
+    try:
+        rounds = list(run_cell(config, Cell(variant.arm, seed), population))
+    finally:
+        population.close()
+    content = {
+        "study": variant.study,
+        "name": variant.name,
+        "seed": seed,
+        "rewards": [done.reward for done in rounds],
+        "clip_fraction": fmean(done.clip_fraction for done in rounds),
+    }
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(content) + "\n")
+    partial.rename(file)
+
+
+def read(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Cells by study and variant."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for file in sorted(folder.glob("*.json")):
+        cell = json.loads(file.read_text())
+        found.setdefault(cell["study"], {}).setdefault(cell["name"], []).append(cell)
+    return found
+
+
+def interval(values: Sequence[float], digits: int) -> str:
+    half = ci95(values) if len(values) > 1 else None
+    return f"{fmean(values):.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
+
+
+def tables(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]], rate: float) -> str:
+    out = io.StringIO()
+    for study, cells in found.items():
+        print(f"\n| {study} | seeds | cumulative reward | last {LAST} rounds, of 9 | clipped tokens |", file=out)
+        print("|---|---|---|---|---|", file=out)
+        for variant in variants(study, rate):
+            runs = cells.get(variant.name, [])
+            if not runs:
+                continue
+            total = interval([sum(r["rewards"]) for r in runs], 0)
+            last = interval([fmean(r["rewards"][-LAST:]) for r in runs], 2)
+            clipped = fmean(r["clip_fraction"] for r in runs)
+            print(f"| {variant.name} | {len(runs)} | {total} | {last} | {clipped:.1%} |", file=out)
+    return out.getvalue()
+
+
+def draw(cells: Mapping[str, Sequence[Mapping[str, Any]]], file: Path) -> None:
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, objective in zip(axes, ("clipped", "decoupled"), strict=True):
+        for colour, staleness in zip(COLOURS, STALENESS, strict=False):
+            words = "unbounded" if staleness is None else str(staleness)
+            runs = cells.get(f"{words} {objective}", [])
+            if runs:
+                mean = [fmean(values) for values in zip(*(r["rewards"] for r in runs), strict=True)]
+                axis.plot(moving_average(mean, 10), color=colour, label=words)
+        axis.set(title=f"{objective}", xlabel="round")
+    axes[0].set_ylabel("reward, of 9 (mean of 10 rounds)")
+    axes[1].legend(title="max_staleness", frameon=False, loc="lower right", ncols=2)
+    figure.savefig(file, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--studies", nargs="*", choices=["alone", "swarm", "foreign"], default=[])
+    parser.add_argument("--starter", default="rare")
+    parser.add_argument("--rate", type=float, default=3e-4)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--runs", type=Path, default=Path("runs/staleness"), help="where finished cells are kept")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/asynchronous"))
+    parser.add_argument("--report", action="store_true", help="tables and figure of the finished cells")
+    options = parser.parse_args()
+    options.runs.mkdir(parents=True, exist_ok=True)
+    for study in options.studies:
+        for seed in range(options.seeds):  # seed by seed, so that what is done so far can be compared
+            for variant in variants(study, options.rate):
+                file = options.runs / f"{study}-{variant.name.replace(' ', '-')}-{seed}.json"
+                if not file.exists():
+                    run(variant, options.starter, seed, file)
+                    print(f"{study} {variant.name} seed {seed}", flush=True)
+    found = read(options.runs)
+    print(tables(found, options.rate))
+    if options.report and "alone" in found:
+        options.out.mkdir(parents=True, exist_ok=True)
+        draw(found["alone"], options.out / "staleness.png")
+
+
+if __name__ == "__main__":
+    main()

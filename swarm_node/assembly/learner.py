@@ -1,0 +1,123 @@
+"""The composition root, the half that needs torch: policy, generator, trainer, and the node that joins it all.
+
+surroundings.py is the other half. No other module names concrete classes.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from protocol.messages import PeerId
+from swarm_node import starters
+from swarm_node.algorithm.foreign import FOREIGN_RULES
+from swarm_node.algorithm.objectives import OBJECTIVES
+from swarm_node.assembly.surroundings import build_environment
+from swarm_node.common.errors import UserError
+from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.compute.generation.vllm import VllmGenerator
+from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.training.trainer import GrpoTrainer, Trust
+from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
+from swarm_node.environments.scoring import sandbox
+from swarm_node.interfaces import Environment, Generator, Network, Trainer
+from swarm_node.node import Node
+from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.samplers import UniformSampler
+from swarm_node.settings import LearningConfig, ModelConfig
+
+
+def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
+    """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`."""
+    if config.name in starters.NAMES:
+        folder = starters.folder(config.name)
+        if not folder.exists():
+            raise UserError(
+                f"starter {config.name} is not shipped: make it with python -m swarm_node.starters.{config.name}"
+            )
+        config = config.model_copy(update={"name": str(folder)})
+    return load_policy(config, resume)
+
+
+def build_node(
+    config: LearningConfig,
+    peer_id: PeerId,
+    environment: Environment,
+    network: Network,
+    policy: Policy | None = None,
+    trainer: Trainer | None = None,
+    refresh: Callable[[], bool] | None = None,
+) -> Node:
+    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`."""
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    policy = policy or build_policy(config.model)
+    return Node(
+        peer_id=peer_id,
+        seed=config.seed,
+        environment=environment,
+        generator=build_generator(config, policy, refresh),
+        trainer=trainer or build_trainer(config, policy, _reference(config)),
+        network=network,
+        pool=RolloutPool(peer_id, config.pool),
+        sampler=UniformSampler(),
+        defence=LayeredDefence(config.defence),
+        config=config.round,
+        group_size=config.generation.num_generations,
+        clock=perf_counter,
+    )
+
+
+def build_generator(config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None) -> Generator:
+    """In this process, or by a vLLM server where one is named."""
+    if config.generation.vllm_url:
+        return VllmGenerator(policy, config.generation)
+    return BatchGenerator(policy, config.generation, refresh)
+
+
+def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:
+    """The trainer with the objective and the rule for text of others that are named in the configuration."""
+    training = config.training
+    return GrpoTrainer(
+        policy,
+        training,
+        config.generation,
+        reference,
+        trust(config),
+        objective=OBJECTIVES[training.objective],
+        foreign_rule=FOREIGN_RULES[training.external_weight],
+    )
+
+
+def trust(config: LearningConfig) -> Trust:
+    """The layers of the defence that act on tokens and advantages."""
+    use = config.defence.use
+    return Trust(config.defence.floor if "clip" in use else 0.0, negatives="positives" not in use)
+
+
+def _reference(config: LearningConfig) -> Policy | None:
+    """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is the initial policy."""
+    return build_policy(config.model) if config.training.beta and not config.model.lora.r else None
+
+
+def examine(config: LearningConfig) -> list[str]:
+    """What this configuration comes to on this machine, one line each. UserError where a node could not start."""
+    build_environment(config).close()
+    policy = build_policy(config.model)
+    generator = BatchGenerator(policy, config.generation)
+    trainer = build_trainer(config, policy)
+    total = sum(p.numel() for p in policy.model.parameters())
+    trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
+    tasks = config.environment.tasks or STARTER_TASKS
+    refused = "" if config.training.layout == "padded" else " (this model cannot take packed ones)"
+    rows = trainer.packing.value if trainer.packing else f"padded{refused}"
+    return [
+        f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
+        f"linear layers: {policy.arithmetic}",
+        f"decoder: {generator.decoder_name}; training rows: {rows}",
+        f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
+        f"tasks: {', '.join(tasks)}",
+        sandbox.describe(sandbox.layers()),
+    ]

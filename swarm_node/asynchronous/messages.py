@@ -1,0 +1,82 @@
+"""How the two processes of a node talk: JSON lines in on stdin, JSON lines out on stdout.
+
+In:  one `Order`, then {"write": ROUND} for every round that may be written.
+Out: an `OwnSaid` for every round, in order; after a failure a `FailedSaid` as the last line.
+
+The order's pipe stays open as a lifeline: when it closes, by whatever end of the trainer, the generator ends too.
+Weights go through shared memory (compute/weights.py), so lines are short: texts, token ids, log-probs, rewards.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from protocol.messages import PeerId
+from swarm_node.node import Own
+from swarm_node.settings import LearningConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """All a generator process needs to know to write rounds."""
+
+    config: LearningConfig
+    peer_id: PeerId
+    descriptor: int  # of the shared weights
+    layout: list[Any]  # of the shared weights
+
+    def line(self) -> str:
+        config = {name: getattr(self.config, name) for name in LearningConfig.model_fields}
+        plain = LearningConfig.model_construct(**config).model_dump(mode="json")
+        rest = {"peer_id": self.peer_id, "descriptor": self.descriptor, "layout": self.layout}
+        return json.dumps({"config": plain, **rest}) + "\n"
+
+    @classmethod
+    def read(cls, line: str) -> "Order":
+        said = json.loads(line)
+        config = LearningConfig.model_validate(said["config"])
+        return cls(config, PeerId(said["peer_id"]), said["descriptor"], said["layout"])
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSaid:
+    own: Own
+    idle: float  # seconds the generator had waited for leave to write it
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSaid:
+    error: str
+    by_user: bool
+
+
+Said = OwnSaid | FailedSaid
+OWN: TypeAdapter[Own] = TypeAdapter(Own)
+SAID: TypeAdapter[Said] = TypeAdapter(Said)
+
+
+def write_said(said: Said) -> str:
+    return SAID.dump_json(said).decode() + "\n"
+
+
+def read_said(line: str) -> Said | None:
+    """None for a line that a dying process did not finish."""
+    try:
+        return SAID.validate_json(line)
+    except ValidationError:
+        return None
+
+
+def generator_environment(threads: int) -> dict[str, str]:
+    """For a process that shares the cores with another: idle threads sleep instead of spinning."""
+    count = str(threads)
+    return {
+        **os.environ,
+        "OMP_WAIT_POLICY": "passive",
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "TOKENIZERS_PARALLELISM": "false",
+    }

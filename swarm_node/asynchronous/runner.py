@@ -1,0 +1,157 @@
+"""An asynchronous node: `Node`, whose writing another process does while this one trains. Same rounds, same reports.
+
+What is written waits here, the oldest first, and every round is trained on once, in order. How far writing may run
+ahead is `rollouts/capacity.py`'s to say: with `max_staleness` 0 the two take turns and do exactly what `Node` does.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from queue import Empty
+from time import monotonic
+
+from protocol.messages import Round
+from swarm_node.asynchronous.capacity import Capacity
+from swarm_node.asynchronous.generator_process import GeneratorProcess
+from swarm_node.asynchronous.messages import OWN, OwnSaid, Said
+from swarm_node.common.errors import UserError
+from swarm_node.compute.policy import Policy
+from swarm_node.compute.weights import SharedWeights
+from swarm_node.node import Batch, Node, Own
+from swarm_node.reports import Overlap, RoundReport
+
+MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: what waits is held in memory
+MAX_DEATHS = 3  # of the generator without a round written in between
+
+
+class GeneratorFailed(UserError):
+    """The generator process cannot be kept alive."""
+
+
+class AsynchronousNode:
+    """Implements interfaces.Runner with a node and its generator process. Not for several threads."""
+
+    def __init__(
+        self,
+        node: Node,
+        policy: Policy,
+        weights: SharedWeights,
+        process: GeneratorProcess,
+        max_staleness: int,
+        warn: Callable[[str], None],
+        max_rounds: int = 0,
+    ) -> None:
+        """
+        Args:
+            weights: those that `process` was told of.
+            warn: hears one line about whatever went wrong and was mended.
+            max_rounds: rounds from this one on are not written; 0 for no end.
+        """
+        self.node = node
+        self._policy, self._weights, self._process, self._warn = policy, weights, process, warn
+        self._max_staleness, self._max_rounds = max_staleness, max_rounds
+        self._written: deque[tuple[Own, float]] = deque()  # not yet trained on, with the idle time before each
+        self._capacity = self._counts(Round(0))
+        self._next = Round(0)  # to be ordered
+        self._deaths = 0
+        self._since = monotonic()
+        self._idle = self._waited = 0.0  # of the round being trained on: the generator's, and ours for it, in seconds
+
+    def start(self, done: Round, waiting: Sequence[str]) -> None:
+        """Begin after `done` rounds, `waiting` of the next being written already: what a checkpoint kept of them."""
+        self._written = deque((OWN.validate_json(text), 0.0) for text in waiting)
+        self._capacity = self._counts(done)
+        self._capacity.accepted += len(waiting)
+        self._next = Round(done + len(waiting))
+        self._weights.publish(self._policy)
+        self._process.start()
+        self._order()
+        self._since = monotonic()
+
+    def run_round(self, now: Round) -> RoundReport:
+        return self.learn(self.hear(self.ask(now)))
+
+    def ask(self, now: Round) -> Own:
+        """The oldest of what the generator has written meanwhile; it was shared when it came."""
+        began = monotonic()
+        own, self._idle = self._oldest(now)
+        self._waited = monotonic() - began
+        return own
+
+    def hear(self, own: Own) -> Batch:
+        return self.node.hear(own)
+
+    def learn(self, batch: Batch) -> RoundReport:
+        waiting = len(self._written)
+        report = self.node.learn(batch)
+        self._weights.publish(self._policy)
+        self._capacity.update()
+        self._order()
+        wall, self._since = monotonic() - self._since, monotonic()
+        busy = batch.own.ledger.seconds["generate"] + batch.own.ledger.seconds["judge"]
+        generating, training = busy / max(busy + self._idle, 1e-9), 1 - min(1.0, self._waited / max(wall, 1e-9))
+        return replace(report, overlap=Overlap(wall, generating, training, waiting))
+
+    def waiting(self) -> list[str]:
+        self._drain()
+        return [OWN.dump_json(own).decode() for own, _ in self._written]
+
+    def close(self) -> None:
+        self._process.stop()
+        self._weights.close()
+
+    def _counts(self, done: Round) -> Capacity:
+        return Capacity(1, self._max_staleness, MAX_AHEAD, version=done, accepted=done)
+
+    def _order(self) -> None:
+        for _ in range(self._capacity.free()):
+            if self._max_rounds and self._next >= self._max_rounds:
+                return
+            self._capacity.start(1)
+            self._process.write(self._next)
+            self._next = Round(self._next + 1)
+
+    def _oldest(self, now: Round) -> tuple[Own, float]:
+        """The round to train on, and the generator's idle time before it in seconds."""
+        self._drain()
+        while not self._written:
+            self._take(self._process.take(block=True))
+        own, idle = self._written.popleft()
+        if own.round != now:
+            raise RuntimeError(f"round {own.round} was written where round {now} was due")
+        return own, idle
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                self._take(self._process.take(block=False))
+            except Empty:
+                return
+
+    def _take(self, said: Said | None) -> None:
+        if isinstance(said, OwnSaid):
+            self._deaths = 0
+            self._capacity.finish(1)
+            self._written.append((self.node.share(said.own), said.idle))
+        elif said is None:
+            self._restart(self._process.stop())
+        else:
+            self._process.stop()
+            if said.by_user:
+                raise UserError(said.error)
+            self._restart(said.error)
+
+    def _restart(self, reason: str) -> None:
+        """Another process writes what the dead one did not deliver; nothing of it had been counted."""
+        lost = self._capacity.running
+        self._capacity.lose(lost)
+        self._next = Round(self._next - lost)
+        self._deaths += 1
+        if self._deaths >= MAX_DEATHS:
+            raise GeneratorFailed(
+                f"the generator process failed {self._deaths} times at round {self._next} ({reason}): "
+                "see generator.log in the home folder, or run with --asynchronous.no-enabled"
+            )
+        self._warn(f"the generator process ended ({reason}); another one goes on with round {self._next}")
+        self._process.start()
+        self._order()

@@ -1,0 +1,78 @@
+"""`swarm-node bootstrap`: an entry and relay node. It passes announcements on, relays for others, and trains nothing.
+
+One process beside the daemon of its backend, and no torch in either: it is meant to run for months on a small machine.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from swarm_node.commands.home import load_identity, owned
+from swarm_node.common.errors import UserError
+from swarm_node.network.process import cache, control
+from swarm_node.network.process.service import NetworkService
+from swarm_node.network.transport.backends import check_addresses
+from swarm_node.settings import BootstrapConfig, NetworkConfig
+
+
+def bootstrap(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:
+    """Until SIGINT or SIGTERM. `show` gets its full multiaddrs, one a call, as they become known; `warn` the rest."""
+    check_addresses(_network(config))
+    with owned(config.home.expanduser()):
+        asyncio.run(_serve(config, show, warn))
+
+
+async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:
+    home = config.home.expanduser()
+    shown: set[str] = set()
+
+    def changed(addresses: Sequence[str]) -> None:
+        for address in addresses:
+            if address not in shown:
+                shown.add(address)
+                show(address)
+
+    identity = load_identity(home)
+    service = NetworkService(
+        identity,
+        config.swarm,
+        home,
+        _network(config),
+        cache.load(home, config.swarm),
+        deliver=lambda envelope: None,
+        say=lambda text, warning: warn(text),
+        changed=changed,
+        serve_only=True,
+    )
+
+    async def answer() -> dict[str, object]:
+        return {"role": "bootstrap", "peer_id": identity.peer_id, "network": {"running": True, **service.view()}}
+
+    living = asyncio.create_task(service.live())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, living.cancel)
+    try:
+        server = await control.serve(home, answer)
+    except (OSError, UserError) as error:
+        warn(f"this node cannot be asked for its status: {error}")
+        server = None
+    try:
+        with suppress(asyncio.CancelledError):
+            await living
+    finally:
+        if server is not None:
+            server.close()
+
+
+def _network(config: BootstrapConfig) -> NetworkConfig:
+    return NetworkConfig(
+        backend=config.backend,
+        peers=config.peers,
+        host=config.host,
+        port=config.port,
+        announce=config.announce,
+        upload_limit=config.upload_limit,
+        max_connections=config.max_connections,
+    )

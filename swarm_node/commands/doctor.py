@@ -1,0 +1,273 @@
+"""`doctor`: can this node train, and can it share? Every finding says what is wrong and what to do, in plain words.
+
+Where a node runs in this home it is asked; where none does, a network that does nothing is started for a few seconds to
+see whether it can listen and whether the entry nodes answer.
+"""
+
+import asyncio
+import ctypes
+import datetime
+import os
+import shutil
+import sysconfig
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from protocol.identity import Identity
+from protocol.messages import PeerId, Round
+from swarm_node.commands.home import in_use, load_identity
+from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
+from swarm_node.environments.scoring import sandbox
+from swarm_node.network.backend import Backend, CallFailed
+from swarm_node.network.process import cache, control, reachability
+from swarm_node.network.process.exchange_runner import Entry, entries
+from swarm_node.network.process.service import free_port
+from swarm_node.network.transport.backends import check_addresses, make_backend
+from swarm_node.network.transport.listening import check_free, listen_addresses
+from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.settings import NetworkConfig, NodeConfig
+
+DIAL_SECONDS = 5.0
+LOOK_SECONDS = 2.0  # for the network to find out its addresses
+LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
+NOT_SYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
+MAX_DIALLED = 16
+
+
+class Level(StrEnum):
+    OK = "ok"
+    NOTE = "note"  # worth knowing, hinders nothing
+    ALONE = "alone"  # hinders sharing
+    BAD = "bad"  # hinders training
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    subject: str
+    level: Level
+    text: str  # what is, and what to do about it
+
+
+def diagnose(config: NodeConfig) -> Iterator[Finding]:
+    """Findings as they are made, the quick ones first. Never raises for what is wrong with the machine."""
+    home = config.home.expanduser()
+    yield _clock(home)
+    yield _disk(home)
+    yield _sandbox()
+    identity = None
+    try:
+        check_addresses(config.network)
+        identity = load_identity(home)
+        yield Finding("identity", Level.OK, f"{identity.peer_id} in {home}")
+    except UserError as error:
+        yield Finding("identity and addresses", Level.BAD, str(error))
+    if identity is not None:
+        yield from _network(config, home, identity)
+    yield from _training(config, identity)
+
+
+def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
+    """Exit code and the line that explains it: 0 trains and shares, 1 trains alone, 3 does not train."""
+    levels = {finding.level for finding in findings}
+    if Level.BAD in levels:
+        return 3, "this node cannot train: see what is marked bad"
+    if Level.ALONE in levels:
+        return 1, "this node can train, but not share for now: see what is marked alone"
+    return 0, "this node can train and share"
+
+
+def _clock(home: Path) -> Finding:
+    """Compared with what needs no network: this program's age, the files of this home, and what the kernel knows."""
+    now = time.time()
+    shown = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(" ", "seconds")
+    newest = max((path.stat().st_mtime for path in (Path(__file__), *home.glob("*"))), default=0.0)
+    if newest > now + 60.0:
+        text = f"{shown} is before files were written here; set it right (nothing in the swarm depends on it, logs do)"
+        return Finding("clock", Level.NOTE, text)
+    if _clock_state() == NOT_SYNCHRONISED:
+        return Finding("clock", Level.NOTE, f"{shown}, not synchronised by NTP; the swarm does not mind")
+    return Finding("clock", Level.OK, shown)
+
+
+def _sandbox() -> Finding:
+    """Answers of strangers are judged with whatever layers there are; fewer than all are worth knowing."""
+    found = sandbox.layers()
+    return Finding("sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found))
+
+
+def _clock_state() -> int:
+    """Of the kernel; -1 where it does not say."""
+    try:
+        return int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512)))
+    except (OSError, AttributeError):
+        return -1
+
+
+def _disk(home: Path) -> Finding:
+    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    try:
+        probe = existing / ".swarm-node-probe"
+        probe.write_bytes(bytes(4096))
+        probe.unlink()
+        free = shutil.disk_usage(existing).free
+    except OSError as error:
+        text = f"{existing} cannot be written ({error.strerror}): make room there, or choose another --home"
+        return Finding("disk", Level.BAD, text)
+    if free < LITTLE_SPACE:
+        text = f"{free / 1e6:.0f} MB free in {existing}: checkpoints may fail; make room there"
+        return Finding("disk", Level.NOTE, text)
+    return Finding("disk", Level.OK, f"{free / 1e9:.1f} GB free in {existing}")
+
+
+def _network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Finding]:
+    if not config.network.enabled:
+        yield Finding("network", Level.ALONE, "it is off; leave out --network.no-enabled to share")
+        return
+    answer = control.ask(home) if in_use(home) else None
+    if answer is not None:
+        yield from _of_running(answer.get("network", {}))
+        return
+    if in_use(home):
+        text = "a node runs here and does not answer: it may be starting; ask again in a minute"
+        yield Finding("running node", Level.NOTE, text)
+        return
+    yield Finding("running node", Level.NOTE, f"none in {home}: looking at what the next one will find")
+    yield from _trial(config, home, identity)
+
+
+def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
+    if not network.get("running"):
+        yield Finding("network", Level.ALONE, "the network process is down and will be started again: ask in a minute")
+        return
+    addresses = network["addresses"]
+    yield Finding("listening", Level.OK if addresses else Level.ALONE, ", ".join(addresses) or "not yet: ask again")
+    yield _reach(addresses)
+    found = [Entry(**{**entry, "addresses": tuple(entry["addresses"])}) for entry in network["entries"]]
+    yield from _entries(found)
+    incompatible = [peer for peer in network["peers"] if peer["note"]]
+    for peer in incompatible[:3]:
+        yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
+    if network["connected"]:
+        yield Finding("peers", Level.OK, f"{network['connected']} connected, {network['relayed']} of them by a relay")
+    else:
+        yield Finding("peers", Level.ALONE, "nobody is connected; " + _REMEDY)
+
+
+_REMEDY = "give the multiaddr of a running node with --peers, and see that its port can be reached from here"
+
+
+def _trial(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Finding]:
+    """What a node would find if it started now."""
+    memory = cache.load(home, config.swarm)
+    port = config.network.port or memory.port
+    try:
+        check_free(listen_addresses(config.network.host, port))
+        yield Finding("port", Level.OK, f"{port} is free" if port else "any free one is taken")
+    except UserError as error:
+        yield Finding("port", Level.NOTE, f"{error}; until then a free one is taken")
+        port = 0
+    given = [(peer, address) for address in config.network.peers for _, peer in [split_peer(address)]]
+    found = entries(given, memory.peers, identity.peer_id)[:MAX_DIALLED]
+    network = config.network.model_copy(update={"port": port or free_port()})
+    try:
+        addresses = asyncio.run(_dial(network, identity, found))
+    except UserError as error:
+        yield Finding("network", Level.ALONE, str(error))
+        return
+    yield _reach(addresses)
+    yield from _entries(found)
+    if not found:
+        yield Finding("peers", Level.ALONE, "none are known yet; " + _REMEDY)
+    elif not any(entry.state == "answers" for entry in found):
+        yield Finding("peers", Level.ALONE, "none of those known answers; " + _REMEDY)
+
+
+async def _dial(config: NetworkConfig, identity: Identity, found: Sequence[Entry]) -> list[str]:
+    """Dial all at once and note how each goes; own addresses as seen meanwhile. UserError where nothing starts."""
+    backend = make_backend(config, identity)
+    try:
+        await backend.start({}, {})
+        await asyncio.gather(asyncio.sleep(LOOK_SECONDS), *(_try(backend, entry) for entry in found))
+        return await backend.addresses()
+    except CallFailed:
+        return []
+    finally:
+        await backend.close()
+
+
+async def _try(backend: Backend, entry: Entry) -> None:
+    try:
+        async with asyncio.timeout(DIAL_SECONDS + 1.0):
+            await backend.dial(entry.addresses, DIAL_SECONDS)
+        entry.state = "answers"
+    except (CallFailed, TimeoutError) as error:
+        entry.state = str(error) or "no answer in time"
+
+
+def _reach(addresses: Sequence[str]) -> Finding:
+    return Finding("reachability", Level.OK if addresses else Level.NOTE, reachability.line(addresses))
+
+
+def _entries(found: Sequence[Entry]) -> Iterator[Finding]:
+    for entry in found:
+        good = entry.state in ("connected", "answers")
+        kind = "entry node" if entry.given else "known peer"
+        advice = "" if good or not entry.given else "; is it running, is its address right, does a firewall block it?"
+        text = f"{entry.addresses[0]}: {entry.state}{advice}"
+        yield Finding(kind, Level.OK if good else Level.NOTE, printable(text, 400))
+
+
+def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding]:
+    """Last, because it loads the model."""
+    yield _gpu(config)
+    from swarm_node.assembly.learner import examine
+    from swarm_node.assembly.surroundings import build_environment
+
+    try:
+        for line in examine(config):
+            subject, _, text = line.partition(": ")
+            yield Finding(subject, Level.OK, text)
+        environment = build_environment(config)
+    except UserError as error:
+        yield Finding("training", Level.BAD, str(error))
+        return
+    try:
+        asked = environment.sample(identity.peer_id if identity else PeerId(""), Round(0), 1)
+        (prompt,), (scores,) = environment.prompts(asked), environment.score([(asked[0], ["0", "1"])])
+    except UserError as error:
+        yield Finding("judge", Level.BAD, str(error))
+        return
+    finally:
+        environment.close()
+    if isinstance(prompt, str) and isinstance(scores, tuple):
+        yield Finding("judge", Level.OK, f"scored two answers of {asked[0].dataset}/{asked[0].config_id}")
+    else:
+        yield Finding("judge", Level.BAD, f"cannot judge {asked[0].dataset}/{asked[0].config_id}; try other tasks")
+
+
+def _gpu(config: NodeConfig) -> Finding:
+    import torch
+
+    from swarm_node.telemetry.manifest import hardware
+
+    cards = hardware()["gpus"]
+    if torch.cuda.is_available():
+        if can_compile():
+            return Finding("GPU", Level.OK, ", ".join(cards))
+        text = "slower kernels run, as Triton finds no C compiler or no Python.h: apt install gcc python3-dev"
+        return Finding("GPU", Level.NOTE, f"{', '.join(cards)}; {text}")
+    if cards:
+        text = f"{', '.join(cards)} found, but torch {torch.__version__} cannot use it: install a CUDA build of torch"
+        return Finding("GPU", Level.NOTE, text)
+    return Finding("GPU", Level.NOTE, f"none; the CPU is used ({config.model.device})")
+
+
+def can_compile() -> bool:
+    """Whether Triton can build the C stubs that start its kernels: a compiler, and Python's headers."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").is_file()

@@ -1,0 +1,149 @@
+"""`swarm-node eval`: accuracy per task on held-out questions, with Wilson intervals. Puzzles by both scorers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from math import sqrt
+
+from rich.console import Console
+from rich.table import Table
+
+from protocol.messages import Question
+from swarm_node.assembly.learner import build_policy
+from swarm_node.assembly.surroundings import build_environments
+from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
+from swarm_node.environments.scored import AskingEnvironment, held_out
+from swarm_node.environments.temporal_clue import environment as clue
+from swarm_node.interfaces import Environment, Generator
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings import EnvironmentConfig, EvaluationConfig
+
+PUBLISHED_SCORER = " (published scorer)"  # behind a task's name: the same answers, as the published scorer counts
+BATCH = 64  # prompts decoded together
+Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAccuracy:
+    task: str
+    questions: int  # answered and judged
+    skipped: int  # could not be asked, answered or judged
+    accuracy: float
+    low: float  # 95 % interval
+    high: float
+
+
+def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
+    """One sampled answer per question; the last row is over all tasks. Progress goes to `console`.
+
+    A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
+    rather than too narrow.
+    """
+    tasks = config.tasks or STARTER_TASKS
+    scores: dict[str, list[float]] = {}
+    skipped: dict[str, int] = {}
+    with ExitStack() as stack, console.status("asking") as status:
+        asked = _environments(config, tasks, stack)  # before the model: a wrong task is told at once
+        generator = BatchGenerator(build_policy(config.model), config.generation)
+        for environment, scorers in asked:
+            questions = held_out(environment, _count(environment, config.questions))
+            for number, batch in enumerate(_batches(questions)):
+                status.update(f"asked {min((number + 1) * BATCH, len(questions))} of {len(questions)} questions")
+                for suffix, judged in answer(generator, environment, scorers, batch, f"evaluation/{number}").items():
+                    for question, score in zip(batch, judged, strict=True):
+                        task = f"{question.dataset}/{question.config_id}{suffix}"
+                        scores.setdefault(task, [])
+                        skipped.setdefault(task, 0)
+                        if score is None:
+                            skipped[task] += 1
+                        else:
+                            scores[task].append(score)
+    rows = [_row(task, scores[task], skipped[task]) for task in scores]
+    every = [score for task in tasks for score in scores[task]]
+    return [*rows, _row("all", every, sum(skipped[task] for task in tasks))]
+
+
+def _environments(
+    config: EvaluationConfig, tasks: Sequence[str], stack: ExitStack
+) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
+    """Each with its scorers by the suffix of their rows: puzzles have two, and are paid by the question."""
+    puzzles = tuple(task for task in tasks if task.startswith(f"{clue.NAME}/"))
+    others = tuple(task for task in tasks if task not in puzzles)
+    found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
+    if others:
+        made = build_environments(EnvironmentConfig(tasks=others, scoring="exact"))
+        found += [(environment, {"": environment}) for environment in made.values()]
+    if puzzles:
+        settings = EnvironmentConfig(tasks=puzzles, scoring="graded", puzzles=config.puzzles)
+        ours, published = build_environments(settings), build_environments(settings, published_scorer=True)
+        found += [(ours[name], {"": ours[name], PUBLISHED_SCORER: published[name]}) for name in ours]
+    for _, scorers in found:
+        for environment in scorers.values():
+            stack.callback(environment.close)
+    return found
+
+
+def _count(environment: AskingEnvironment, per_task: int) -> int:
+    """Questions in all; of a file all puzzles, each once."""
+    return environment.count if isinstance(environment, clue.FilePuzzles) else per_task * len(environment.tasks)
+
+
+def answer(
+    generator: Generator,
+    environment: Environment,
+    scorers: Mapping[str, Environment],
+    batch: Sequence[Question],
+    stream: str,
+) -> dict[str, list[float | None]]:
+    """By scorer the score of one sampled answer to each question; None where it could not be asked, answered or
+    judged."""
+    asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
+    written = generator.generate([prompt for _, prompt in asked], 1, stream)
+    answered = [
+        (i, answer.completions[0].text)
+        for (i, _), answer in zip(asked, written, strict=True)
+        if not isinstance(answer, Skipped)
+    ]
+    found: dict[str, list[float | None]] = {}
+    for suffix, scorer in scorers.items():
+        scores: list[float | None] = [None] * len(batch)
+        rewards = scorer.score([(batch[i], [text]) for i, text in answered])
+        for (i, _), reward in zip(answered, rewards, strict=True):
+            if not isinstance(reward, Skipped):
+                scores[i] = reward[0]
+        found[suffix] = scores
+    return found
+
+
+def table(rows: Sequence[TaskAccuracy]) -> Table:
+    shown = Table("task", "questions", "accuracy", "95 % interval")
+    for row in rows:
+        note = f" ({row.skipped} skipped)" if row.skipped else ""
+        interval = f"{row.low:.3f} - {row.high:.3f}"
+        shown.add_row(row.task, f"{row.questions}{note}", f"{row.accuracy:.3f}", interval, end_section=row is rows[-2])
+    return shown
+
+
+def as_json(rows: Sequence[TaskAccuracy]) -> dict[str, object]:
+    return {"tasks": [asdict(row) for row in rows[:-1]], "all": asdict(rows[-1])}
+
+
+def wilson(right: float, total: int) -> tuple[float, float]:
+    """95 % interval of a proportion (Wilson 1927): sensible at 0, at 1 and for few questions."""
+    if total == 0:
+        return 0.0, 1.0
+    share, z2 = right / total, Z95 * Z95 / total
+    centre = (share + z2 / 2) / (1 + z2)
+    half = Z95 * sqrt(share * (1 - share) / total + z2 / (4 * total)) / (1 + z2)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _row(task: str, scores: Sequence[float], skipped: int) -> TaskAccuracy:
+    low, high = wilson(sum(scores), len(scores))
+    return TaskAccuracy(task, len(scores), skipped, sum(scores) / max(1, len(scores)), low, high)
+
+
+def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
+    for start in range(0, len(questions), BATCH):
+        yield questions[start : start + BATCH]

@@ -1,0 +1,1 @@
+"""`swarm-node run`: one node in its home folder."""

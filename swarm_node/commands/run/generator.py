@@ -1,0 +1,81 @@
+"""The generator process of an asynchronous node: `python -m swarm_node.commands.run.generator`. Not for people.
+
+It writes and judges rounds in the order it is told to, each with the newest published weights. It trains nothing, and
+hears and tells the network nothing: its trainer does.
+"""
+
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from json import loads
+from typing import Any
+
+from protocol.messages import Round
+from swarm_node.assembly.learner import build_node, build_policy
+from swarm_node.assembly.surroundings import build_environment
+from swarm_node.asynchronous.messages import FailedSaid, Order, OwnSaid, write_said
+from swarm_node.common.errors import UserError
+from swarm_node.common.stdio import take_stdout
+from swarm_node.compute.policy import Policy
+from swarm_node.compute.weights import SharedWeights
+from swarm_node.interfaces import Environment, Trainer
+from swarm_node.network.alone import Alone
+from swarm_node.reports import StepReport
+from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.settings import LearningConfig
+
+Build = Callable[[LearningConfig], tuple[Policy, Environment]]
+
+
+class NoTrainer(Trainer):
+    """Of a process that only writes: no optimiser, no reference model."""
+
+    def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
+        raise NotImplementedError("the generator process does not train")
+
+
+def build(config: LearningConfig) -> tuple[Policy, Environment]:
+    return build_policy(config.model), build_environment(config)
+
+
+def serve(build: Build) -> None:
+    """The whole life of a generator process. Its error is its last line."""
+    say = take_stdout()
+    order = Order.read(sys.stdin.readline())
+    rounds: queue.SimpleQueue[Round] = queue.SimpleQueue()
+    threading.Thread(target=_read_orders, args=(rounds,), daemon=True).start()
+    try:
+        _write_rounds(order, build, rounds, say)
+    except UserError as error:
+        say(write_said(FailedSaid(str(error), by_user=True)))
+    except Exception as error:  # noqa: BLE001 - the border of the process: the trainer is told
+        traceback.print_exc()
+        say(write_said(FailedSaid(" ".join(f"{type(error).__name__}: {error}".split()), by_user=False)))
+
+
+def _write_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", say: Callable[[str], Any]) -> None:
+    weights = SharedWeights.attach(order.descriptor, order.layout)
+    policy, environment = build(order.config)
+    policy.version = -1  # whatever it was loaded with: the first snapshot replaces it
+    refresh = (lambda: weights.take(policy)) if order.config.asynchronous.interrupt else None
+    node = build_node(order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer(), refresh=refresh)
+    while True:
+        began = time.monotonic()
+        now = rounds.get()
+        idle = time.monotonic() - began
+        weights.take(policy)
+        say(write_said(OwnSaid(node.write(now), idle)))
+
+
+def _read_orders(rounds: "queue.SimpleQueue[Round]") -> None:
+    for line in sys.stdin:
+        rounds.put(Round(loads(line)["write"]))
+    os._exit(1)  # the trainer is gone; the judge goes with our end of its pipe
+
+
+if __name__ == "__main__":
+    serve(build)

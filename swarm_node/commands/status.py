@@ -1,0 +1,93 @@
+"""`status` and `peers`: what a running node says of itself, for people, for scripts and for health checks."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from swarm_node.commands.home import in_use
+from swarm_node.common.printable import printable
+from swarm_node.network.process import control
+
+STALLED_SECONDS = 120.0  # without a round ending ...
+STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
+SILENT_SECONDS = 20.0  # a network may take to begin listening
+
+
+def ask(home: Path) -> dict[str, Any]:
+    """The node's answer with "healthy" and "problems"; the same without an answer, where there is none."""
+    answer = control.ask(home)
+    if answer is None:
+        running = in_use(home)
+        problem = (
+            f"a node runs in {home} and does not answer: it may be starting; look at what it prints"
+            if running
+            else f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
+        )
+        return {"healthy": False, "problems": [problem]}
+    found = problems(answer)
+    return {"healthy": not found, "problems": found, **answer}
+
+
+def problems(answer: Mapping[str, Any]) -> list[str]:
+    """What a health check should fail for. To be alone is no such thing: the node trains, and keeps trying."""
+    found = []
+    training, network = answer.get("training"), answer.get("network", {})
+    if training is not None:
+        since = training["seconds_since"]
+        if "round" not in training:
+            found.append(f"no round has ended yet, {since:.0f} s after the start")
+        elif since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
+            found.append(f"training stands still: no round has ended for {since:.0f} s")
+    if network.get("enabled", True):
+        if not network.get("running"):
+            found.append("the network process is down and will be started again; training goes on")
+        elif not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
+            found.append("the network does not listen: see what the node prints")
+    return found
+
+
+def status_lines(answer: Mapping[str, Any]) -> list[str]:
+    """For a person."""
+    lines = [f"healthy: {'yes' if answer['healthy'] else 'no'}"]
+    lines += [f"  {problem}" for problem in answer["problems"]]
+    if "peer_id" in answer:
+        lines.append(f"{answer['role']} {answer['peer_id']}")
+    training, network = answer.get("training", {}), answer.get("network", {})
+    if "round" in training:
+        lines.append(
+            f"training: round {training['round']} ended {training['seconds_since']:.0f} s ago and took "
+            f"{training['round_seconds']:.2f} s, reward {training['reward']:.3f}, "
+            f"{training['external_informative']} groups of others in it, {training['heard']} heard so far"
+        )
+    if network.get("running"):
+        lines.append(
+            f"network: {network['reachability']}, {network['connected']} connected ({network['relayed']} relayed), "
+            f"{len(network['peers'])} known, {network['backend']}, swarm {network['swarm']}"
+        )
+        lines += [f"  address {printable(address)}" for address in network["addresses"]]
+        lines += [f"  entry {each['peer']}: {printable(each['state'])}" for each in network["entries"]]
+        lines += [f"  {name}: {count}" for name, count in sorted(network["counters"].items())]
+    elif network.get("enabled") is False:
+        lines.append("network: off")
+    return [printable(line, 400) for line in lines]
+
+
+def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Peer, state, seconds since it was heard, round, groups pulled, address."""
+    return [
+        tuple(
+            printable(text)
+            for text in (
+                str(peer["peer"]),
+                f"{peer['state']} {peer['note']}".strip(),
+                "never" if peer["heard"] is None else f"{peer['heard']:.0f} s ago",
+                "" if peer["round"] is None else str(peer["round"]),
+                str(peer["pulls"]),
+                next(iter(peer["addresses"]), ""),
+            )
+        )
+        for peer in answer.get("network", {}).get("peers", ())
+    ]
+
+
+PEER_COLUMNS = ("peer", "state", "heard", "round", "pulls", "address")

@@ -1,0 +1,1 @@
+"""Forwards of our own for Llama's family: what a CPU computes in fewer passes over memory."""

@@ -1,0 +1,1 @@
+"""Scored groups in, better weights out."""

@@ -1,0 +1,343 @@
+"""One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a token budget.
+
+Behaviour log-probs are those of the policy that wrote the text for own groups, and of this policy when the group is
+admitted to the training set for groups of others, whose author's probabilities are unknown and would not be comparable.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import isfinite
+
+import torch
+from torch import Tensor
+
+from swarm_node.algorithm import rows, tree
+from swarm_node.algorithm.advantages import group_advantages
+from swarm_node.algorithm.batching import dynamic_batches
+from swarm_node.algorithm.distribution import SamplingRule, log_distribution, log_probs_of
+from swarm_node.algorithm.foreign import ForeignRule
+from swarm_node.algorithm.loss import StepSize, kl_penalty, token_weight
+from swarm_node.algorithm.objectives import DEFAULT_IMPORTANCE, NEEDS_PROXIMAL, Bounds, Objective, Terms, clipped
+from swarm_node.common.errors import UserError
+from swarm_node.compute.policy import Packing, Policy
+from swarm_node.compute.training.examples import Example, Totals, flat_values
+from swarm_node.reports import StepReport
+from swarm_node.rollouts.groups import ScoredGroup, Tokens
+from swarm_node.settings import GenerationConfig, TrainingConfig
+
+CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
+SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
+
+Batching = Callable[..., Iterable[list[int]]]  # rows, token budget, pads: indices of rows by micro-batch
+BATCHINGS: Mapping[str, Batching] = {"tight": rows.micro_batches, "dynamic": dynamic_batches}
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Which text of others may move the policy."""
+
+    floor: float = 0.0  # tokens of others that this policy gives a smaller probability are dropped from the loss
+    negatives: bool = True  # False drops completions of others with a negative advantage, which no clip ever stops
+
+
+ALL = Trust()
+
+
+class GrpoTrainer:
+    """Implements interfaces.Trainer. Owns the optimiser; the weights are the policy's."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        config: TrainingConfig,
+        generation: GenerationConfig,
+        reference: Policy | None = None,
+        trust: Trust = ALL,
+        *,
+        objective: Objective = clipped,
+        foreign_rule: ForeignRule | None = None,
+    ) -> None:
+        """
+        Args:
+            reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
+            foreign_rule: weighs completions of others by the log-probs their author advises; None weighs all alike.
+        """
+        self._policy, self._config, self._trust = policy, config, trust
+        self._objective, self._foreign_rule = objective, foreign_rule
+        importance = config.importance_limit or DEFAULT_IMPORTANCE.get(config.objective, Bounds().importance)
+        self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
+        self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
+        self._max_completion_length = generation.max_completion_length
+        self._parameters = [p for p in policy.model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            self._parameters,
+            lr=config.learning_rate,
+            betas=config.adam_betas,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        self.updating = False  # weights are being changed; stays so where an update was cut off
+        self.steps = 0  # optimiser steps taken in this policy's life
+        self.packing = _choose_packing(policy, config.layout)
+        self._reference = (reference or _frozen(policy)) if config.beta else None
+        self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
+        """See interfaces.Trainer. Groups without signal cost nothing, and without any no step is taken."""
+        totals = Totals()
+        examples = [e for g in groups if g.has_signal and (e := self._example(g, totals)) is not None]
+        if examples:
+            self.updating = True
+            self._steps(examples, totals)
+            self.updating = False
+        self._policy.version += 1  # also without a step: a version is a batch consumed
+        return self._report(totals, len(examples)) if examples else StepReport(skipped=totals.skipped)
+
+    def _steps(self, examples: list[Example], totals: Totals) -> None:
+        several_steps = self._config.num_iterations * self._config.minibatches > 1
+        if several_steps:
+            examples = [self._anchored(example) for example in examples]
+        for _ in range(self._config.num_iterations):
+            for part in range(self._config.minibatches):
+                minibatch = examples[part :: self._config.minibatches]
+                if minibatch:
+                    self._step(minibatch, totals)
+
+    def _report(self, totals: Totals, trained_groups: int) -> StepReport:
+        steps, tokens = max(1, totals.steps), max(1, totals.tokens)
+        return StepReport(
+            optimizer_steps=totals.steps,
+            trained_tokens=totals.tokens - totals.dropped if totals.steps else 0,
+            dropped_tokens=totals.dropped,
+            trained_groups=trained_groups,
+            loss=totals.loss / steps,
+            grad_norm=totals.grad_norm / steps,
+            learning_rate=float(self.optimizer.param_groups[0]["lr"]),
+            ratio_mean=totals.ratio / tokens,
+            clip_fraction=totals.clipped / tokens,
+            entropy=totals.entropy / tokens,
+            staleness=totals.staleness / max(1, totals.own_tokens),
+            mismatch_mean=totals.mismatch.mean,
+            mismatch_max=totals.mismatch.largest,
+            mismatch_kl=totals.mismatch.kl,
+            halvings=totals.halvings,
+            skipped=totals.skipped,
+        )
+
+    def _example(self, group: ScoredGroup, totals: Totals) -> Example | None:
+        """Token ids of a group: the very ids generated for an own one, this tokenizer's for text of others."""
+        advantages = group_advantages(group.rewards, self._config.scale_rewards)
+        written = group.own_tokens
+        completions = [
+            self._policy.encode_completion(completion) if tokens is None else list(tokens.ids)
+            for completion, tokens in zip(group.group.completions, written, strict=True)
+        ]
+        keep = [
+            i
+            for i, (ids, completion) in enumerate(zip(completions, group.group.completions, strict=True))
+            if ids
+            and (completion.ended or not self._config.mask_truncated_completions)
+            and (self._trust.negatives or written[i] is not None or advantages[i] > 0)
+        ]
+        prompt = self._policy.encode_prompt(group.prompt)
+        if not keep or not prompt:
+            totals.skip("no trainable completion")
+            return None
+        if len(prompt) + max(len(completions[i]) for i in keep) > self._policy.context_length:
+            totals.skip("longer than the context")
+            return None
+        example = Example(
+            rows.Row(prompt, completions),
+            advantages,
+            foreign=[tokens is None for tokens in written],
+            behaviour=[None if tokens is None else list(tokens.log_probs) for tokens in written],
+            proximal=[None] * len(written),
+            staleness=[None if tokens is None else self._staleness(tokens) for tokens in written],
+        ).only(keep)
+        if group.advised is None or self._foreign_rule is None:
+            return example
+        characters = [len(group.group.completions[i].text) for i in keep]
+        return self._weighted(example, [group.advised[i] for i in keep], characters, self._foreign_rule)
+
+    def _staleness(self, tokens: Tokens) -> list[float]:
+        now = self._policy.version
+        return [float(now - version) for version in tokens.versions] or [0.0] * len(tokens.ids)
+
+    def _weighted(self, example: Example, advised: list[float], characters: list[int], rule: ForeignRule) -> Example:
+        """A group of others with a weight on every completion, by what its author says of it."""
+        present = self._present_log_probs(example)
+        weights = rule([sum(values) for values in present], advised, characters)
+        advantages = [advantage * weight for advantage, weight in zip(example.advantages, weights, strict=True)]
+        return replace(example, advantages=advantages)
+
+    def _rows(self, examples: list[Example]) -> list[Example]:
+        return [piece for example in examples for piece in example.pieces(self._columns(example))]
+
+    def _columns(self, example: Example) -> int:
+        """Of a row at most; a mask is kept small, since it grows with their square."""
+        if self.packing is None:
+            return 0
+        widest = max(rows.MAX_PACKED, 2 * len(example.row.prompt))
+        return min(widest, self._token_budget) if self.packing is Packing.MASK else self._token_budget
+
+    def _build(self, parts: Sequence[Example]) -> rows.RowBatch | tree.TreeBatch:
+        """Model input of a micro-batch."""
+        policy, packed = self._policy, [part.row for part in parts]
+        if self._end_to_end:
+            return tree.build(packed, policy.device)
+        return rows.build(packed, policy.pad_id, policy.device)
+
+    @property
+    def _end_to_end(self) -> bool:
+        """Whether rows lie end to end, without pads."""
+        return self.packing in (Packing.FLEX, Packing.OWN, Packing.BLOCKS)
+
+    def _step(self, examples: list[Example], totals: Totals) -> None:
+        """One optimiser step over `examples`; gradients of micro-batches add up."""
+        lengths = [len(ids) for example in examples for ids in example.row.completions]
+        size = StepSize(len(lengths), sum(lengths))
+        loss = self._gradient(examples, size, totals)
+        grad_norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm))
+        if not isfinite(grad_norm):
+            totals.skip("gradient not finite")
+        elif grad_norm > 0.0:
+            self._set_learning_rate()
+            self.optimizer.step()
+            if self._policy.fp8 is not None:
+                self._policy.fp8.weights_changed()
+            self.steps += 1
+            totals.steps += 1
+            totals.loss += loss
+            totals.grad_norm += grad_norm
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _gradient(self, examples: list[Example], size: StepSize, totals: Totals) -> float:
+        """Gradients of all micro-batches, and the loss; with micro-batches of half the size where memory is short."""
+        config = self._config
+        while True:
+            parts, attempt = self._rows(examples), replace(totals)
+            packed = [part.row for part in parts]
+            batches = BATCHINGS[config.micro_batches](packed, self._token_budget, pads=not self._end_to_end)
+            try:
+                loss = sum(self._backward([parts[i] for i in indices], size, attempt) for indices in batches)
+            except torch.OutOfMemoryError:
+                self.optimizer.zero_grad(set_to_none=True)
+                if self._token_budget <= SMALLEST_BUDGET:
+                    totals.skip("out of device memory")
+                    return 0.0
+            else:
+                totals.take(attempt)
+                return loss
+            self._token_budget //= 2  # outside the handler, whose traceback holds on to the tensors
+            totals.halvings += 1
+            if self._policy.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _backward(self, parts: list[Example], size: StepSize, totals: Totals) -> float:
+        """Forward and backward of one micro-batch; returns its share of the loss."""
+        config = self._config
+        batch = self._build(parts)
+        distribution = log_distribution(self._policy.logits(batch), self._rule, batch.target)
+        log_probs = distribution.gather(-1, batch.target[:, None])[:, 0]
+        present = log_probs.detach()
+        behaviour = flat_values([known for part in parts for known in part.behaviour], parts, present)
+        staleness = flat_values([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
+        advantages, weights = self._per_token(parts, size, log_probs)
+        dropped = self._distrusted(parts, behaviour)
+        terms = Terms(
+            log_probs,
+            behaviour=behaviour,
+            proximal=flat_values([known for part in parts for known in part.proximal], parts, present),
+            staleness=staleness,
+            advantages=advantages.masked_fill(dropped, 0.0),
+            weights=weights,
+        )
+        result = self._objective(terms, self._bounds)
+        loss = result.loss
+        if self._reference is not None:
+            loss = loss + config.beta * kl_penalty(log_probs, self._reference_log_probs(batch), weights)
+        loss.backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            totals.tokens += len(log_probs)
+            totals.dropped += int(dropped.sum())
+            totals.own_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
+            totals.staleness += float(staleness.sum())
+            if totals.steps == 0:  # no weight has moved since fresh tokens were written
+                fresh = flat_values([known for part in parts for known in part.staleness], parts, staleness - 1) == 0
+                totals.mismatch = totals.mismatch.plus(behaviour[fresh], present[fresh])
+            totals.ratio += float(result.ratio.sum())
+            totals.clipped += int(result.clipped.sum())
+            totals.entropy -= float(torch.special.xlogy(p := distribution.exp(), p).sum())
+        return float(loss.detach())
+
+    def _per_token(self, parts: list[Example], size: StepSize, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Advantage and weight of every token, [tokens] each."""
+        lengths = [len(ids) for part in parts for ids in part.row.completions]
+        weights = [token_weight(n, size, self._config.loss_type, self._max_completion_length) for n in lengths]
+        advantages = [advantage for part in parts for advantage in part.advantages]
+        counts = torch.tensor(lengths, device=like.device)
+        spread = torch.tensor([advantages, weights], dtype=like.dtype, device=like.device)
+        advantage, weight = spread.repeat_interleave(counts, dim=1)
+        return advantage, weight
+
+    def _distrusted(self, parts: list[Example], old: Tensor) -> Tensor:
+        """bool [tokens]: of others, and less likely than the floor when the text was admitted."""
+        counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions], device=old.device)
+        foreign = torch.tensor([known for part in parts for known in part.foreign], device=old.device)
+        return foreign.repeat_interleave(counts) & (old.exp() < self._trust.floor)
+
+    def _anchored(self, example: Example) -> Example:
+        """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
+        if None not in example.behaviour and self._config.objective not in NEEDS_PROXIMAL:
+            return example
+        present = self._present_log_probs(example)
+        behaviour = [known or now for known, now in zip(example.behaviour, present, strict=True)]
+        return replace(example, behaviour=behaviour, proximal=present)
+
+    def _present_log_probs(self, example: Example) -> list[list[float]]:
+        """Of every token, by completion."""
+        values: list[list[float]] = []
+        for part in self._rows([example]):
+            batch = self._build([part])
+            flat = self._log_probs(self._policy, batch)
+            ends = iter(flat.tolist())
+            values += [list(islice(ends, len(ids))) for ids in part.row.completions]
+        return values
+
+    def _reference_log_probs(self, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
+        assert self._reference is not None
+        with getattr(self._reference.model, "disable_adapter", nullcontext)():
+            return self._log_probs(self._reference, batch)
+
+    @torch.no_grad()
+    def _log_probs(self, policy: Policy, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
+        return log_probs_of(policy.logits(batch), batch.target, self._rule)
+
+    def _set_learning_rate(self) -> None:
+        """Linear warm-up, then constant."""
+        warm = min(1.0, (self.steps + 1) / self._config.warmup_steps) if self._config.warmup_steps else 1.0
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._config.learning_rate * warm
+
+
+def _choose_packing(policy: Policy, wanted: str) -> Packing | None:
+    if wanted == "padded":
+        return None
+    if wanted == "packed" and policy.packing is None:
+        raise UserError(f"model {policy.name!r} cannot take packed rows; use --training.layout auto")
+    return policy.packing
+
+
+def _frozen(policy: Policy) -> Policy:
+    """A copy that stays as it is. Under LoRA the initial policy is the same model with its adapters off."""
+    if hasattr(policy.model, "disable_adapter"):
+        return policy
+    model = copy.deepcopy(policy.model).requires_grad_(False)
+    return Policy(model, policy.tokenizer, policy.device, policy.autocast_dtype, policy.name)

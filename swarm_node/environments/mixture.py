@@ -1,0 +1,80 @@
+"""Several environments as one: a question goes to the environment whose name it carries."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from protocol.messages import PeerId, Question, Round
+from swarm_node.common.errors import UserError
+from swarm_node.environments.scoring.contract import UNKNOWN_QUESTION
+from swarm_node.interfaces import Environment
+from swarm_node.rollouts.groups import Skipped
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Mixture:
+    """Asks each environment for an equal share of the questions, by name, so every peer must use the same names."""
+
+    def __init__(self, environments: Mapping[str, Environment]) -> None:
+        if not environments:
+            raise ValueError("a mixture of no environments")
+        self._environments = dict(environments)
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        """What does not divide evenly goes to the environments in turn, round by round."""
+        names = list(self._environments)
+        share, rest = divmod(count, len(names))
+        lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
+        return [
+            question
+            for name, environment in self._environments.items()
+            for question in environment.sample(author, now, share + (name in lucky))
+        ]
+
+    def knows(self, question: Question) -> bool:
+        environment = self._environments.get(question.environment)
+        return environment is not None and environment.knows(question)
+
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        results: list[str | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(questions)
+        for name, places in self._routes([question.environment for question in questions]).items():
+            asked = [questions[place] for place in places]
+            replies = _guarded(self._environments[name].prompts, asked)
+            for place, reply in zip(places, replies, strict=True):
+                results[place] = reply
+        return results
+
+    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        results: list[tuple[float, ...] | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(answers)
+        for name, places in self._routes([question.environment for question, _ in answers]).items():
+            replies = _guarded(self._environments[name].score, [answers[place] for place in places])
+            for place, reply in zip(places, replies, strict=True):
+                results[place] = reply
+        return results
+
+    def close(self) -> None:
+        for environment in self._environments.values():
+            environment.close()
+
+    def _routes(self, names: Sequence[str]) -> dict[str, list[int]]:
+        """Environment name -> positions of its questions; names that are not ours are left out."""
+        routes: dict[str, list[int]] = {}
+        for place, name in enumerate(names):
+            if name in self._environments:
+                routes.setdefault(name, []).append(place)
+        return routes
+
+
+def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
+    """An environment that raises costs its groups of this round, counted by the kind of error, and not the node.
+
+    Only a user's mistake, such as a judge that cannot start, ends the run: it would be the same in every round.
+    """
+    try:
+        replies = ask(asked)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a foreign environment may raise
+        return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
+    return list(replies)

@@ -1,0 +1,1 @@
+"""Scoring in a process of its own, with sandboxed children."""

@@ -1,0 +1,54 @@
+"""What a judge process judges with, and what it says: the contract between `judge.py` and a source of questions.
+
+A source is a module that runs inside the judge process only. It has a `VERSION` and a function `build`:
+
+    VERSION = "1"
+    def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+
+class Item(Protocol):
+    """One question with its key, rebuilt from an address. The key never leaves the judge process."""
+
+    @property
+    def prompt(self) -> str: ...
+
+    def score(self, text: str) -> float:
+        """Reward of one answer, in [0, 1]. May raise or hang: the judge process copes."""
+        ...
+
+
+@runtime_checkable
+class Portable(Protocol):
+    """An item that can also be scored without its source: by one of our own scorers, in the fork server."""
+
+    @property
+    def portable(self) -> tuple[str, Mapping[str, Any]] | None:
+        """Name of the scorer and what it needs to know, as JSON can hold it; None if this one cannot."""
+        ...
+
+
+class Source(Protocol):
+    """The shape of a source module."""
+
+    VERSION: str  # of the questions: the node refuses to start when it is not the version it speaks of on the wire
+
+    def build(self, dataset: str, config_id: str, seed: int, index: int) -> Item:
+        """A pure function of the address, in any process, after any other call."""
+        ...
+
+
+QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is skipped by every node
+CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
+
+# Reasons of skips, as they are counted.
+SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget
+BROKEN_QUESTION = "question raised"  # it cannot be rebuilt
+SCORER_RAISED = "scorer raised"
+NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped, since clamping up would pay for it
+TIMEOUT = "judge timeout"
+CRASHED = "judge crashed"  # the process died, or said something it never says
+UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue

@@ -1,0 +1,90 @@
+"""One announcement in, from anybody: news for the view, or a counted reason why not. Cheap questions come first."""
+
+from enum import StrEnum
+
+from protocol import wire
+from protocol.messages import Announcement, PeerId
+from protocol.rejection import Rejected
+from swarm_node.network.exchange.addresses import full, is_public, network_of
+from swarm_node.network.exchange.knowledge import Knowledge
+from swarm_node.network.exchange.view import MAX_AGE, Entry
+
+OVERTAKEN = "own number overtaken: a lost memory, or two nodes with one identity"  # counter
+
+
+class Verdict(StrEnum):
+    """Values are names of counters."""
+
+    NEWS = "announcements heard"
+    KNOWN = "announcements known already"
+    OLD = "announcements too old"
+    JUMP = "announcements whose number runs away"
+    OWN = "own announcements heard"
+    BANNED = "announcements of banned peers"
+    FORGED = "announcements forged or malformed"  # only this is the carrier's fault: it should have checked
+
+
+def receive(knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, now: float) -> Verdict:
+    """Take in what `source` says or carries. `made`: when its author made it, on this node's clock."""
+    announcement = knowledge.verifier.peek(sealed)
+    if isinstance(announcement, Rejected):
+        knowledge.counters[f"announcement {announcement.reason}"] += 1
+        verdict = Verdict.FORGED
+    else:
+        verdict = _objection(knowledge, announcement, sealed, made, now) or Verdict.NEWS
+        if verdict is Verdict.NEWS:
+            _take_in(knowledge, announcement, sealed, source, min(made, now), now)
+    knowledge.counters[verdict] += 1
+    return verdict
+
+
+def _take_in(
+    knowledge: Knowledge, announcement: Announcement, sealed: bytes, source: PeerId, made: float, now: float
+) -> None:
+    author = announcement.author
+    network = _network(knowledge, announcement)
+    entry = Entry(announcement, sealed, wire.key_tag(author), made, source, network)
+    knowledge.view.add(entry, now, knowledge.contacts.anchors)
+    knowledge.contacts.announced(author, full(announcement.addresses, author))
+
+
+def _objection(
+    knowledge: Knowledge, announcement: Announcement, sealed: bytes, made: float, now: float
+) -> Verdict | None:
+    if announcement.author == knowledge.identity.peer_id:
+        return _receive_own(knowledge, announcement, sealed)
+    if not knowledge.view.is_news(announcement, now):
+        return Verdict.KNOWN
+    if now - made > MAX_AGE:
+        return Verdict.OLD
+    if knowledge.reputation.is_banned(announcement.author, now):
+        return Verdict.BANNED
+    if knowledge.view.is_jump(announcement, now):
+        return Verdict.JUMP
+    return Verdict.FORGED if _is_forged(knowledge, announcement, sealed) else None
+
+
+def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> Verdict:
+    """A number not below the newest own one was said before a crash, or by another node with the same key."""
+    own_announcement = knowledge.own_announcement
+    if announcement.seq >= own_announcement.seq and sealed != own_announcement.sealed:
+        if _is_forged(knowledge, announcement, sealed):
+            return Verdict.FORGED
+        knowledge.counters[OVERTAKEN] += 1
+        own_announcement.overtake(announcement.seq)
+    return Verdict.OWN
+
+
+def _is_forged(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> bool:
+    objection = knowledge.verifier.objection(sealed, announcement, knowledge.swarm)
+    if objection:
+        knowledge.counters[f"announcement {objection}"] += 1
+    return objection is not None
+
+
+def _network(knowledge: Knowledge, announcement: Announcement) -> str:
+    """Where its author called from, if that is on the internet: proven. Else where it says it is."""
+    contact = knowledge.contacts.get(announcement.author)
+    observed = network_of(contact.observed) if contact else ""
+    claimed = network_of(announcement.addresses[0]) if announcement.addresses else ""
+    return observed if is_public(observed) or not claimed else claimed

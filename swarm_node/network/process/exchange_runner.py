@@ -1,0 +1,208 @@
+"""Couples the exchange, which decides, with a backend, which dials and answers: the acting half of the network process.
+
+A driver outlives its backends: when one dies, the next one goes on with the same exchange.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from protocol.messages import PeerId
+from swarm_node.network.actions import Action, Call, Deliver, Disconnect
+from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
+from swarm_node.network.exchange.exchange import Exchange
+
+TICK_SECONDS = 0.5
+REFRESH_SECONDS = 3.0  # between two looks at connections and own addresses
+DIAL_SECONDS = 5.0
+FIRST_RETRY = 1.0  # seconds; doubles with each failure
+LAST_RETRY = 15.0  # seconds, while there is little company
+CALM_RETRY = 60.0  # seconds, with company: an entry node must bear thousands of nodes that come back
+COMPANY = 4  # connected peers
+
+
+@dataclass(slots=True)
+class Entry:
+    """A peer that may let this node in, and how that went."""
+
+    peer: PeerId
+    addresses: tuple[str, ...]  # full multiaddrs
+    given: bool  # by the user; else known from last time, and tried only while there is little company
+    state: str = "not tried yet"
+    failures: int = 0  # in a row
+
+
+class ExchangeRunner:
+    def __init__(
+        self,
+        exchange: Exchange,
+        entries: Sequence[Entry],
+        deliver: Callable[[bytes], None],
+        changed: Callable[[Sequence[str]], None],
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        """`deliver` takes groups for the trainer; `changed` hears own addresses whenever they differ from before."""
+        self.exchange = exchange
+        self.entries = entries
+        self.addresses: tuple[str, ...] = ()
+        self.connected: frozenset[PeerId] = frozenset()
+        self.relayed = 0  # of them, through relays only
+        self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
+        self._backend: Backend | None = None
+        self._acting: set[asyncio.Task[None]] = set()
+
+    async def run(self, backend: Backend, topic: str = "") -> str:
+        """Start this backend, exchange over it until it dies, and say why it did. UserError where it cannot start.
+
+        `topic`: of GossipSub, to be used beside the exchange; "" for none.
+        """
+        handlers = {protocol: self._handler(protocol) for protocol in self.exchange.protocols}
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            await backend.start(handlers, self.exchange.protocols)
+            self._backend = backend
+            loops = [self._tick(), self._refresh(backend), *(self._enter(backend, each) for each in self.entries)]
+            if topic:
+                loops.append(self._broadcast(backend, topic))
+            tasks = [asyncio.create_task(each) for each in (backend.wait_closed(), *loops)]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return next(str(task.result()) for task in done)  # a loop ends only by a mistake of ours: raised here
+        finally:
+            self._backend, self.connected = None, frozenset()
+            await _cancel([*tasks, *self._acting])
+            await backend.close()
+
+    def counters(self) -> dict[str, int]:
+        """Of the exchange, and of the backend since that was started."""
+        return {**self.exchange.counters(), **(self._backend.counters if self._backend else {})}
+
+    def perform(self, actions: Sequence[Action]) -> None:
+        """Does what the exchange asks for; returns at once."""
+        for action in actions:
+            match action:
+                case Deliver(envelope=envelope):
+                    self._deliver(envelope)
+                case Disconnect(peer=peer) if self._backend is not None:
+                    self._spawn(_disconnect(self._backend, peer))
+                case Call(token=token) if self._backend is None:
+                    self.exchange.failed(token, Failure.UNREACHABLE, self._clock())
+                case Call() if self._backend is not None:
+                    self._spawn(self._call(self._backend, action))
+
+    def _handler(self, protocol: str) -> Handler:
+        async def answer(caller: Caller, request: bytes) -> bytes:
+            return self.exchange.answer(caller, protocol, request, self._clock())
+
+        return answer
+
+    async def _tick(self) -> None:
+        while True:
+            self.perform(self.exchange.tick(self._clock()))
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def _refresh(self, backend: Backend) -> None:
+        while True:
+            with suppress(CallFailed):
+                self._meet(backend, await backend.connections())
+                addresses = tuple(await backend.addresses())
+                if addresses != self.addresses:
+                    self.addresses = addresses
+                    self.exchange.reachable(addresses)
+                    self._changed(addresses)
+            await asyncio.sleep(REFRESH_SECONDS)
+
+    async def _broadcast(self, backend: Backend, topic: str) -> None:
+        """Own announcements out, those of others in: sooner than exchanges bring them, for a network that floods."""
+        joined, told = False, b""
+        while True:
+            with suppress(CallFailed):
+                if not joined:
+                    await backend.join(topic, lambda data: self.exchange.overheard(data, self._clock()))
+                    joined = True
+                if (own := self.exchange.announcement()) != told:
+                    await backend.publish(own)
+                    told = own
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _meet(self, backend: Backend, connections: Sequence[Any]) -> None:
+        before, self.connected = self.connected, frozenset(each.peer for each in connections)
+        self.relayed = len(self.connected - {each.peer for each in connections if not each.relayed})
+        for peer in self.connected - before:
+            self.exchange.learned(peer, (), self._clock())  # whoever called us can be called back while it is connected
+
+    async def _enter(self, backend: Backend, entry: Entry) -> None:
+        """Keep the way in open: dial, and dial again when the connection is lost, for ever."""
+        while True:
+            if entry.peer in self.connected:
+                entry.state, entry.failures = "connected", 0
+            elif entry.given or len(self.connected) < COMPANY:
+                await self._dial(backend, entry)
+            longest = CALM_RETRY if len(self.connected) >= COMPANY else LAST_RETRY
+            delay = min(FIRST_RETRY * 2 ** min(entry.failures, 10), longest)
+            await asyncio.sleep(delay * self._random.uniform(0.5, 1.0))
+
+    async def _dial(self, backend: Backend, entry: Entry) -> None:
+        try:
+            async with asyncio.timeout(DIAL_SECONDS + 1.0):
+                await backend.dial(entry.addresses, DIAL_SECONDS)
+        except (CallFailed, TimeoutError) as error:
+            entry.state = str(error) or "no answer"
+            entry.failures += 1
+        else:
+            entry.state, entry.failures = "connected", 0
+            self.exchange.learned(entry.peer, entry.addresses, self._clock())
+            self.perform(self.exchange.tick(self._clock()))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._acting.add(task)
+        task.add_done_callback(self._acted)
+
+    def _acted(self, task: asyncio.Task[None]) -> None:
+        self._acting.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error  # a mistake of ours: the loop reports it, the other calls go on
+
+    async def _call(self, backend: Backend, call: Call) -> None:
+        try:
+            async with asyncio.timeout(call.timeout):
+                if call.addresses and call.peer not in self.connected:
+                    await backend.dial(call.addresses, call.timeout)
+                reply = await backend.call(call.peer, call.protocol, call.request, call.max_reply, call.timeout)
+        except CallFailed as error:
+            self.perform(self.exchange.failed(call.token, error.failure, self._clock()))
+        except TimeoutError:
+            self.perform(self.exchange.failed(call.token, Failure.TIMEOUT, self._clock()))
+        except asyncio.CancelledError:  # the backend died under it
+            self.exchange.failed(call.token, Failure.CLOSED, self._clock())
+            raise
+        else:
+            self.perform(self.exchange.replied(call.token, reply, self._clock()))
+
+
+async def _disconnect(backend: Backend, peer: PeerId) -> None:
+    with suppress(CallFailed):
+        await backend.disconnect(peer)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def entries(given: Sequence[tuple[PeerId, str]], cached: Mapping[PeerId, tuple[str, ...]], own: PeerId) -> list[Entry]:
+    """One entry per peer, the user's first; several addresses of one peer are tried side by side."""
+    found: dict[PeerId, Entry] = {}
+    for peer, address in given:
+        before = found[peer].addresses if peer in found else ()
+        found[peer] = Entry(peer, (*before, address), given=True)
+    for peer, addresses in cached.items():
+        if peer not in found:
+            found[peer] = Entry(peer, addresses, given=False)
+    found.pop(own, None)
+    return list(found.values())

@@ -1,0 +1,171 @@
+"""What a trainer and its network process say to each other: typed frames over a socket pair, a bounded queue each way.
+
+A frame is four bytes of length, big-endian, and one JSON object; bytes travel in it as base64. Both ends are ours, but
+one of them reads what strangers send, so that a frame is bounded and checked like any other input.
+"""
+
+import asyncio
+from collections import deque
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from protocol.messages import PeerId, Round
+from swarm_node.settings import NetworkConfig
+
+MAX_FRAME_BYTES = 16 * 1024 * 1024  # 64 envelopes of 64 KB fit; a round has about 9 of 10 KB
+LENGTH_BYTES = 4
+
+
+class BrokenFrame(Exception):
+    """The bytes are no frame: the other end is not what was started, or not any more."""
+
+
+class _Frame(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class Memory(_Frame):
+    """What must outlive the network process. Sent to the trainer now and then, and on disk beside it."""
+
+    kind: Literal["memory"] = "memory"
+    port: int  # listened on
+    exchange: dict[str, Any]  # `Exchange.state`
+    peers: dict[PeerId, tuple[str, ...]]  # addresses by which others were reached, the best first
+
+
+class Start(_Frame):
+    """First frame of the trainer. The key comes with it, so that the other process opens no secret file."""
+
+    kind: Literal["start"] = "start"
+    key: bytes
+    swarm: str
+    home: str
+    config: NetworkConfig
+    memory: Memory
+    want: int  # groups of others that the first round would like to find
+
+
+class Publish(_Frame):
+    """Own groups of a round, sealed, and how many of others the trainer would like for its next; or of some rounds."""
+
+    kind: Literal["publish"] = "publish"
+    round: Round
+    want: int
+    envelopes: tuple[bytes, ...]
+    rounds: int = 1
+
+
+class Judged(_Frame):
+    """What the trainer found in a group."""
+
+    kind: Literal["judged"] = "judged"
+    author: PeerId
+    content_hash: bytes
+    outcome: str
+
+
+class Ask(_Frame):
+    """Request for a view; the answer carries the same number."""
+
+    kind: Literal["ask"] = "ask"
+    number: int
+
+
+class Stop(_Frame):
+    kind: Literal["stop"] = "stop"
+
+
+class Heard(_Frame):
+    """A group of another peer: its signature and its hash are right."""
+
+    kind: Literal["heard"] = "heard"
+    envelope: bytes
+
+
+class Said(_Frame):
+    """A line for the user."""
+
+    kind: Literal["said"] = "said"
+    text: str
+    warning: bool = False
+
+
+class Alive(_Frame):
+    """Sent every few seconds: no news for long means that the process hangs."""
+
+    kind: Literal["alive"] = "alive"
+    connected: int  # peers
+
+
+class View(_Frame):
+    """How the network looks from here, as plain data for `status`, `peers` and `doctor`."""
+
+    kind: Literal["view"] = "view"
+    number: int
+    view: dict[str, Any]
+
+
+FromTrainer = Start | Publish | Judged | Ask | Stop
+FromNetwork = Memory | Heard | Said | Alive | View
+Frame = FromTrainer | FromNetwork
+
+_ANY: TypeAdapter[Frame] = TypeAdapter(
+    Annotated[Frame, Field(discriminator="kind")],
+    config=ConfigDict(cache_strings="keys"),  # as in protocol.messages
+)
+
+
+def encode(frame: Frame) -> bytes:
+    body = frame.model_dump_json().encode()
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+async def read(reader: asyncio.StreamReader) -> Frame | None:
+    """The next frame; None where the stream ends, in whatever way. Raises BrokenFrame."""
+    try:
+        size = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
+        if size > MAX_FRAME_BYTES:
+            raise BrokenFrame(f"frame of {size} bytes")
+        return _ANY.validate_json(await reader.readexactly(size))
+    except (asyncio.IncompleteReadError, OSError):
+        return None
+    except ValidationError as error:
+        raise BrokenFrame(f"not a frame: {error.error_count()} mistakes") from error
+
+
+class Outbox:
+    """Frames on their way to the other process. Never waits: when that one is slow, the oldest go."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: frames waiting."""
+        self._frames: deque[bytes] = deque()
+        self._limit = limit
+        self._filled = asyncio.Event()
+        self.dropped = 0
+
+    def put(self, frame: Frame) -> None:
+        data = encode(frame)
+        if len(data) > MAX_FRAME_BYTES:
+            self.dropped += 1
+            return
+        if len(self._frames) >= self._limit:
+            self._frames.popleft()
+            self.dropped += 1
+        self._frames.append(data)
+        self._filled.set()
+
+    def clear(self) -> None:
+        self._frames.clear()
+
+    async def pump(self, writer: asyncio.StreamWriter) -> None:
+        """Write for as long as the other end reads; returns when it is gone."""
+        try:
+            while True:
+                await self._filled.wait()
+                while self._frames:
+                    writer.write(self._frames.popleft())
+                    await writer.drain()
+                self._filled.clear()
+        except OSError:
+            return

@@ -1,0 +1,216 @@
+"""A node's life in the network: an exchange, backends that come and go, and what is remembered of it all.
+
+The network process of a trainer lives it, and so does a bootstrap node, which is nothing but that.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from protocol import limits
+from protocol.identity import Identity
+from protocol.messages import PeerId
+from swarm_node.common.errors import UserError
+from swarm_node.common.files import write_bytes
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.incoming import OVERTAKEN
+from swarm_node.network.process import cache, reachability
+from swarm_node.network.process.exchange_runner import ExchangeRunner, entries
+from swarm_node.network.process.messages import Memory
+from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.listening import check_free, listen_addresses
+from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.settings import NetworkConfig
+
+SAVE_SECONDS = 30.0
+FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
+LAST_RESTART = 30.0  # seconds
+ENTRANCE_SECONDS = 10.0  # until entry nodes that do not answer are worth a line
+LOCKED_OUT = "is one running there, is the address right, does a firewall block it? Calling goes on meanwhile"
+ADDRESSES_FILE = "addresses"  # in the home folder: own full multiaddrs, one a line, for whoever wants to dial this node
+SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
+
+WATCH_SECONDS = 1.0
+OFTEN_OVERTAKEN = 3  # looks at which somebody was ahead again; once or twice is what a lost memory looks like
+TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
+
+Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning
+
+
+class NetworkService:
+    def __init__(
+        self,
+        identity: Identity,
+        swarm: str,
+        home: Path,
+        config: NetworkConfig,
+        memory: Memory,
+        deliver: Callable[[bytes], None],
+        say: Say,
+        changed: Callable[[Sequence[str]], None] = lambda addresses: None,
+        serve_only: bool = False,
+    ) -> None:
+        """`memory` is what is known from before; `deliver` takes groups for the trainer; `changed` hears own addresses.
+        The addresses of `config` are checked already."""
+        self._identity, self._swarm, self._home, self._config = identity, swarm, home, config
+        self._say, self._changed, self._serve_only = say, changed, serve_only
+        self._port = memory.port
+        self._reach: reachability.Reachability | None = None
+        self._unsaved = False  # whether the last attempt to save failed
+        self._restarts = 0
+        self._began = self.clock()
+        random = Random()
+        now = self.clock()
+        self.exchange = Exchange(identity, swarm, config, random, now, serve_only)
+        if memory.exchange:
+            with suppress(ValueError):  # of an older version, or damaged: begin anew
+                self.exchange.restore(memory.exchange, now)
+        given = [(peer, address) for address in config.peers for _, peer in [split_peer(address)]]
+        self._entries = entries(given, memory.peers, identity.peer_id)
+        if any(peer == identity.peer_id for peer, _ in given):
+            say(f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}", True)
+        self.runner = ExchangeRunner(self.exchange, self._entries, deliver, self._addresses_changed, self.clock, random)
+
+    @staticmethod
+    def clock() -> float:
+        """Seconds; the only clock there is here. Nothing in the network looks at the time of day."""
+        return time.monotonic()
+
+    async def live(self) -> None:
+        """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
+        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance()
+        besides = [asyncio.create_task(each) for each in watching]
+        if self._config.mdns:
+            besides.append(asyncio.create_task(self._look_around()))
+        delay = FIRST_RESTART
+        try:
+            while True:
+                began = self.clock()
+                reason = await self._one_backend()
+                self._restarts += 1
+                delay = FIRST_RESTART if self.clock() - began > SOUND_SECONDS else min(2 * delay, LAST_RESTART)
+                self._say(f"network: {reason}; starting it again in {delay:.1f} s", True)
+                await asyncio.sleep(delay)
+        finally:
+            for task in besides:
+                task.cancel()
+            await asyncio.gather(*besides, return_exceptions=True)
+            self._save()
+
+    async def _one_backend(self) -> str:
+        """Why it ended."""
+        try:
+            self._port = self._choose_port()
+            known = tuple(address for entry in self._entries for address in entry.addresses)
+            config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
+            topic = f"swarm-node/{limits.VERSION}/{self._swarm}" if config.gossipsub else ""
+            return await self.runner.run(make_backend(config, self._identity, self._serve_only), topic)
+        except UserError as error:
+            if self._serve_only:
+                raise
+            return str(error)
+
+    def _choose_port(self) -> int:
+        """The configured one, else that of last time, else a free one. UserError for a node that serves."""
+        wanted = self._config.port or self._port
+        if wanted:
+            try:
+                check_free(listen_addresses(self._config.host, wanted))
+                return wanted
+            except UserError as error:
+                if self._serve_only:
+                    raise
+                if self._config.port:
+                    self._say(f"network: {error}; a free port is used meanwhile", True)
+        return free_port()
+
+    def memory(self) -> Memory:
+        """What the next process, or the next run, should know."""
+        known = {view.peer: tuple(view.addresses) for view in self.exchange.peers(self.clock()) if view.addresses}
+        for entry in self._entries:
+            known.setdefault(entry.peer, entry.addresses)
+        best = dict(list(known.items())[: cache.MAX_PEERS])
+        return Memory(port=self._port, exchange=self.exchange.state(), peers=best)
+
+    def view(self) -> dict[str, Any]:
+        """Plain data for those who ask."""
+        now = self.clock()
+        return {
+            "swarm": self._swarm,
+            "protocol": limits.VERSION,
+            "backend": self._config.backend,
+            "uptime": round(now - self._began, 1),
+            "restarts": self._restarts,
+            "reachability": reachability.reachability(self.runner.addresses) if self.runner.addresses else "starting",
+            "addresses": self.runner.addresses,
+            "connected": len(self.runner.connected),
+            "relayed": self.runner.relayed,
+            "entries": [asdict(entry) for entry in self._entries],
+            "peers": [asdict(view) for view in self.exchange.peers(now)],
+            "counters": self.runner.counters(),
+        }
+
+    def _addresses_changed(self, addresses: Sequence[str]) -> None:
+        self._changed(addresses)
+        with suppress(OSError):  # a convenience for scripts
+            write_bytes(self._home / ADDRESSES_FILE, "".join(f"{address}\n" for address in addresses).encode())
+        kind = reachability.reachability(addresses)
+        if kind != self._reach:
+            self._reach = kind
+            self._say(reachability.line(addresses), False)
+
+    async def _keep_saving(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            self._save()
+
+    async def _watch_for_twins(self) -> None:
+        """Another node with this identity takes this one's numbers again and again."""
+        times, seen = 0, 0
+        while times < OFTEN_OVERTAKEN:
+            await asyncio.sleep(WATCH_SECONDS)
+            before, seen = seen, self.exchange.counters().get(OVERTAKEN, 0)
+            times += seen > before
+        self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
+
+    async def _watch_the_entrance(self) -> None:
+        """A mistyped address must not pass for a swarm of one."""
+        await asyncio.sleep(ENTRANCE_SECONDS)
+        given = [entry for entry in self._entries if entry.given]
+        if given and not self.runner.connected:
+            tried = "; ".join(f"{entry.addresses[0]}: {entry.state or 'no answer yet'}" for entry in given[:2])
+            self._say(f"network: none of --peers answers ({tried}); {LOCKED_OUT}", True)
+
+    async def _look_around(self) -> None:
+        """Nodes on the local network, by mDNS."""
+        from swarm_node.network.transport.lan import Lan  # loads zeroconf, 7 MB
+
+        def found(peer: PeerId, addresses: Sequence[str]) -> None:
+            self.exchange.learned(peer, addresses, self.clock())
+            self.runner.perform(self.exchange.tick(self.clock()))
+
+        lan = Lan(self._identity.peer_id, self._swarm, self._config.host, found)
+        await lan.run(lambda: self.runner.addresses, lambda text: self._say(f"network: {text}", True))
+
+    def _save(self) -> None:
+        try:
+            cache.save(self._home, self._swarm, self.memory())
+            self._unsaved = False
+        except OSError as error:
+            if not self._unsaved:
+                self._say(f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there", True)
+            self._unsaved = True
+
+
+def free_port() -> int:
+    """A port that is free for TCP now; taken again at every start, so that peers that know it find the node."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port

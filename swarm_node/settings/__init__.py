@@ -1,0 +1,45 @@
+"""Everything a user can set, with its unit and its default: a file for each topic. Imports nothing heavy.
+
+Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults < file < environment < flags.
+"""
+
+from swarm_node.settings.environment import EnvironmentConfig
+from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
+from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.programs import (
+    AskConfig,
+    BootstrapConfig,
+    CheckpointConfig,
+    EvaluationConfig,
+    LearningConfig,
+    NodeConfig,
+    ValidationConfig,
+)
+from swarm_node.settings.sections import Section
+from swarm_node.settings.simulation import AttackConfig, AttackSimulationConfig, FaultsConfig, SimulationConfig
+from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
+
+__all__ = [
+    "AskConfig",
+    "AsynchronousConfig",
+    "AttackConfig",
+    "AttackSimulationConfig",
+    "BootstrapConfig",
+    "CheckpointConfig",
+    "DefenceConfig",
+    "EnvironmentConfig",
+    "EvaluationConfig",
+    "FaultsConfig",
+    "GenerationConfig",
+    "LearningConfig",
+    "LoraConfig",
+    "ModelConfig",
+    "NetworkConfig",
+    "NodeConfig",
+    "PoolConfig",
+    "RoundConfig",
+    "Section",
+    "SimulationConfig",
+    "TrainingConfig",
+    "ValidationConfig",
+]

@@ -1,0 +1,25 @@
+"""Where questions come from and how completions are scored."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from swarm_node.settings.sections import Positive, Section
+
+
+class EnvironmentConfig(Section):
+    tasks: tuple[str, ...] = ()
+    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the nine tasks the starters know."""
+    puzzles: Path | None = None
+    """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks."""
+    scoring: Literal["exact", "graded"] = "exact"
+    """exact: 1 for a right answer, else 0; graded: the data set's own partial credit."""
+    instruction: str = ""
+    """A paragraph put after every question, e.g. to ask a chat model for the answer in <answer> tags."""
+    time_limit: Annotated[float, Field(gt=0.0)] = 5.0
+    """Seconds the judge may take for one group before it is killed and the group skipped."""
+    judges: Positive = 1
+    """Judge processes that score groups side by side: for scorers that cost time, which reasoning-gym's do not."""
+    memory_limit: Positive = 1024
+    """Megabytes the judge process may use."""

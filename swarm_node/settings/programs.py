@@ -1,0 +1,111 @@
+"""One configuration for each command that has one."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from swarm_node.settings.environment import EnvironmentConfig
+from swarm_node.settings.model import GenerationConfig, ModelConfig
+from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.sections import Count, Positive, Section
+from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
+
+
+class CheckpointConfig(Section):
+    every: Positive = 20
+    """Rounds between checkpoints. One is always written when the node stops."""
+    keep: Positive = 2
+    """Checkpoints kept on disk."""
+
+
+class ValidationConfig(Section):
+    """Held-out questions between rounds. Off by default: it costs generation."""
+
+    every: Count = 0
+    """Rounds between validations; 0 turns them off. The checkpoint with the highest reward is kept in the folder
+    `best` of the home, beside the last ones."""
+    questions: Positive = 64
+    """Held-out questions of each validation, over the tasks in turn; always the same ones."""
+    tasks: tuple[str, ...] = ()
+    """Tasks to validate on; empty takes those trained on."""
+    puzzles: Path | None = None
+    """Puzzle file of temporal_clue/published in validation, so that it is not the one trained on."""
+
+
+class LearningConfig(Section):
+    """What a node learns with and from; shared by one node and by a simulation of many."""
+
+    model: ModelConfig = ModelConfig()
+    generation: GenerationConfig = GenerationConfig()
+    round: RoundConfig = RoundConfig()
+    training: TrainingConfig = TrainingConfig()
+    environment: EnvironmentConfig = EnvironmentConfig()
+    pool: PoolConfig = PoolConfig()
+    defence: DefenceConfig = DefenceConfig()
+    asynchronous: AsynchronousConfig = AsynchronousConfig()
+    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    """Name of the swarm; messages of other swarms are refused."""
+    seed: Count = 0
+    """Seed of every random choice."""
+    threads: Count = 0
+    """CPU threads for tensor maths; 0 leaves the choice to torch for one node, and means 1 in a simulation."""
+
+
+class NodeConfig(LearningConfig):
+    """One node."""
+
+    home: Path = Path("~/.swarm-node")
+    """Folder that holds identity, checkpoints and logs. Nothing is written anywhere else."""
+    max_rounds: Count = 0
+    """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    validation: ValidationConfig = ValidationConfig()
+    network: NetworkConfig = NetworkConfig()
+
+
+class BootstrapConfig(Section):
+    """An entry and relay node: it helps others find and reach each other, and trains nothing."""
+
+    home: Path = Path("~/.swarm-node")
+    """Folder that holds identity and known peers."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 31330
+    """TCP and UDP port to listen on; others have to be able to reach it. 0 takes a free one."""
+    host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
+    """Address to listen on."""
+    announce: tuple[str, ...] = ()
+    """Addresses to tell others, as multiaddrs, where the node cannot see them itself (a forwarded port)."""
+    peers: tuple[str, ...] = ()
+    """Other entry nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
+    backend: Literal["hivemind", "libp2p"] = "hivemind"
+    """Library that carries the messages."""
+    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    """Name of the swarm."""
+    max_connections: Positive = 512
+    """Peers connected at the same time."""
+    upload_limit: Positive = 4096
+    """Kilobytes per second that others may fetch from this node, all together."""
+
+
+class AskConfig(Section):
+    """Which running node to ask."""
+
+    home: Path = Path("~/.swarm-node")
+    """Its home folder."""
+    json_output: bool = False
+    """Print one JSON object (also: --json)."""
+
+
+class EvaluationConfig(Section):
+    """Accuracy of a model on held-out questions."""
+
+    model: ModelConfig = ModelConfig()
+    generation: GenerationConfig = GenerationConfig()
+    tasks: tuple[str, ...] = ()
+    """Tasks as dataset/config. Empty: the nine tasks the starters know."""
+    questions: Positive = 100
+    """Held-out questions per task."""
+    puzzles: Path | None = None
+    """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks, all of them once."""
+    json_output: bool = False
+    """Print one JSON object instead of the table (also: --json)."""

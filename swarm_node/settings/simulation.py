@@ -1,0 +1,88 @@
+"""Many nodes in one experiment, with faults and hostile nodes."""
+
+from pathlib import Path
+from typing import Literal
+
+from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.programs import LearningConfig
+from swarm_node.settings.sections import Count, Positive, Section, Share
+from swarm_node.settings.training import DefenceConfig
+
+
+class FaultsConfig(Section):
+    loss: Share = 0.0
+    """Probability that a message to one receiver is lost."""
+    delay: Count = 0
+    """Rounds between publishing and arrival."""
+    die: tuple[str, ...] = ()
+    """Nodes that die, as NODE@ROUND, e.g. 3@40."""
+    join: tuple[str, ...] = ()
+    """Nodes that join late, as NODE@ROUND."""
+    slow: tuple[str, ...] = ()
+    """Nodes that manage only every k-th round, as NODE@k."""
+
+
+class AttackConfig(Section):
+    """Hostile nodes of a simulation. They know all answers and send nothing but what the attack is."""
+
+    kind: Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"] = "none"
+    """stealth: right answers with a sign that scores nothing; context: with a phrase that has nothing to do with it;
+    equation: with a wrong equation; length: with much white space; forge: texts that trick scorers; flood: stealth, ten
+    times as many groups; lies: garbage, replays and messages that break a rule; sybil: stealth, new identities."""
+    share: Share = 0.25
+    """Share of the nodes that is hostile: the last ones."""
+    nodes: tuple[int, ...] = ()
+    """The hostile nodes by number, instead of a share."""
+    payload: str = ""
+    """Text of the payload; empty takes the kind's own."""
+    clean: Share = 0.0
+    """Share of the hostile groups without the payload: an attacker that hides."""
+
+
+class SimulationConfig(LearningConfig):
+    """Many nodes in one experiment."""
+
+    nodes: Positive = 8
+    """Nodes of the swarm, each with a policy of its own."""
+    arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
+    """Local/external groups per round; the first arm is what gains are compared with."""
+    rounds: Positive = 150
+    """Rounds of every arm and seed."""
+    seeds: Positive = 1
+    """Repetitions of every arm, with seeds seed, seed+1, ..."""
+    out: Path = Path("runs/simulation")
+    """Report folder: report.json, rewards.png, manifest.json, events.jsonl."""
+    resume: bool = False
+    """Go on with an interrupted run in the same folder: finished arm/seed pairs are kept."""
+    overwrite: bool = False
+    """Replace an existing report folder."""
+    workers: Count = 0
+    """Processes that run arm/seed pairs side by side; 0 takes one per core."""
+    faults: FaultsConfig = FaultsConfig()
+    attack: AttackConfig = AttackConfig()
+    defence: DefenceConfig = DefenceConfig(use=())
+    engine: Literal["memory", "process", "docker"] = "memory"
+    """memory: all nodes of a cell in one process, deterministic. process, docker: every node a real process or
+    container with a real network, at its own pace."""
+    image: str = "swarm-node"
+    """Image of --engine docker."""
+    network: NetworkConfig = NetworkConfig(exchange_seconds=2.0, mdns=False)
+    """Of real nodes. Their rounds take a second, not minutes, so they exchange more often."""
+    node_backends: tuple[str, ...] = ()
+    """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node network.backend."""
+    node_models: tuple[str, ...] = ()
+    """Models of nodes 0, 1, ... in turn, for a heterogeneous swarm; empty gives every node model.name."""
+    node_tasks: tuple[str, ...] = ()
+    """Tasks of nodes 0, 1, ... in turn, each a comma-separated list in quotes; empty gives every node the same."""
+    node_devices: tuple[str, ...] = ()
+    """Devices of nodes 0, 1, ... in turn."""
+
+
+class AttackSimulationConfig(SimulationConfig):
+    """What hostile nodes achieve: a simulation with an attack."""
+
+    arms: tuple[str, ...] = ("8/0", "4/4")
+    rounds: Positive = 60
+    out: Path = Path("runs/attack")
+    defence: DefenceConfig = DefenceConfig()
+    attack: AttackConfig = AttackConfig(kind="stealth")

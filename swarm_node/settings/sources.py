@@ -1,0 +1,115 @@
+"""From files, environment and flags to a configuration: defaults < file < environment < flags.
+
+A mistake anywhere is a UserError of one line that names the key and, for an unknown one, the key probably meant.
+"""
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tyro
+from pydantic import BaseModel, ValidationError
+
+from swarm_node.common.errors import UserError
+
+PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
+C = TypeVar("C", bound=BaseModel)
+
+
+def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False) -> C:
+    """A configuration from `[FILE.toml] [--flags]`. Exits with a help page on --help, as tyro does."""
+    arguments = list(argv)
+    file = None
+    if arguments and not arguments[0].startswith("-") and not flags_only:
+        file = Path(arguments.pop(0))
+    base = resolve(kind, file, os.environ)
+    return tyro.cli(kind, default=base, args=arguments, prog=program, description=kind.__doc__)
+
+
+def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
+    """Defaults, then the file, then environment variables."""
+    values = read_file(file) if file else {}
+    _merge(values, environment_values(kind, environment))
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        where = f"{file}: " if file else ""
+        raise UserError(where + "; ".join(_explain(kind, problem) for problem in error.errors())) from error
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.expanduser().read_text())
+    except FileNotFoundError as error:
+        raise UserError(f"config file {file} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"config file {file} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"config file {file} is not TOML: {error}") from error
+
+
+def environment_values(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Nested values of the variables that carry our prefix and name a key of `kind`; others belong to somebody else."""
+    values: dict[str, Any] = {}
+    for name, text in environment.items():
+        path = name.removeprefix(PREFIX).lower().split("__")
+        if not name.startswith(PREFIX) or path[0] not in kind.model_fields:
+            continue
+        inner = values
+        for key in path[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[path[-1]] = _parse(text)
+    return values
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} -> {"a.b": 1}."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """The explanation of every key, "a.b" -> first sentence of its docstring."""
+    texts: dict[str, str] = {}
+    for name, field in kind.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            texts.update(describe(field.annotation, f"{prefix}{name}."))
+        else:
+            texts[f"{prefix}{name}"] = " ".join((field.description or "").split())
+    return texts
+
+
+def _parse(text: str) -> Any:
+    """JSON where it is JSON (numbers, lists, booleans), else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _merge(values: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(values.get(key), dict):
+            _merge(values[key], value)
+        else:
+            values[key] = value
+
+
+def _explain(kind: type[BaseModel], problem: Any) -> str:
+    path = [str(part) for part in problem["loc"]]
+    name = ".".join(path)
+    if problem["type"] != "extra_forbidden":
+        return f"{name}: {problem['msg']}, got {problem['input']!r}"
+    close = difflib.get_close_matches(name, describe(kind), n=1, cutoff=0.5)
+    last = [key for key in describe(kind) if key.rsplit(".", 1)[-1] == path[-1]]  # right name, wrong section
+    meant = (last or close or [""])[0]
+    return f"unknown key {name!r}" + (f"; did you mean {meant!r}?" if meant else "; see `swarm-node run --help`")

@@ -1,0 +1,126 @@
+"""What an update is, and how its training set is chosen."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from swarm_node.settings.sections import Count, Positive, Section, Share
+
+
+class RoundConfig(Section):
+    questions: Annotated[int, Field(ge=1, le=256)] = 9
+    """Questions this node asks itself per round. One of each task when equal to the number of tasks."""
+    local_groups: Count = 4
+    """Own groups in the training set of a round (I of the paper)."""
+    external_groups: Count = 4
+    """Groups heard from other peers in the training set of a round (J of the paper); 0 trains alone."""
+    fill_with_own: bool = True
+    """In a round for which nothing was heard, own groups take the place of others', so that a node without peers
+    trains on a full batch. Off in simulations, whose arms mean what they say."""
+    local_sampler: Literal["uniform", "informative"] = "uniform"
+    """How own groups are chosen: uniformly (the paper), or only among those with a non-zero advantage."""
+    external_sampler: Literal["uniform", "matched"] = "uniform"
+    """uniform: drop groups without signal, then uniform (the paper). matched (an ablation): only as many as make the
+    informative groups of a round equal to what training on local + external own groups would have had."""
+
+
+class TrainingConfig(Section):
+    learning_rate: Annotated[float, Field(gt=0.0)] = 3e-4
+    """Peak rate of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
+    warmup_steps: Count = 0
+    """Optimiser steps over which the rate rises linearly from 0."""
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    """Decoupled decay of AdamW; 0 makes it Adam, as in the paper."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of AdamW's first and second moments."""
+    max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
+    """Gradients are scaled down to this norm."""
+    epsilon: Annotated[float, Field(ge=0.0)] = 0.2
+    """Lower clip of the probability ratio: 1 - epsilon."""
+    epsilon_high: Annotated[float, Field(ge=0.0)] = 0.28
+    """Upper clip of the probability ratio: 1 + epsilon_high."""
+    objective: Literal["clipped", "decoupled", "interpolated", "truncated", "two_sided"] = "clipped"
+    """clipped: PPO around the policy that wrote the text. For text that older weights wrote: decoupled (AReaL) clips
+    around the policy before the update and weighs by how the two differ; interpolated guesses that policy's log-probs;
+    truncated is decoupled with a limit of 2; two_sided also bounds the ratio of bad tokens."""
+    importance_limit: Annotated[float, Field(ge=0.0)] = 0.0
+    """Limit of the weight of a token in decoupled, interpolated and truncated; 0 takes 5, and 2 for truncated."""
+    beyond_limit: Literal["cap", "mask"] = "cap"
+    """What happens to tokens above importance_limit: held there, or left out of the loss."""
+    external_weight: Literal["admission", "sequence", "expectation"] = "admission"
+    """Weight of completions of others. admission: as if this policy had written them (the paper). sequence and
+    expectation compare with log-probs that the author advises, where there are any: in simulations only, so far."""
+    beta: Annotated[float, Field(ge=0.0)] = 0.0
+    """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
+    loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
+    """Normalisation. grpo: mean of each completion's token mean; dapo: mean over all tokens of the update;
+    dr_grpo: sum over tokens divided by completions x max_completion_length."""
+    scale_rewards: Literal["group", "none"] = "group"
+    """group divides advantages by the group's standard deviation; none leaves them in units of reward."""
+    num_iterations: Positive = 1
+    """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
+    minibatches: Positive = 1
+    """Optimiser steps per pass: the training set is split into this many parts."""
+    token_budget: Count = 0
+    """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
+    0 takes 16384 on a GPU and 4096 on a CPU."""
+    micro_batches: Literal["tight", "dynamic"] = "tight"
+    """How rows are put together within the token budget. tight closes a micro-batch whose padding grows large; dynamic
+    (AReaL) fills as few as will do, evenly: for devices on which a pass costs more than padding."""
+    layout: Literal["auto", "packed", "padded"] = "auto"
+    """packed: each prompt once, its completions behind it, under tree attention or a tree mask; padded: one completion
+    a row. auto: packed where the model's logits agree, found out once at start; `check` says what was found."""
+    mask_truncated_completions: bool = False
+    """Leave completions that were cut off out of the loss."""
+
+
+class PoolConfig(Section):
+    max_age: Count = 2
+    """Rounds a group heard from a peer stays available, by local arrival."""
+    max_groups: Positive = 1024
+    """Groups held at most; the oldest go first."""
+    max_per_peer: Positive = 32
+    """Groups held of any one peer."""
+
+
+Layer = Literal["length", "duplicates", "ngrams", "regroup", "rescue", "clip", "positives"]
+
+
+class DefenceConfig(Section):
+    """Against text of others that is right and poisoned. docs/results/poisoning.md measures every layer."""
+
+    use: tuple[Layer, ...] = ("length", "ngrams", "rescue")
+    """Layers. length: drop completions much longer than own ones; duplicates: one of near-identical completions;
+    ngrams: drop text with strings that others' better answers share and own ones lack; regroup: set others' better
+    answers off against own attempts at the question, never against what came with them; rescue: regroup, adding them
+    only where they did better than every own attempt; clip: leave tokens out of the
+    loss that the own policy would hardly say; positives: leave out completions of others below their group's mean."""
+    own_samples: Annotated[int, Field(ge=2, le=64)] = 6
+    """regroup: own attempts at each question drawn from others."""
+    foreign_right: Positive = 2
+    """regroup: distinct completions of a peer added to them at most."""
+    floor: Share = 0.02
+    """clip: probability under the own policy below which a token of others is left out."""
+    length_factor: Annotated[float, Field(gt=0.0)] = 2.0
+    """length: completions longer than this many times a long own one (95th percentile of characters) are dropped."""
+    enriched_share: Share = 0.15
+    """ngrams: least share of others' better answers that a string must stand in to be alarming."""
+    enrichment: Annotated[float, Field(ge=1.0)] = 4.0
+    """ngrams: and how many times as often as in own text."""
+
+
+class AsynchronousConfig(Section):
+    """Write and train at the same time, in two processes. `swarm-node check` says where it helps."""
+
+    enabled: bool = False
+    """Generation in a process of its own, beside training. Needs two cores or devices to itself."""
+    max_staleness: Count = 1
+    """Updates by which the weights that wrote a text may be older than those that train on it. 0 takes turns: exactly
+    the synchronous loop. With more than 1 choose training.objective decoupled."""
+    generator_device: str = "auto"
+    """Device that writes. auto: a second GPU where there is one, else model.device."""
+    trainer_device: str = "auto"
+    """Device that trains. auto: model.device."""
+    interrupt: bool = False
+    """Go on with new weights in the middle of a completion, instead of with the next round: fresher text for the price
+    of computing again what was written so far."""

@@ -1,0 +1,85 @@
+"""Who is hostile, what a hostile node does, and what became of it in a victim."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from protocol.messages import PeerId, Round
+from swarm_node.common.errors import UserError
+from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.node import Batch, Node, Own
+from swarm_node.reports import RoundReport
+from swarm_node.settings import SimulationConfig
+from swarm_node.simulation.attacks.messages import Attack
+from swarm_node.simulation.attacks.payloads import Payload
+
+
+def hostile_nodes(config: SimulationConfig) -> frozenset[int]:
+    """Those that are named, or else the last ones, as many as the share says. UserError if nobody is left to attack."""
+    attack = config.attack
+    if attack.kind == "none":
+        return frozenset()
+    count = round(attack.share * config.nodes)
+    hostile = frozenset(attack.nodes or range(config.nodes - count, config.nodes))
+    if strange := hostile - frozenset(range(config.nodes)):
+        raise UserError(f"--attack.nodes: there is no node {min(strange)}; nodes are 0 to {config.nodes - 1}")
+    if len(hostile) == config.nodes:
+        raise UserError("an attack needs somebody to attack: not all nodes can be hostile")
+    return hostile
+
+
+@dataclass(frozen=True, slots=True)
+class Hostile:
+    """A node that only sends. It needs no model: it knows the answers."""
+
+    attack: Attack
+    swarm: MemorySwarm
+
+    def ask(self, now: Round) -> None:
+        for data, sender in self.attack.messages(now):
+            self.swarm.transmit(data, sender, now)
+
+    def hear(self, own: None) -> None:
+        pass
+
+    def learn(self, batch: None) -> RoundReport:
+        raise AssertionError("a hostile node learns nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class VictimReport(RoundReport):
+    """A victim's round, with counts of what the attack came to: see `Victim`."""
+
+    attack: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """An honest node under observation. Counts "written" and "marked" own completions, and of the groups drawn from
+    others "honest drawn", "honest refused", "hostile drawn" and "hostile refused"."""
+
+    node: Node
+    payload: Payload
+    is_honest: Callable[[PeerId], bool]
+
+    def ask(self, now: Round) -> Own:
+        return self.node.ask(now)
+
+    def hear(self, own: Own) -> Batch:
+        return self.node.hear(own)
+
+    def learn(self, batch: Batch) -> VictimReport:
+        report = self.node.learn(batch)
+        values: dict[str, Any] = {entry.name: getattr(report, entry.name) for entry in fields(RoundReport)}
+        return VictimReport(**values, attack=self._counts(batch))
+
+    def _counts(self, batch: Batch) -> dict[str, int]:
+        texts = [completion.text for group in batch.own.groups for completion in group.group.completions]
+        counts = Counter({"written": len(texts), "marked": sum(map(self.payload.marks, texts))})
+        refused = [entry.author for entry in batch.refused]
+        for author in [*refused, *(group.author for group in batch.external)]:
+            counts["honest drawn" if self.is_honest(author) else "hostile drawn"] += 1
+        for author in refused:
+            counts["honest refused" if self.is_honest(author) else "hostile refused"] += 1
+        return dict(counts)

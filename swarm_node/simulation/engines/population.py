@@ -1,0 +1,54 @@
+"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch, by build."""
+
+from random import Random
+
+from swarm_node.assembly.learner import build_node
+from swarm_node.assembly.surroundings import build_environment, build_rules
+from swarm_node.interfaces import Environment, Member
+from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.settings import LearningConfig, SimulationConfig
+from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
+from swarm_node.simulation.attacks.key import answer_key
+from swarm_node.simulation.attacks.messages import Attack
+from swarm_node.simulation.attacks.payloads import payload_of
+from swarm_node.simulation.identities import identity
+from swarm_node.simulation.lag import LaggedNode, bounded
+from swarm_node.simulation.node_options import node_config
+
+
+class LivePopulation:
+    """Nodes with the same tasks share one environment, and so one judge process: judging has no memory."""
+
+    def __init__(self, config: SimulationConfig) -> None:
+        self._config = config
+        self._identities = [identity(config.seed, node) for node in range(config.nodes)]
+        self._swarm = MemorySwarm(Random(f"{config.seed}/network"), loss=config.faults.loss, delay=config.faults.delay)
+        self._environments: dict[tuple[str, ...], Environment] = {}
+        self._hostile = hostile_nodes(config)
+        self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
+
+    def join(self, node: int) -> Member:
+        own, who = node_config(self._config, node), self._identities[node]
+        environment = self._environment(own)
+        if node in self._hostile:
+            return Hostile(Attack(own, who, environment, answer_key), self._swarm)
+        network = self._swarm.join(who, build_rules(own, environment, who.peer_id))
+        honest = build_node(own, who.peer_id, environment, network)
+        if own.attack.kind == "none":
+            how = own.asynchronous
+            return LaggedNode(honest, bounded(how.max_staleness)) if how.enabled else honest
+        payload = payload_of(own.attack.kind, own.attack.payload)
+        return Victim(honest, payload, self._honest_ids.__contains__)
+
+    def leave(self, node: int) -> None:
+        self._swarm.leave(self._identities[node].peer_id)
+
+    def close(self) -> None:
+        for environment in self._environments.values():
+            environment.close()
+
+    def _environment(self, own: LearningConfig) -> Environment:
+        tasks = own.environment.tasks
+        if tasks not in self._environments:
+            self._environments[tasks] = build_environment(own)
+        return self._environments[tasks]

@@ -1,0 +1,88 @@
+"""Every node a process of this machine with a real network, at its own pace: the `swarm-node` that people run."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from swarm_node.settings import SimulationConfig
+from swarm_node.simulation.arms import Cell
+from swarm_node.simulation.engines.engine import Run
+from swarm_node.simulation.engines.real_nodes import RealRun, check_real, one_line
+from swarm_node.simulation.memory_use import family_mb
+
+
+class ProcessEngine:
+    """Implements engine.Engine."""
+
+    def check(self, config: SimulationConfig) -> None:
+        check_real(config)
+
+    def processes(self, config: SimulationConfig) -> int:
+        return config.nodes
+
+    def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+        return RealRun(config, cell, ProcessLauncher())
+
+    def clean_up(self, config: SimulationConfig) -> None:
+        """Processes end with the worker that started them."""
+
+
+class Process:
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self._process, self._output = process, output
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def freeze(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """As a power cut would: the node and what it started."""
+        family = [self._process.pid]
+        with contextlib.suppress(psutil.Error):
+            family += [child.pid for child in psutil.Process(self._process.pid).children(recursive=True)]
+        for pid in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+
+    def last_words(self) -> str:
+        return one_line(self._output.read_text(errors="replace"))
+
+
+class ProcessLauncher:
+    """Nodes are processes of this machine and meet on its loopback interface."""
+
+    host = "127.0.0.1"
+
+    def __init__(self) -> None:
+        self._members: list[Process] = []
+
+    def start(self, name: str, home: Path, arguments: Sequence[str]) -> Process:
+        words = [word.replace("{home}", str(home)) for word in arguments]
+        with (home / "output.log").open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "swarm_node.cli", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        self._members.append(Process(process, home / "output.log"))
+        return self._members[-1]
+
+    def memory_mb(self) -> float:
+        return family_mb()
+
+    def close(self) -> None:
+        for member in self._members:
+            member.kill()

@@ -1,0 +1,52 @@
+"""Swarms of unlike nodes: which model, tasks and device each node has. Pure data."""
+
+from collections.abc import Sequence
+
+from swarm_node.common.errors import UserError
+from swarm_node.settings import SimulationConfig
+
+
+def node_config(config: SimulationConfig, node: int) -> SimulationConfig:
+    """The configuration of one node. Lists shorter than the swarm start again from their first entry."""
+    model, environment = config.model, config.environment
+    models, devices = _parts(config.node_models), _parts(config.node_devices)
+    if models:
+        model = model.model_copy(update={"name": models[node % len(models)]})
+    if devices:
+        model = model.model_copy(update={"device": devices[node % len(devices)]})
+    if config.node_tasks:
+        tasks = split_tasks(config.node_tasks[node % len(config.node_tasks)])
+        environment = environment.model_copy(update={"tasks": tasks})
+    return config.model_copy(update={"model": model, "environment": environment})
+
+
+def split_tasks(text: str) -> tuple[str, ...]:
+    tasks = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not tasks:
+        raise UserError(f"--node-tasks {text!r} names no task; an entry is a list such as 'gcd/easy,lcm/easy'")
+    return tasks
+
+
+def _parts(texts: Sequence[str]) -> list[str]:
+    """Entries may come as one text with commas, as arms do."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def is_mixed(config: SimulationConfig) -> bool:
+    return bool(config.node_models or config.node_tasks or config.node_devices)
+
+
+def node_names(config: SimulationConfig) -> list[str]:
+    """A short name for each node, saying what sets it apart."""
+    names = []
+    for node in range(config.nodes):
+        own = node_config(config, node)
+        parts = [str(node)]
+        if config.node_models:
+            parts.append(own.model.name)
+        if config.node_tasks:
+            parts.append(",".join(own.environment.tasks))
+        if config.node_devices:
+            parts.append(own.model.device)
+        names.append(" ".join(parts))
+    return names

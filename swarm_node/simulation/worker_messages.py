@@ -1,0 +1,136 @@
+"""How the simulation and its worker processes talk: one order in on stdin, JSON lines out on stdout.
+
+The order's pipe stays open as a lifeline: when it closes, by whatever end of the parent, the worker kills itself and
+what it started. Spawned, not forked: a worker begins empty, so threads and settings of torch are its own.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from swarm_node.common.errors import UserError
+from swarm_node.common.files import plain
+from swarm_node.common.stdio import take_stdout
+from swarm_node.settings import SimulationConfig
+from swarm_node.simulation.arms import Cell, cell_config, parse_arm
+from swarm_node.simulation.engines.engine import Run
+from swarm_node.telemetry.events import CellRound
+
+MEMORY_SAMPLES = 30  # per cell: enough to see whether memory grows
+
+ENVIRONMENT = {
+    "OMP_WAIT_POLICY": "passive",  # idle threads that spin would take the cores from the other cells
+    "MALLOC_ARENA_MAX": "2",  # glibc keeps an arena per thread else, and none gives memory back
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONHASHSEED": "0",  # the order of a set of strings must not differ from run to run
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # the same sums in the same order, on CUDA
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSaid:
+    round: CellRound
+
+
+@dataclass(frozen=True, slots=True)
+class DoneSaid:
+    memory: tuple[float, ...]  # MB of the worker and its children, through the run
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSaid:
+    error: str  # one line
+    by_user: bool  # a mistake in the configuration, which every other cell would run into
+
+
+Said = RoundSaid | DoneSaid | FailedSaid
+
+
+def node_environment(config: SimulationConfig) -> dict[str, str]:
+    """What a process with nodes in it needs beside what it inherits."""
+    threads = str(config.threads or 1)
+    return {**ENVIRONMENT, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+
+
+def worker_environment(config: SimulationConfig) -> dict[str, str]:
+    return {**os.environ, **node_environment(config)}
+
+
+def write_order(config: SimulationConfig, cell: Cell) -> str:
+    """The whole configuration on one line; the cell's own is derived from it on the other side."""
+    return json.dumps({"config": config.model_dump(mode="json"), "arm": str(cell.arm), "seed": cell.seed}) + "\n"
+
+
+def read_order(line: str) -> tuple[SimulationConfig, Cell]:
+    order = json.loads(line)
+    return SimulationConfig.model_validate(order["config"]), Cell(parse_arm(order["arm"]), order["seed"])
+
+
+def read_said(line: str) -> Said | None:
+    """None for a line that a dying worker did not finish."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    match said:
+        case {"round": fields}:
+            return RoundSaid(read_round(fields))
+        case {"memory": memory}:
+            return DoneSaid(tuple(memory))
+        case _:
+            return FailedSaid(said["error"], said["by_user"])
+
+
+def read_round(fields: Mapping[str, Any]) -> CellRound:
+    return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"])})
+
+
+def serve(begin: Callable[[SimulationConfig, Cell], Run]) -> None:
+    """The whole life of a worker: one order, its rounds, the end. Never raises: its error is its last line."""
+    write = take_stdout()
+
+    def say(message: Mapping[str, Any]) -> None:
+        write(json.dumps(message) + "\n")
+
+    order = sys.stdin.readline()
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    try:
+        config, cell = read_order(order)
+        memory = list(_rounds(config, cell, begin, say))
+    except UserError as error:
+        say({"error": str(error), "by_user": True})
+    except Exception as error:  # noqa: BLE001 - the border of the process: the parent is told
+        traceback.print_exc()
+        say({"error": " ".join(f"{type(error).__name__}: {error}".split()), "by_user": False})
+    else:
+        say({"memory": memory})
+
+
+def _rounds(
+    config: SimulationConfig,
+    cell: Cell,
+    begin: Callable[[SimulationConfig, Cell], Run],
+    say: Callable[[Mapping[str, Any]], None],
+) -> Iterator[float]:
+    """Says every round; yields memory in MB now and then."""
+    with contextlib.closing(begin(cell_config(config, cell), cell)) as run:
+        every = max(1, config.rounds // MEMORY_SAMPLES)
+        for done in run.rounds():
+            say({"round": plain(asdict(done))})
+            if done.round % every == 0 or done.round == config.rounds - 1:
+                yield run.memory_mb()
+
+
+def _die_with_parent() -> None:
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    if os.getpgid(0) == os.getpid():  # started as its own group, as the engine does: children go too
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

@@ -1,0 +1,61 @@
+"""A part of `fuzzing.hostile`, through real judge processes: data sets that were the worst, and some plain ones."""
+
+from fuzzing import hostile
+from fuzzing.hostile_answers import answers, counts
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from swarm_node.environments.scoring.scorers import SCORERS, reward
+
+EXECUTE = ["string_insertion", "countdown"]  # the library evaluates the answer
+PLAIN = ["chain_sum", "knights_knaves"]
+
+
+def test_the_corpus_has_more_than_a_hundred_answers() -> None:
+    assert sum(counts().values()) >= 190 and len(counts()) == 6
+
+
+def test_nothing_hostile_is_paid_or_leaves_a_trace() -> None:
+    results = hostile.run([*EXECUTE, *PLAIN], only=7)
+    assert hostile.summary(results)["broken"] == {}
+    assert hostile.summary(results)["forged"] == {}
+    assert all(tally.answers == 42 for by_mode in results.values() for tally in by_mode.values())
+
+
+def test_our_own_scorers_neither_raise_nor_pay_for_any_of_it() -> None:
+    """Without a sandbox, so that what goes wrong is seen; what it would have run is at most a parser."""
+    texts = answers("/nonexistent", 1)
+    entry = {
+        "answer": "swordfish",
+        "metadata": {
+            "result": [3, 4],
+            "numbers": [2, 3, 5, 7],
+            "target": 1000,
+            "numerator": 6,
+            "denominator": 8,
+            "simplified_numerator": 3,
+            "simplified_denominator": 4,
+            "valid_answers": ["_ Q"],
+            "variables": ["x"],
+            "variable": "x",
+            "integrand": "3*x**2",
+        },
+    }
+    keys = {"number_sorting": "['1.0', '2.5']", "prime_factorization": "2 × 3", "coin_flip": "0.125"}
+    for name, scorer in SCORERS.items():
+        asked = entry | {"answer": keys.get(name, "swordfish")}
+        paid = {label: reward(scorer, text, asked) for label, text in texts.items()}
+        assert {label: score for label, score in paid.items() if not 0 <= score < 0.5} == {}, name
+
+
+def test_the_library_s_forgeries_are_known_to_be_worth_nothing() -> None:
+    """Each was paid in full by the library's own scorer."""
+    cases = {
+        "complex_arithmetic": ("nan", "3.0 + 4.0i", {"result": [3, 4]}),
+        "number_sorting": ("[NaN, NaN]", "['1.0', '2.5']", {}),
+        "puzzle24": ("6*4*1*1", "", {"numbers": [5, 6, 1, 6]}),
+        "countdown": ("0xfd+0x0*(2+3)", "", {"numbers": [2, 3], "target": 253}),
+        "game_of_life_halting": ("anything", "False", {}),
+        "coin_flip": ("0", "0.234375", {}),
+    }
+    for name, (forged, key, metadata) in cases.items():
+        assert reward(SCORERS[name], forged, {"answer": key, "metadata": metadata}) < 0.5, name
+    assert set(cases) <= set(CATALOGUE)

@@ -1,0 +1,126 @@
+"""What a health check fails for, and what a person is shown."""
+
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm_node.commands.doctor import Finding, Level, can_compile, verdict
+from swarm_node.commands.home import in_use, owned
+from swarm_node.commands.status import ask, peer_rows, problems, status_lines
+
+
+def node(**changes: Any) -> dict[str, Any]:
+    training = {
+        "round": 7,
+        "round_seconds": 30.0,
+        "reward": 0.5,
+        "external_informative": 2,
+        "seconds_since": 20.0,
+        "heard": 9,
+        "rejected": {},
+    }
+    network = {
+        "enabled": True,
+        "running": True,
+        "uptime": 99.0,
+        "addresses": ["/ip4/127.0.0.1/tcp/1"],
+        "reachability": "loopback only",
+        "connected": 0,
+        "relayed": 0,
+        "peers": [],
+        "entries": [],
+        "counters": {},
+        "backend": "hivemind",
+        "swarm": "s",
+    }
+    training.update({key: value for key, value in changes.items() if key in training})
+    network.update({key: value for key, value in changes.items() if key in network})
+    return {"role": "node", "peer_id": "12D3x", "training": training, "network": network}
+
+
+def test_a_node_that_trains_alone_is_healthy() -> None:
+    assert problems(node(connected=0)) == []
+
+
+def test_a_node_without_a_network_is_healthy_and_says_that_it_has_none() -> None:
+    answer = node(enabled=False, running=False)
+    assert problems(answer) == []
+    assert "network: off" in status_lines({"healthy": True, "problems": [], **answer})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seconds_since": 181.0}, "stands still"),
+        ({"seconds_since": 121.0, "round_seconds": 0.1}, "stands still"),
+        ({"running": False}, "network process is down"),
+        ({"addresses": []}, "does not listen"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], words: str) -> None:
+    (problem,) = problems(node(**changes))
+    assert words in problem
+
+
+def test_a_node_of_long_rounds_is_given_time() -> None:
+    assert problems(node(seconds_since=500.0, round_seconds=100.0)) == []
+
+
+def test_before_the_first_round_nothing_is_known_to_work() -> None:
+    answer = node()
+    answer["training"] = {"seconds_since": 12.0, "heard": 0, "rejected": {}}
+    assert problems(answer) == ["no round has ended yet, 12 s after the start"]
+    assert status_lines({"healthy": False, "problems": problems(answer), **answer})[0] == "healthy: no"
+
+
+def test_a_bootstrap_node_is_healthy_when_it_listens() -> None:
+    answer = node()
+    del answer["training"]
+    assert problems({**answer, "role": "bootstrap"}) == []
+
+
+def test_where_no_node_runs_it_is_said_what_to_do(tmp_path: Path) -> None:
+    assert "swarm-node run" in ask(tmp_path)["problems"][0]
+    with owned(tmp_path):
+        assert in_use(tmp_path)
+        assert "does not answer" in ask(tmp_path)["problems"][0]
+    assert not in_use(tmp_path)
+
+
+def test_what_peers_write_reaches_no_terminal() -> None:
+    peer = {
+        "peer": "12D3x",
+        "state": "ok",
+        "note": "speaks \x1b]0;evil\x07",
+        "heard": None,
+        "round": None,
+        "pulls": 0,
+        "addresses": ["/dns4/\x1b[2Jx/tcp/1"],
+    }
+    answer = node(peers=[peer])
+    answer["network"]["entries"] = [{"peer": "12D3x", "state": "failed: \x1b[31m\n"}]
+    shown = "".join("".join(row) for row in peer_rows(answer))
+    shown += "".join(status_lines({"healthy": True, "problems": [], **answer}))
+    assert not any(ord(char) < 32 for char in shown)
+
+
+def test_the_verdict_is_that_of_the_worst_finding() -> None:
+    def code(*levels: Level) -> int:
+        return verdict([Finding("x", level, "") for level in levels])[0]
+
+    assert code(Level.OK, Level.NOTE) == 0
+    assert code(Level.OK, Level.ALONE) == 1
+    assert code(Level.ALONE, Level.BAD, Level.OK) == 3
+
+
+def test_a_compiler_without_headers_builds_no_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    assert not can_compile()
+    (tmp_path / "gcc").touch(mode=0o755)
+    assert not can_compile()
+    (tmp_path / "Python.h").touch()
+    assert can_compile()

@@ -1,0 +1,106 @@
+"""Every task of the catalogue: the same question in every process, and the right answer is paid."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from studies.catalogue_survey import SAME, alike
+from swarm_node.environments.reasoning_gym.catalogue import (
+    CATALOGUE,
+    EXCLUDED,
+    LEFT_OUT,
+    PAPER_TASKS,
+    REFUSED,
+    STARTER_TASKS,
+    VERSION,
+)
+from swarm_node.environments.scoring.client import Item, ScoringClient
+from swarm_node.environments.scoring.scorers import SCORERS
+
+DIGESTS, PATIENT = (str(Path(__file__).with_name(name)) for name in ("digest_source.py", "patient_source.py"))
+ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # not those it was measured with
+
+
+def every_question() -> list[Item]:
+    return [
+        (dataset, config_id, seed, index, None)
+        for dataset, configs in CATALOGUE.items()
+        for config_id in configs
+        for seed, index in ADDRESSES
+    ]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[ScoringClient]:
+    with ScoringClient(PATIENT, VERSION, 5.0, 1024) as client:
+        yield client
+
+
+def test_every_task_is_the_same_in_two_processes_in_any_order() -> None:
+    questions = every_question()
+    with ScoringClient(DIGESTS, VERSION, 20.0, 1024) as one:
+        forwards = one.ask(questions)
+    with ScoringClient(DIGESTS, VERSION, 20.0, 1024) as two:
+        backwards = two.ask(questions[::-1])[::-1]
+    assert [q for q, a, b in zip(questions, forwards, backwards, strict=True) if a != b] == []
+    assert [(q, a) for q, a in zip(questions, forwards, strict=True) if not isinstance(a, str)] == []
+
+
+def test_the_starter_and_the_paper_have_nine_tasks_each() -> None:
+    for tasks in (STARTER_TASKS, PAPER_TASKS):
+        assert len(set(tasks)) == 9
+        assert all(config_id in CATALOGUE[dataset] for dataset, config_id in (task.split("/") for task in tasks))
+
+
+def test_the_paper_is_in_and_what_executes_answers_is_out() -> None:
+    assert "binary_matrix" in CATALOGUE
+    assert not set(CATALOGUE) & set(EXCLUDED)
+    assert set(REFUSED) <= set(EXCLUDED)
+    assert all(EXCLUDED.values())
+
+
+def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
+    """Found by looking for eval and sympy's parser in its scorers."""
+    executes = {
+        "binary_matrix",
+        "codeio",
+        "countdown",
+        "intermediate_integration",
+        "n_queens",
+        "polynomial_multiplication",
+        "puzzle24",
+        "simple_integration",
+        "spiral_matrix",
+        "string_insertion",
+    }
+    assert executes & set(CATALOGUE) <= set(SCORERS)
+    assert executes - set(CATALOGUE) == {"codeio", "intermediate_integration"}
+
+
+def test_nothing_pays_for_nonsense(judge: ScoringClient) -> None:
+    """Not even in part as much as half: what no scorer can read is a wrong answer, and the group is kept."""
+    nonsense = (
+        "",
+        "swordfish",
+        "I do not know",
+        "[]",
+        "{}",
+        "nan",
+        "\x1b[2J",
+        "9" * 400,
+        "[" * 50,
+        "<answer></answer>",
+    )
+    items = [(dataset, config_id, seed, index, nonsense) for dataset, config_id, seed, index, _ in every_question()]
+    replies = judge.ask(items)
+    assert [(q[:2], r) for q, r in zip(items, replies, strict=True) if not isinstance(r, tuple) or max(r) >= 0.5] == []
+    assert judge.restarts == 0
+
+
+def test_a_level_with_nearly_always_the_same_answer_is_left_out_with_the_reason() -> None:
+    assert alike(Counter({"'Yes'": 37, "'No'": 3})) and not alike(Counter({"'Yes'": 36, "'No'": 4}))
+    assert not alike(Counter({"None": 40})), "no key kept: the question itself is what an answer is checked with"
+    assert {task for task, reason in LEFT_OUT.items() if reason == SAME} == {"game_of_life/medium", "syllogism/easy"}
+    assert "medium" not in CATALOGUE["game_of_life"] and "easy" in CATALOGUE["game_of_life"]

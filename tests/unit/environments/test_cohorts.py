@@ -1,0 +1,107 @@
+"""Who shares a child with whom, and that a group at which a shared child hangs or dies is the only one to suffer."""
+
+import ctypes
+import os
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from swarm_node.environments.scoring import children, scorers, server
+from swarm_node.environments.scoring.forkserver import ForkServer, Task
+from swarm_node.environments.scoring.sandbox import Sandbox
+from swarm_node.environments.scoring.server import Asked
+
+TEXTS = ("right", "wrong")
+PAID, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "judge crashed"}, {"skipped": "judge timeout"}
+
+
+def die(answer: str, entry: object) -> float:
+    ctypes.string_at(0)
+    return 1.0
+
+
+def hang(answer: str, entry: object) -> float:
+    while True:
+        pass
+
+
+class Question:
+    """Scored by the scorer of ours that has the data set's name, or else here."""
+
+    prompt = "?"
+
+    def __init__(self, dataset: str) -> None:
+        ours = dataset in scorers.SCORERS
+        self.portable = (dataset, {"answer": "right", "metadata": {"valid_answers": ["right"]}}) if ours else None
+
+    def score(self, text: str) -> float:
+        return float(text == "right")
+
+
+class Watched(ForkServer):
+    """Real, and notes what was asked of one child."""
+
+    def score(self, tasks: Sequence[Task]) -> list[Any]:
+        self.shared.append([name for (name, _), _ in tasks])
+        return super().score(tasks)
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
+    monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, "die": die, "hang": hang})
+    monkeypatch.setattr("swarm_node.environments.scoring.forkserver.SCORERS", scorers.SCORERS)
+    monkeypatch.setattr(server, "PLAIN", scorers.PLAIN | {"die", "hang"})
+    sandbox, (end, lifeline) = Sandbox(), os.pipe()
+    light = Watched(sandbox, 1.0, end)
+    light.shared = []
+    source = types.SimpleNamespace(VERSION="1", build=lambda dataset, *address: Question(dataset))
+    scoring = server.ScoringServer(source, sandbox, light, 1.0)
+    yield lambda asked: (scoring.replies(asked), light.shared)
+    light._connection.close()
+    while children._ended:  # those forked from this process; they were killed
+        children.reap()
+    for descriptor in (end, lifeline):
+        os.close(descriptor)
+
+
+def group(dataset: str, author: int) -> Asked:
+    """`author`: the seed of a question is a digest of author and round."""
+    return (dataset, "tiny", author, 0), TEXTS
+
+
+def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another_author(judged) -> None:
+    asked = [
+        *(group("gcd", 1), group("n_queens", 1), group("string_insertion", 1)),
+        *(group("lcm", 2), group("string_insertion", 2), group("library", 2)),
+        *(group("gcd", 3), group("string_insertion", 1), group("library", 3)),
+    ]
+    replies, shared = judged(asked)
+    assert replies == [PAID] * 9
+    assert shared == [["gcd", "n_queens", "lcm", "gcd"], ["string_insertion"] * 2, ["string_insertion"]]
+    companies = {
+        server.cohort((name, "tiny", seed, 0), Question(name)) for name in ("gcd", "library") for seed in (1, 2)
+    }
+    assert companies == {("light", None), ("here", 1), ("here", 2)}
+
+
+def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(judged) -> None:
+    asked = [group(name, author) for author, name in enumerate(("gcd", "die", "lcm", "hang", "ab", "die", "gcd"))]
+    replies, shared = judged(asked)
+    assert replies == [PAID, CRASHED, PAID, TIMEOUT, PAID, CRASHED, PAID]
+    assert len(shared) == 1, "one call, whose rest went to other children"
+    assert judged([group("gcd", 1)])[0] == [PAID]
+
+
+def used(code: types.CodeType) -> set[str]:
+    """Names that a function of scorers.py uses, and those that its helpers there do."""
+    names = set(code.co_names).union(*(used(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+    helpers = [each for name in code.co_names if isinstance(each := getattr(scorers, name, None), types.FunctionType)]
+    return names.union(*(used(helper.__code__) for helper in helpers))
+
+
+@pytest.mark.parametrize("name", sorted(scorers.SCORERS))
+def test_a_plain_scorer_hands_an_answer_to_no_parser(name: str) -> None:
+    parsers = {"ast", "json", "polynomials", "eval", "exec", "compile"}
+    assert bool(used(scorers.SCORERS[name].__code__) & parsers) == (name not in scorers.PLAIN)

@@ -1,0 +1,96 @@
+"""Several environments behind one seam."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from protocol.messages import PeerId, Question, Round
+from swarm_node.common.errors import UserError
+from swarm_node.environments.mixture import Mixture
+from swarm_node.rollouts.groups import Skipped
+
+AUTHOR = PeerId("12D3KooWAlice")
+
+
+class Named:
+    """Pays for its own name; a stand-in for an environment, not a mock of one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.closed = False
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        return [
+            Question(environment=self.name, version="1", dataset="d", config_id="c", seed=now, index=k)
+            for k in range(count)
+        ]
+
+    def knows(self, question: Question) -> bool:
+        return question.version == "1"
+
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        return [f"{self.name} {question.index}" for question in questions]
+
+    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        return [tuple(float(text == self.name) for text in texts) for _, texts in answers]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_questions_are_shared_out_evenly_and_the_rest_in_turn() -> None:
+    mixture = Mixture({name: Named(name) for name in "abc"})
+    counts = dict.fromkeys("abc", 0)
+    for now in range(3):
+        questions = mixture.sample(AUTHOR, Round(now), 7)
+        assert len(questions) == 7
+        for question in questions:
+            counts[question.environment] += 1
+    assert counts == {"a": 7, "b": 7, "c": 7}
+
+
+def test_each_question_goes_to_its_environment_and_comes_back_in_order() -> None:
+    one, two = Named("one"), Named("two")
+    mixture = Mixture({"one": one, "two": two})
+    a, b = one.sample(AUTHOR, Round(0), 2), two.sample(AUTHOR, Round(0), 2)
+    stray = Named("stray").sample(AUTHOR, Round(0), 1)[0]
+    questions = [b[0], a[0], stray, a[1], b[1]]
+    assert mixture.prompts(questions) == ["two 0", "one 0", Skipped("unknown question"), "one 1", "two 1"]
+    assert mixture.score([(question, ["one", "two"]) for question in questions]) == [
+        (0.0, 1.0),
+        (1.0, 0.0),
+        Skipped("unknown question"),
+        (1.0, 0.0),
+        (0.0, 1.0),
+    ]
+    assert mixture.knows(a[0]) and not mixture.knows(stray)
+    assert not mixture.knows(a[0].model_copy(update={"version": "2"}))
+
+
+def test_close_reaches_all() -> None:
+    environments = {name: Named(name) for name in "ab"}
+    Mixture(environments).close()
+    assert all(environment.closed for environment in environments.values())
+
+
+class Raising(Named):
+    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        raise ZeroDivisionError("a bug of the environment")
+
+
+class Unable(Named):
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        raise UserError("its judge is not installed")
+
+
+def test_an_environment_that_raises_costs_its_own_groups_and_no_others() -> None:
+    mixture = Mixture({"good": Named("good"), "bad": Raising("bad")})
+    questions = mixture.sample(AUTHOR, Round(0), 4)
+    scores = mixture.score([(question, ["good", "bad"]) for question in questions])
+    assert scores == [(1.0, 0.0)] * 2 + [Skipped("environment raised ZeroDivisionError")] * 2
+
+
+def test_a_mistake_of_the_user_is_not_taken_for_a_bug_of_the_environment() -> None:
+    mixture = Mixture({"a": Unable("a")})
+    with pytest.raises(UserError, match="not installed"):
+        mixture.prompts(mixture.sample(AUTHOR, Round(0), 1))

@@ -1,0 +1,169 @@
+"""The environment as a node uses it."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import reasoning_gym as library
+
+from protocol.messages import PeerId, Question, Round
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, PAPER_TASKS, STARTER_TASKS, VERSION
+from swarm_node.environments.reasoning_gym.environment import ReasoningGym, parse_task
+from swarm_node.environments.scored import UnknownTaskError, held_out
+from swarm_node.rollouts.groups import Skipped
+
+ALICE, BOB = PeerId("12D3KooWAlice"), PeerId("12D3KooWBob")
+
+
+@pytest.fixture(scope="module")
+def gym() -> Iterator[ReasoningGym]:
+    environment = ReasoningGym()
+    yield environment
+    environment.close()
+
+
+def key_of(question: Question) -> str:
+    config = CATALOGUE[question.dataset][question.config_id]
+    dataset = library.create_dataset(question.dataset, seed=question.seed, size=256, **config)
+    answer: str = dataset[question.index]["answer"]
+    return answer
+
+
+def tasks_of(questions: list[Question]) -> list[str]:
+    return [f"{question.dataset}/{question.config_id}" for question in questions]
+
+
+def test_a_round_is_a_pure_function_of_author_round_and_count(gym: ReasoningGym) -> None:
+    assert gym.sample(ALICE, Round(4), 9) == ReasoningGym().sample(ALICE, Round(4), 9)
+    assert gym.sample(ALICE, Round(4), 9) != gym.sample(ALICE, Round(5), 9)
+    assert gym.sample(ALICE, Round(4), 9) != gym.sample(BOB, Round(4), 9)
+
+
+def test_question_k_is_of_task_k_in_turn(gym: ReasoningGym) -> None:
+    assert tasks_of(gym.sample(ALICE, Round(7), 18)) == [*STARTER_TASKS, *STARTER_TASKS]
+    assert [question.index for question in gym.sample(ALICE, Round(7), 18)] == list(range(18))
+
+
+def test_fewer_questions_than_tasks_are_distinct_tasks_that_rotate(gym: ReasoningGym) -> None:
+    rounds = [tasks_of(gym.sample(ALICE, Round(now), 3)) for now in range(3)]
+    assert sorted(task for tasks in rounds for task in tasks) == sorted(STARTER_TASKS)
+    ragged = [task for now in range(9) for task in tasks_of(gym.sample(BOB, Round(now), 11))]
+    assert all(ragged.count(task) == 11 for task in STARTER_TASKS)
+
+
+def test_a_round_has_a_bound(gym: ReasoningGym) -> None:
+    assert len(gym.sample(ALICE, Round(0), 256)) == 256
+    with pytest.raises(ValueError, match="at most 256"):
+        gym.sample(ALICE, Round(0), 257)
+
+
+def test_right_answers_are_paid_and_wrong_ones_not(gym: ReasoningGym) -> None:
+    questions = gym.sample(ALICE, Round(1), 18)
+    answers = [
+        (q, [key_of(q), f"so <answer> {key_of(q)}\n</answer>.", "I do not know", f"{key_of(q)}1"]) for q in questions
+    ]
+    for question, rewards in zip(questions, gym.score(answers), strict=True):
+        assert rewards == (1.0, 1.0, 0.0, 0.0), question
+
+
+def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
+    questions = gym.sample(ALICE, Round(1), 9)
+    first = questions[0]
+    config = CATALOGUE[first.dataset][first.config_id]
+    expected = library.create_dataset(first.dataset, seed=first.seed, size=256, **config)[0]["question"]
+    assert gym.prompts(questions)[0] == expected
+    polite = ReasoningGym(instruction="Put it in <answer> tags.")
+    assert polite.prompts([first]) == [f"{expected}\n\nPut it in <answer> tags."]
+    polite.close()
+
+
+def test_the_nine_tasks_of_the_paper_are_asked_and_judged() -> None:
+    environment = ReasoningGym(PAPER_TASKS, scoring="graded")
+    questions = environment.sample(ALICE, Round(0), 9)
+    assert all(isinstance(prompt, str) and prompt for prompt in environment.prompts(questions))
+    with_key = [question for question in questions if question.dataset != "propositional_logic"]  # any conclusion does
+    for rewards in environment.score([(question, [key_of(question), ""]) for question in with_key]):
+        assert isinstance(rewards, tuple) and rewards[0] == 1.0 and rewards[1] <= 0.01
+    environment.close()
+
+
+def test_exact_pays_nothing_for_part_of_an_answer(gym: ReasoningGym) -> None:
+    graded = ReasoningGym(scoring="graded")
+    question = next(q for q in gym.sample(ALICE, Round(2), 9) if q.dataset == "count_bits")
+    verbose = f"it is {key_of(question)}"
+    (in_part,), (nothing,) = graded.score([(question, [verbose])]), gym.score([(question, [verbose])])
+    assert nothing == (0.0,)
+    assert isinstance(in_part, tuple) and 0.0 < in_part[0] < 1.0
+    graded.close()
+
+
+def test_what_this_node_cannot_rebuild_is_skipped(gym: ReasoningGym) -> None:
+    good = gym.sample(ALICE, Round(0), 1)[0]
+    others = [
+        good.model_copy(update=change)
+        for change in ({"environment": "other"}, {"version": "0.1.24"}, {"dataset": "codeio"}, {"config_id": "huge"})
+    ]
+    assert gym.knows(good) and not any(map(gym.knows, others))
+    unknown = Skipped("unknown question")
+    assert gym.prompts(others) == [unknown] * 4
+    assert gym.score([(question, ["1"]) for question in others]) == [unknown] * 4
+    assert gym.score([(others[0], ["1"]), (good, [key_of(good)])]) == [unknown, (1.0,)]
+
+
+def test_any_task_of_the_catalogue_is_judged_whatever_this_node_asks() -> None:
+    assert ReasoningGym(["gcd/tiny"]).knows(ReasoningGym(["bf/paper"]).sample(ALICE, Round(0), 1)[0])
+
+
+def test_the_same_group_is_judged_once(gym: ReasoningGym) -> None:
+    group = (gym.sample(BOB, Round(9), 1)[0], ["1", "2"])
+    once = gym.score([group, group])
+    pid = gym.judge_pid
+    gym.close()
+    assert gym.score([group]) == once[:1] == once[1:]
+    assert pid is not None and gym.judge_pid is None, "the second time no judge was needed"
+
+
+def test_no_question_no_answer(gym: ReasoningGym) -> None:
+    assert not gym.sample(ALICE, Round(0), 0) and not gym.prompts([]) and not gym.score([])
+
+
+def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym) -> None:
+    questions = held_out(gym, 630)
+    assert len(set(questions)) == 630 and questions == held_out(gym, 630)
+    assert all(tasks_of(questions).count(task) == 70 for task in STARTER_TASKS)
+    seeds = {question.seed for question in questions}
+    trained = {gym.sample(PeerId(f"12D3KooW{p}"), Round(r), 1)[0].seed for p in range(20) for r in range(200)}
+    assert not seeds & trained
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("chain_sums/tiny", "did you mean 'chain_sum/tiny'"),
+        ("chain_sum/tinny", "chain_sum has tiny"),
+        ("chain_sum", "chain_sum has tiny"),
+        ("intermediate_integration/easy", "its scorer executes the answer"),
+        ("???", "names are dataset/config_id"),
+        ("", "names are dataset/config_id"),
+    ],
+)
+def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) -> None:
+    with pytest.raises(UnknownTaskError) as caught:
+        parse_task(name)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_library_is_not_imported_by_a_node() -> None:
+    node = (
+        "import sys\n"
+        "from protocol.messages import PeerId, Round\n"
+        "from swarm_node.environments.reasoning_gym.environment import ReasoningGym\n"
+        "gym = ReasoningGym()\n"
+        "question = gym.sample(PeerId('a'), Round(0), 1)[0]\n"
+        "assert isinstance(gym.prompts([question])[0], str)\n"
+        "assert not {'reasoning_gym', 'torch', 'sympy'} & set(sys.modules)\n"
+        "gym.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", node], check=True)
+    assert VERSION == "0.1.25"

@@ -1,0 +1,251 @@
+"""The judge process against scorers that misbehave for real: nothing here is mocked."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from swarm_node.environments.scoring.client import (
+    KEPT_VARIABLES,
+    SET_VARIABLES,
+    Item,
+    ScoringClient,
+    ScoringUnavailable,
+)
+from swarm_node.rollouts.groups import Skipped
+
+HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
+VERSION = "hostile-1"
+GOOD = ("right", "wrong", "right")
+PAID = (1.0, 0.0, 1.0)
+
+
+def group(*texts: str, dataset: str = "any", index: int = 0, author: int = 1) -> Item:
+    """`author`: the seed of a question is a digest of author and round."""
+    return dataset, "tiny", author, index, texts
+
+
+def prompt(dataset: str) -> Item:
+    return dataset, "tiny", 1, 0, None
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)
+    return true()
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"  # a zombie that nobody has collected yet is dead
+
+
+@pytest.fixture
+def judge() -> Iterator[ScoringClient]:
+    with ScoringClient(HOSTILE, VERSION, time_limit=1.5, memory_limit=512) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "restarts"),
+    [
+        ("raise", "scorer raised", 0),
+        ("leave", "scorer raised", 0),
+        ("recurse", "scorer raised", 0),
+        ("eat", "scorer raised", 0),
+        ("write", "scorer raised", 0),
+        ("nan", "not a score", 0),
+        ("infinite", "not a score", 0),
+        ("negative", "not a score", 0),
+        ("two", "not a score", 0),
+        ("none", "not a score", 0),
+        ("busy", "judge timeout", 0),
+        ("sleep", "scorer raised", 0),
+        ("kill", "scorer raised", 0),
+        ("connect", "scorer raised", 0),
+        ("fork", "scorer raised", 0),
+        ("exec", "scorer raised", 0),
+        ("look", "scorer raised", 0),
+        ("die", "judge crashed", 0),
+    ],
+)
+def test_a_bad_scorer_costs_its_own_group_and_no_other(
+    judge: ScoringClient, text: str, reason: str, restarts: int
+) -> None:
+    batch = [group(*GOOD), group("right", text, "right"), group(*GOOD, index=1), group("wrong")]
+    assert judge.ask(batch) == [PAID, Skipped(reason), PAID, (0.0,)]
+    assert judge.restarts == restarts
+    assert judge.ask([group(*GOOD)]) == [PAID]
+
+
+@pytest.mark.parametrize("text", ["lie", "patch", "die", "busy"])
+def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(judge: ScoringClient, text: str) -> None:
+    batch = [group(*GOOD), group(text, "wrong", author=2), group(*GOOD, author=3), group("wrong", author=3)]
+    replies = judge.ask(batch)
+    assert [replies[0], *replies[2:]] == [PAID, PAID, (0.0,)]
+    assert judge.ask([group("wrong", author=2), group(*GOOD)]) == [(0.0,), PAID], "the next child knows nothing of it"
+    assert judge.restarts == 0
+
+
+def test_nothing_was_written(judge: ScoringClient) -> None:
+    Path("/tmp/written-by-a-scorer").unlink(missing_ok=True)
+    judge.ask([group("write")])
+    written = Path("/tmp/written-by-a-scorer")
+    assert not written.exists()
+
+
+def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(judge: ScoringClient) -> None:
+    assert judge.ask([group("chatter", "right"), group("read"), group(*GOOD)]) == [(1.0, 1.0), (0.0,), PAID]
+    assert judge.restarts == 0
+
+
+def test_two_bad_groups_in_one_batch_cost_two_children(judge: ScoringClient) -> None:
+    batch = [group("die"), group(*GOOD), group("busy"), group(*GOOD)]
+    assert judge.ask(batch) == [Skipped("judge crashed"), PAID, Skipped("judge timeout"), PAID]
+    assert judge.restarts == 0
+
+
+def test_a_slow_or_broken_question_is_skipped() -> None:
+    judge = ScoringClient(HOSTILE, VERSION, time_limit=20.0, memory_limit=512)  # it is CPU time that makes it slow
+    assert judge.ask([prompt("slow"), prompt("broken"), prompt("fine")]) == [
+        Skipped("slow question"),
+        Skipped("question raised"),
+        "fine?",
+    ]
+    assert judge.restarts == 0
+    judge.close()
+
+
+def test_an_endless_question_is_stopped_at_its_budget_and_the_judge_goes_on(judge: ScoringClient) -> None:
+    judge.ask([group(*GOOD)])
+    pid, began = judge.pid, time.process_time()
+    assert judge.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), group(*GOOD)]) == [
+        Skipped("slow question"),
+        Skipped("slow question"),
+        PAID,
+    ]
+    assert (judge.pid, judge.restarts) == (pid, 0)
+    assert time.process_time() - began < 1.0
+
+
+def test_texts_survive_the_way(judge: ScoringClient) -> None:
+    odd = ["", "\ud800", "\x00\x1b[2J", "é" * 16384, "right"]
+    assert judge.ask([group(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
+
+
+def test_many_batches_keep_their_order(judge: ScoringClient) -> None:
+    items = [group("right" if k % 3 else "wrong", "x" * 3000, index=k) for k in range(1000)]
+    assert judge.ask(items) == [(float(k % 3 > 0), 0.0) for k in range(1000)]
+
+
+def test_kill_9_in_mid_batch_loses_at_most_the_group_at_hand(judge: ScoringClient) -> None:
+    judge.ask([group(*GOOD)])
+    pid = judge.pid
+    assert pid is not None
+    threading.Timer(0.25, os.kill, (pid, signal.SIGKILL)).start()
+    replies = judge.ask([group("tenth", index=k) for k in range(6)])
+    assert sorted(map(str, replies)) == sorted(map(str, [(1.0,)] * 5 + [Skipped("judge crashed")]))
+    assert judge.restarts == 1 and judge.pid != pid
+
+
+def test_kill_9_between_batches_loses_nothing(judge: ScoringClient) -> None:
+    judge.ask([group(*GOOD)])
+    assert judge.pid is not None
+    pid = judge.pid
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not alive(pid))
+    assert judge.ask([group(*GOOD)] * 3) == [PAID] * 3
+    assert judge.restarts == 1
+
+
+def test_an_interrupted_node_does_not_mistake_old_replies_for_new(judge: ScoringClient) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    judge.ask([group(*GOOD)])
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        threading.Timer(0.25, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        with pytest.raises(KeyboardInterrupt):
+            judge.ask([group("tenth", index=k) for k in range(20)])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert judge.ask([group("wrong"), group(*GOOD)]) == [(0.0,), PAID]
+
+
+def test_the_thread_that_asked_first_may_end(judge: ScoringClient) -> None:
+    """Unlike with PR_SET_PDEATHSIG, which would kill the judge at some time after the join."""
+    first = threading.Thread(target=judge.ask, args=([group(*GOOD)],))
+    first.start()
+    first.join()
+    assert judge.ask([group("tenth", *GOOD)] * 3) == [(1.0, *PAID)] * 3
+    assert judge.restarts == 0
+
+
+def test_a_prepared_judge_is_started_once_and_answers(judge: ScoringClient) -> None:
+    judge.prepare()
+    pid = judge.pid
+    assert pid is not None
+    judge.prepare()
+    assert judge.ask([group(*GOOD)]) == [PAID]
+    assert judge.pid == pid
+
+
+def test_close_leaves_no_process(judge: ScoringClient) -> None:
+    judge.ask([group(*GOOD)])
+    pid = judge.pid
+    assert pid is not None and alive(pid)
+    judge.close()
+    assert not alive(pid)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
+def test_the_judge_dies_with_its_node_even_while_a_scorer_hangs() -> None:
+    node = (
+        "import sys, threading\n"
+        "from swarm_node.environments.scoring.client import ScoringClient\n"
+        f"judge = ScoringClient({HOSTILE!r}, {VERSION!r}, 600.0, 512)\n"
+        "judge.ask([('any', 'tiny', 1, 0, ('right',))])\n"
+        "print(judge.pid, flush=True)\n"
+        "judge.ask([('any', 'tiny', 1, 0, ('sleep',))])\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", node], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert alive(pid)
+        process.kill()
+    assert wait_until(lambda: not alive(pid))
+
+
+def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, judge: ScoringClient) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    (seen,) = judge.ask([prompt("self")])
+    assert isinstance(seen, str)
+    inside = ast.literal_eval(seen)
+    assert set(inside["environment"]) <= {"LC_CTYPE", *KEPT_VARIABLES, *SET_VARIABLES}  # the first by Python itself
+    assert not {"HF_TOKEN", "HOME", "PATH"} & {*KEPT_VARIABLES, *SET_VARIABLES}
+    assert inside["modules"] == []
+    assert inside["files"] <= 7  # three standard streams, the socket, the lifeline, Landlock's and the listing itself
+
+
+def test_hashes_are_the_same_in_every_judge() -> None:
+    with ScoringClient(HOSTILE, VERSION, 5.0, 512) as one, ScoringClient(HOSTILE, VERSION, 5.0, 512) as two:
+        assert one.ask([prompt("self")]) == two.ask([prompt("self")])
+
+
+def test_a_judge_that_cannot_start_says_why_in_one_line() -> None:
+    with pytest.raises(ScoringUnavailable, match="No module named 'no_such_module'"):
+        ScoringClient("no_such_module", VERSION, 1.0, 512).ask([prompt("x")])
+    with pytest.raises(ScoringUnavailable, match="version 2 are needed, installed is hostile-1"):
+        ScoringClient(HOSTILE, "2", 1.0, 512).ask([prompt("x")])

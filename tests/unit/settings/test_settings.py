@@ -1,0 +1,79 @@
+"""Defaults < file < environment < flags, and what a mistake looks like."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from swarm_node.common.errors import UserError
+from swarm_node.settings import EvaluationConfig, NodeConfig, SimulationConfig
+from swarm_node.settings.sources import describe, flatten, from_command_line, resolve
+
+ROOT = Path(__file__).parents[3]
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "config.toml"
+    file.write_text(text)
+    return file
+
+
+def test_each_source_goes_over_the_one_before(tmp_path, monkeypatch):
+    file = written(tmp_path, "seed = 1\nmax_rounds = 1\n[training]\nlearning_rate = 1e-5\n[round]\nquestions = 3\n")
+    monkeypatch.setenv("SWARM_NODE_MAX_ROUNDS", "2")
+    monkeypatch.setenv("SWARM_NODE_TRAINING__LEARNING_RATE", "1e-4")
+    config = from_command_line(NodeConfig, [str(file), "--training.learning-rate", "1e-3"], "swarm-node run")
+    assert (config.seed, config.max_rounds, config.round.questions) == (1, 2, 3)
+    assert config.training.learning_rate == 1e-3
+
+
+def test_an_environment_variable_can_be_a_list(monkeypatch):
+    config = resolve(NodeConfig, None, {"SWARM_NODE_ENVIRONMENT__TASKS": '["gcd/tiny", "lcm/tiny"]'})
+    assert config.environment.tasks == ("gcd/tiny", "lcm/tiny")
+
+
+def test_variables_of_others_are_left_alone():
+    assert resolve(NodeConfig, None, {"SWARM_NODE_IMAGE": "x", "PATH": "/bin"}) == NodeConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("[training]\nlearning_rat = 1\n", "training.learning_rate"),
+        ("learning_rate = 1\n", "training.learning_rate"),
+        ("[generation]\nmax_lenght = 1\n", "generation.max_completion_length"),
+    ],
+)
+def test_an_unknown_key_is_one_line_with_the_key_that_was_meant(tmp_path, text, meant):
+    with pytest.raises(UserError) as caught:
+        resolve(NodeConfig, written(tmp_path, text), {})
+    assert meant in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["seed = -1", "[generation]\ntop_p = 2.0", "seed = 'x'", "seed = ", "[training]\nloss_type='x'"]
+)
+def test_a_wrong_value_is_one_line_that_names_the_key(tmp_path, text):
+    with pytest.raises(UserError) as caught:
+        resolve(NodeConfig, written(tmp_path, text), {})
+    assert "\n" not in str(caught.value)
+    assert any(name in str(caught.value) for name in ("seed", "top_p", "loss_type", "TOML"))
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    with pytest.raises(UserError, match="does not exist"):
+        resolve(NodeConfig, tmp_path / "none.toml", {})
+
+
+@pytest.mark.parametrize("kind", [NodeConfig, SimulationConfig, EvaluationConfig])
+def test_every_option_has_an_explanation(kind):
+    unexplained = [key for key, text in describe(kind).items() if not text]
+    assert not unexplained
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name)
+def test_every_config_file_in_the_repository_is_valid(file):
+    kind = SimulationConfig if file.name.startswith("simulate") else NodeConfig
+    config = resolve(kind, file, {})
+    assert flatten(tomllib.loads(file.read_text())).keys() <= flatten(config.model_dump()).keys()
