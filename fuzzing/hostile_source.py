@@ -10,7 +10,7 @@ from swarm_node.environments.reasoning_gym import source
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.scoring.scorers import answer_of
 
-VERSION = source.VERSION
+version = source.version
 
 SMALL: dict[str, dict[str, Any]] = {  # data sets whose defaults take longer than a question may
     "composite": {"datasets": [DatasetSpec("gcd", 1, {})]},

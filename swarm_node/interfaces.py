@@ -6,8 +6,12 @@ from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.reports import RoundReport, StepReport
+from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.defence import Attempt, Screened
-from swarm_node.rollouts.groups import Draw, Judge, ScoredGroup, Skipped, Written
+from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped, Written
+from swarm_node.rollouts.samplers import Sampler
+
+__all__ = ["Defence", "Environment", "Generator", "Network", "Participant", "Runner", "Sampler", "Trainer"]
 
 
 class Environment(Protocol):
@@ -17,8 +21,9 @@ class Environment(Protocol):
         """Addresses of the `count` questions of this author's round; a pure function of its arguments."""
         ...
 
-    def knows(self, question: Question) -> bool:
-        """Whether this node can rebuild the question: same version, known dataset and config id."""
+    @property
+    def catalogue(self) -> Catalogue:
+        """What this node can rebuild."""
         ...
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
@@ -52,25 +57,17 @@ class Network(Protocol):
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None: ...
 
-    def collect(self, now: Round) -> list[RolloutGroup]:
+    def collect(self, now: Round) -> list[ExternalGroup]:
         """Groups that arrived since the last call, already admitted."""
         ...
 
-    def judged(self, group: RolloutGroup, useful: bool, fault: str = "") -> None:
+    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
         """What this node found in a group it had collected: whether there was anything to learn from it, and the reason
-        if it could not be judged, e.g. "judge timeout": such a thing is its author's doing."""
+        if it could not be scored, e.g. "judge timeout": such a thing is its author's doing."""
         ...
 
     def rejections(self) -> Mapping[str, int]:
         """How many messages were refused so far, by reason."""
-        ...
-
-
-class Sampler(Protocol):
-    """Which of the groups heard from others to train on."""
-
-    def draw(self, count: int, candidates: Sequence[RolloutGroup], judge: Judge, rng: Random) -> Draw:
-        """Up to `count` groups. `judge` costs time: ask it for no more than needed."""
         ...
 
 
@@ -93,29 +90,23 @@ class Defence(Protocol):
     def restore(self, snapshot: Mapping[str, list[str]]) -> None: ...
 
 
-class Member(Protocol):
-    """A node as those see it who drive one or many. What it hands from one verb to the next is its own business."""
+class Participant(Protocol):
+    """A node as those see it who drive many, round by round. What it hands over in between is its own business."""
 
-    def ask(self, now: Round) -> Any:
-        """Write and share this round."""
+    def produce(self, now: Round) -> Any:
+        """Generate this round, and publish it."""
         ...
 
-    def hear(self, own: Any) -> Any:
-        """Listen, and choose what to train on."""
-        ...
-
-    def learn(self, batch: Any) -> RoundReport:
-        """One update of the policy."""
+    def consume(self, produced: Any) -> RoundReport:
+        """Select, rescue, train."""
         ...
 
 
-class Runner(Member, Protocol):
+class Runner(Protocol):
     """A node that runs by itself, in one process or in several."""
 
-    def run_round(self, now: Round) -> RoundReport:
-        """Ask, hear, learn."""
-        ...
+    def run_round(self, now: Round) -> RoundReport: ...
 
     def waiting(self) -> list[str]:
-        """Rounds that are written and shared but not trained on, the oldest first, as text for a checkpoint."""
+        """Rounds that are generated and published but not trained on, the oldest first, as text for a checkpoint."""
         ...

@@ -1,62 +1,56 @@
-"""One node of the swarm. A round is: ask, hear, learn, where to ask is to write and to share.
+"""One node of the swarm. A round is train(rescue(select(publish(generate(round))))): values pass along, one way.
 
-Writing needs no gradient and no peers, `learn` is one update of the policy; in turn they are the synchronous loop.
-Values pass along, one way, so that whoever drives a node may overlap or interleave them: the simulation does with many
-nodes, asynchronous/ with the two halves of one.
+Generating needs no gradient and no peers; only training changes the weights. Whoever drives a node may overlap or
+interleave the phases: the simulation does with many nodes, asynchronous/ with the two halves of one.
 Nothing here waits for anybody: the network gives what has arrived.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
-from swarm_node.reports import RoundReport
+from swarm_node.reports import PHASES, RoundReport
 from swarm_node.rollouts.defence import Refused
-from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import choose_local
 from swarm_node.settings import RoundConfig
 
-REWARD_DIGITS = 6  # 0.1 + 0.2 and 0.3 are one reward: what differs by rounding alone must not look like signal
-
-
-@dataclass(slots=True)
-class Ledger:
-    """What a round cost and what it left out; filled on the way, read for the report."""
-
-    skipped: Counter[str] = field(default_factory=Counter)
-    seconds: dict[str, float] = field(
-        default_factory=lambda: dict.fromkeys(("generate", "judge", "share", "train"), 0.0)
-    )
+Counts = Mapping[str, int]  # reason -> groups
+Seconds = Mapping[str, float]  # phase -> wall clock
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """What this node wrote and judged in a round."""
+class Generated:
+    """What this node generated and scored in a round."""
 
     round: Round
     groups: list[ScoredGroup]
-    ledger: Ledger
+    skipped: Counts
+    seconds: Seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """The training set of a round."""
+class Selection:
+    """What a round trains on."""
 
-    own: Own
+    generated: Generated
     local: list[ScoredGroup]
     external: list[ScoredGroup]
-    refused: list[Refused]  # of others, by the defence
+    refused: list[Refused]  # external groups, by the defence
+    skipped: Counts  # in selecting and rescuing
+    seconds: Seconds  # of all phases so far
+    random: Random  # the round's stream, where selecting left it
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Implements interfaces.Runner."""
+    """Implements interfaces.Runner and interfaces.Participant."""
 
     peer_id: PeerId
     seed: int
@@ -72,155 +66,189 @@ class Node:
     clock: Callable[[], float]  # seconds
 
     def run_round(self, now: Round) -> RoundReport:
-        return self.learn(self.hear(self.ask(now)))
+        return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
+
+    def produce(self, now: Round) -> Generated:
+        return self.publish(self.generate(now))
+
+    def consume(self, produced: Generated) -> RoundReport:
+        return self.train(self.rescue(self.select(produced)))
 
     def waiting(self) -> list[str]:
-        """See interfaces.Runner: what it writes it trains on in the same round."""
+        """See interfaces.Runner: what it generates it trains on in the same round."""
         return []
 
-    def ask(self, now: Round) -> Own:
-        return self.share(self.write(now))
-
-    def write(self, now: Round) -> Own:
-        """Ask, answer, judge."""
-        ledger = Ledger()
+    def generate(self, now: Round) -> Generated:
+        """Groups of completions to this round's questions, scored here."""
         questions = self.environment.sample(self.peer_id, now, self.config.questions)
-        groups = self._answer(questions, self.group_size, f"{self.seed}/{self.peer_id}/{now}", now, ledger)
-        return Own(now, groups, ledger)
+        prompts = self.environment.prompts(questions)
+        stream = f"{self.seed}/{self.peer_id}/{now}"
+        groups, skipped, seconds = self._complete(questions, prompts, self.group_size, stream, now)
+        return Generated(now, groups, skipped, seconds)
 
-    def share(self, own: Own) -> Own:
-        with self._timed(own.ledger, "share"):
+    def publish(self, generated: Generated) -> Generated:
+        """Offer the others the groups they can learn from."""
+        with _timed(self.clock, "share") as seconds:
             # A group without signal here has none anywhere, rewards being made by all alike: nobody would train on it.
-            self.network.publish([scored.group for scored in own.groups if scored.has_signal], own.round)
-        return own
+            informative = [scored.group for scored in generated.groups if scored.has_signal]
+            self.network.publish(informative, generated.round)
+        return replace(generated, seconds=_sum(generated.seconds, seconds))
 
-    def hear(self, own: Own) -> Batch:
-        """Listen, and choose what to train on: own groups, and of those of others what the defence lets be."""
-        rng = Random(f"{self.seed}/{self.peer_id}/{own.round}")
-        with self._timed(own.ledger, "share"):
-            self.pool.add(self.network.collect(own.round), own.round)
-        config, candidates = self.config, self.pool.candidates()
-        alone = config.fill_with_own and not candidates
-        choice = choose_local(
-            own.groups,
-            config.local_groups + (config.external_groups if alone else 0),
-            0 if alone else config.external_groups,
-            informative_only=config.local_sampler == "informative",
-            match=config.external_sampler == "matched",
-            rng=rng,
-        )
+    def select(self, generated: Generated) -> Selection:
+        """Local groups, and external ones of those that have arrived, as far as the defence lets them be."""
+        rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
+        with _timed(self.clock, "share") as collecting:
+            self.pool.add(self.network.collect(generated.round), generated.round)
+        candidates = self.pool.candidates()
+        local, wanted = self._choose_local(generated.groups, alone=not candidates, rng=rng)
         refused: list[Refused] = []
+        faults: dict[bytes, str] = {}  # content hash -> why it could not be scored
 
-        faults: dict[tuple[PeerId, Question], str] = {}
-
-        def judge(asked: Sequence[RolloutGroup]) -> list[ScoredGroup]:
-            screened = self.defence.screen(own.groups, self._judge(asked, own.ledger, faults=faults), rng)
+        def score(asked: Sequence[ExternalGroup]) -> list[ScoredGroup]:
+            groups = [external.group for external in asked]
+            prompts = self.environment.prompts([group.question for group in groups])
+            scored = []
+            for external, result in zip(asked, self._score(groups, prompts), strict=True):
+                if isinstance(result, Skipped):
+                    faults[external.content_hash] = result.reason
+                else:
+                    scored.append(result)
+            screened = self.defence.screen(generated.groups, scored, rng)
             refused.extend(screened.refused)
             return screened.groups
 
-        with self._timed(own.ledger, "judge"):
-            draw = self.sampler.draw(choice.external, candidates, judge, rng)
+        with _timed(self.clock, "judge") as scoring:
+            draw = self.sampler.draw(wanted, candidates, score, rng)
         self.pool.remove(draw.spent)
-        own.ledger.skipped.update(entry.reason for entry in refused)
-        external = self.defence.regroup(draw.groups, lambda heard, size: self._attempt(heard, size, own), rng)
         used = {(scored.author, scored.question) for scored in draw.groups}
-        for group in draw.spent:
-            name = (group.author, group.question)
-            self.network.judged(group, useful=name in used, fault=faults.get(name, ""))
-        return Batch(own, choice.groups, external, refused)
+        for external in draw.spent:
+            useful = (external.author, external.question) in used
+            self.network.verdict(external, useful, faults.get(external.content_hash, ""))
+        skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
+        seconds = _sum(generated.seconds, collecting, scoring)
+        return Selection(generated, local, draw.groups, refused, skipped, seconds, rng)
 
-    def learn(self, batch: Batch) -> RoundReport:
+    def rescue(self, selection: Selection) -> Selection:
+        """Set external completions off against own attempts at their questions, where the defence asks for it."""
+        now, lost = selection.generated.round, Counter[str]()
+
+        def attempt(external: Sequence[ScoredGroup], size: int) -> list[ScoredGroup]:
+            stream = f"{self.seed}/{self.peer_id}/{now}/attempt"
+            questions, prompts = [each.question for each in external], [each.prompt for each in external]
+            groups, skipped, _ = self._complete(questions, prompts, size, stream, now)
+            lost.update(skipped)
+            return groups
+
+        with _timed(self.clock, "rescue") as seconds:
+            external = self.defence.regroup(selection.external, attempt, selection.random)
+        skipped = Counter(selection.skipped) + lost
+        return replace(selection, external=external, skipped=skipped, seconds=_sum(selection.seconds, seconds))
+
+    def train(self, selection: Selection) -> RoundReport:
         """One update of the policy, and the account of the round."""
-        own, ledger = batch.own, batch.own.ledger
-        with self._timed(ledger, "train"):
-            step = self.trainer.update(batch.local + batch.external)
-        lengths = [len(tokens.ids) for group in own.groups for tokens in group.own_tokens if tokens]
-        endings = [completion.ended for group in own.groups for completion in group.group.completions]
+        with _timed(self.clock, "train") as seconds:
+            step = self.trainer.update(selection.local + selection.external)
+        groups = selection.generated.groups
+        lengths = [len(tokens.ids) for group in groups for tokens in group.own_tokens if tokens]
+        endings = [completion.ended for group in groups for completion in group.group.completions]
+        skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(
             peer_id=self.peer_id,
-            round=own.round,
-            reward=_mean([fmean(group.rewards) for group in own.groups]),
-            reward_by_task=_by_task(own.groups),
+            round=selection.generated.round,
+            reward=_mean([fmean(group.rewards) for group in groups]),
+            reward_by_task=_by_task(groups),
             rollouts=len(lengths),
             generated_tokens=sum(lengths),
             mean_length=_mean(lengths),
             ended_share=_mean(endings),
-            local_groups=len(batch.local),
-            local_informative=sum(group.has_signal for group in batch.local),
-            external_informative=sum(group.has_signal for group in batch.external),
-            informative_share=_mean([group.has_signal for group in own.groups]),
+            local_groups=len(selection.local),
+            local_informative=sum(group.has_signal for group in selection.local),
+            external_informative=sum(group.has_signal for group in selection.external),
+            informative_share=_mean([group.has_signal for group in groups]),
             pool_size=len(self.pool),
-            skipped=dict(ledger.skipped + Counter(step.skipped)),
+            skipped=dict(skipped),
             rejected=dict(self.network.rejections()),
             step=step,
-            seconds=ledger.seconds,
+            seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
 
-    def _attempt(self, heard: Sequence[ScoredGroup], size: int, own: Own) -> list[ScoredGroup]:
-        """Own completions to the questions of others."""
-        stream = f"{self.seed}/{self.peer_id}/{own.round}/attempt"
-        return self._answer([group.question for group in heard], size, stream, own.round, own.ledger)
+    def _choose_local(
+        self, groups: Sequence[ScoredGroup], *, alone: bool, rng: Random
+    ) -> tuple[list[ScoredGroup], int]:
+        """Local groups to train on, and how many external ones to look for: none where nothing has come to a node that
+        then fills the batch by itself."""
+        config = self.config
+        filling = alone and config.fill_with_own
+        external = 0 if filling else config.external_groups
+        local = config.local_groups + (config.external_groups if filling else 0)
+        chosen, others = choose_local(groups, local, external, config.local_sampler == "informative", rng)
+        return chosen, self.sampler.wanted(external, others)
 
-    def _answer(
-        self, questions: Sequence[Question], size: int, stream: str, now: Round, ledger: Ledger
-    ) -> list[ScoredGroup]:
-        with self._timed(ledger, "generate"):
-            written = self._write(questions, size, stream, now, ledger)
-        with self._timed(ledger, "judge"):
-            return self._judge([group for group, _ in written], ledger, [tokens for _, tokens in written])
+    def _complete(
+        self,
+        questions: Sequence[Question],
+        prompts: Sequence[str | Skipped],
+        size: int,
+        stream: str,
+        now: Round,
+    ) -> tuple[list[ScoredGroup], Counts, Seconds]:
+        """A scored group of own completions per question that could be built, answered and scored."""
+        skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
+        asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
+        with _timed(self.clock, "generate") as generating:
+            written = self.generator.generate([prompt for _, prompt in asked], size, stream)
+        groups, kept, tokens = [], [], []
+        for (question, prompt), completed in zip(asked, written, strict=True):
+            if isinstance(completed, Skipped):
+                skipped[completed.reason] += 1
+                continue
+            groups.append(
+                RolloutGroup(author=self.peer_id, round=now, question=question, completions=completed.completions)
+            )
+            kept.append(prompt)
+            tokens.append(completed.tokens)
+        with _timed(self.clock, "judge") as scoring:
+            results = self._score(groups, kept, tokens)
+        skipped.update(result.reason for result in results if isinstance(result, Skipped))
+        scored = [result for result in results if isinstance(result, ScoredGroup)]
+        return scored, skipped, _sum(generating, scoring)
 
-    def _write(
-        self, questions: Sequence[Question], size: int, stream: str, now: Round, ledger: Ledger
-    ) -> list[tuple[RolloutGroup, tuple[Tokens, ...]]]:
-        """A group per question that could be built and answered."""
-        asked: list[tuple[Question, str]] = []
-        for question, prompt in zip(questions, self.environment.prompts(questions), strict=True):
-            if isinstance(prompt, Skipped):
-                ledger.skipped[prompt.reason] += 1
-            else:
-                asked.append((question, prompt))
-        answers = self.generator.generate([prompt for _, prompt in asked], size, stream)
-        written = []
-        for (question, _), answer in zip(asked, answers, strict=True):
-            if isinstance(answer, Skipped):
-                ledger.skipped[answer.reason] += 1
-            else:
-                group = RolloutGroup(author=self.peer_id, round=now, question=question, completions=answer.completions)
-                written.append((group, answer.tokens))
-        return written
-
-    def _judge(
+    def _score(
         self,
         groups: Sequence[RolloutGroup],
-        ledger: Ledger,
+        prompts: Sequence[str | Skipped],
         tokens: Sequence[tuple[Tokens, ...]] | None = None,
-        faults: dict[tuple[PeerId, Question], str] | None = None,
-    ) -> list[ScoredGroup]:
-        """Score groups here, whoever wrote them: rewards never travel. Why one could not be judged goes to `faults`."""
-        questions = [group.question for group in groups]
+    ) -> list[ScoredGroup | Skipped]:
+        """Score groups here, whoever wrote them: rewards never travel."""
         texts = [[completion.text for completion in group.completions] for group in groups]
-        judged = self.environment.score(list(zip(questions, texts, strict=True)))
-        prompts = self.environment.prompts(questions)
-        scored = []
-        for index, (group, prompt, reward) in enumerate(zip(groups, prompts, judged, strict=True)):
-            skipped = next((each for each in (reward, prompt) if isinstance(each, Skipped)), None)
-            if skipped is not None:
-                ledger.skipped[skipped.reason] += 1
-                if faults is not None:
-                    faults[group.author, group.question] = skipped.reason
+        questions = [group.question for group in groups]
+        results: list[ScoredGroup | Skipped] = []
+        for index, rewards in enumerate(self.environment.score(list(zip(questions, texts, strict=True)))):
+            prompt = prompts[index]
+            if isinstance(rewards, Skipped):
+                results.append(rewards)
+            elif isinstance(prompt, Skipped):
+                results.append(prompt)
             else:
-                assert isinstance(prompt, str) and isinstance(reward, tuple)
-                rewards = tuple(round(value, REWARD_DIGITS) for value in reward)
-                scored.append(ScoredGroup(group, prompt, rewards, tokens[index] if tokens is not None else None))
-        return scored
+                results.append(ScoredGroup(groups[index], prompt, rewards, tokens[index] if tokens else None))
+        return results
 
-    @contextmanager
-    def _timed(self, ledger: Ledger, phase: str) -> Iterator[None]:
-        start = self.clock()
-        try:
-            yield
-        finally:
-            ledger.seconds[phase] += self.clock() - start
+
+@contextmanager
+def _timed(clock: Callable[[], float], phase: str) -> Iterator[dict[str, float]]:
+    """Seconds of the block, under the name of its phase: filled in when the block ends."""
+    seconds: dict[str, float] = {}
+    start = clock()
+    yield seconds
+    seconds[phase] = clock() - start
+
+
+def _sum(*parts: Seconds) -> Seconds:
+    total: dict[str, float] = {}
+    for part in parts:
+        for phase, seconds in part.items():
+            total[phase] = total.get(phase, 0.0) + seconds
+    return total
 
 
 def _by_task(groups: Sequence[ScoredGroup]) -> dict[str, float]:

@@ -1,8 +1,11 @@
 """Group-relative advantages (GRPO, arXiv 2402.03300; SAPO, arXiv 2509.08721)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import fsum, sqrt
 from typing import Literal
+
+Advantages = Callable[[Sequence[float]], list[float]]
+"""From the rewards of a group to one advantage per completion. Registered in pyproject.toml."""
 
 EPSILON = 1e-8  # SAPO: A = (r - mean) / (std + 1e-8)
 
@@ -21,3 +24,8 @@ def group_advantages(rewards: Sequence[float], scale: Literal["group", "none"] =
         return centred
     std = sqrt(fsum(c * c for c in centred) / (len(rewards) - 1))
     return [c / (std + EPSILON) for c in centred]
+
+
+def unscaled_advantages(rewards: Sequence[float]) -> list[float]:
+    """In units of reward (Dr. GRPO, arXiv 2503.20783)."""
+    return group_advantages(rewards, "none")

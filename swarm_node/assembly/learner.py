@@ -1,6 +1,6 @@
 """The composition root, the half that needs torch: policy, generator, trainer, and the node that joins it all.
 
-surroundings.py is the other half. No other module names concrete classes.
+environments.py and network.py are the half that needs none. Concrete classes are put together in this room alone.
 """
 
 from collections.abc import Callable
@@ -13,20 +13,21 @@ from protocol.messages import PeerId
 from swarm_node import starters
 from swarm_node.algorithm.foreign import FOREIGN_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
-from swarm_node.assembly.surroundings import build_environment
+from swarm_node.assembly.environments import build_environment, tasks_of
+from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.generation.vllm import VllmGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.training.trainer import GrpoTrainer, Trust
-from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 from swarm_node.environments.scoring import sandbox
 from swarm_node.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.rollouts.samplers import UniformSampler
-from swarm_node.settings import LearningConfig, ModelConfig
+from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig
+
+SCREENING, REGROUPING, TRAINING = ("length", "duplicates", "ngrams"), ("regroup", "rescue"), ("clip", "positives")
 
 
 def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
@@ -62,8 +63,8 @@ def build_node(
         trainer=trainer or build_trainer(config, policy, _reference(config)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
-        sampler=UniformSampler(),
-        defence=LayeredDefence(config.defence),
+        sampler=plugins.load("samplers", config.round.external_sampler)(),
+        defence=build_defence(config.defence),
         config=config.round,
         group_size=config.generation.num_generations,
         clock=perf_counter,
@@ -77,6 +78,14 @@ def build_generator(config: LearningConfig, policy: Policy, refresh: Callable[[]
     return BatchGenerator(policy, config.generation, refresh)
 
 
+def build_defence(config: DefenceConfig) -> LayeredDefence:
+    """Layers that ship in the order of `SCREENING`, then those from outside. The rest of `use` are not layers of their
+    own: they say how external groups are regrouped, or what the trainer leaves out."""
+    outside = [name for name in config.use if name not in {*SCREENING, *REGROUPING, *TRAINING}]
+    names = [*(name for name in SCREENING if name in config.use), *outside]
+    return LayeredDefence(config, [plugins.load("defences", name)(config) for name in names])
+
+
 def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:
     """The trainer with the objective and the rule for text of others that are named in the configuration."""
     training = config.training
@@ -88,6 +97,7 @@ def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | No
         trust(config),
         objective=OBJECTIVES[training.objective],
         foreign_rule=FOREIGN_RULES[training.external_weight],
+        advantages=plugins.load("advantages", training.scale_rewards),
     )
 
 
@@ -110,7 +120,7 @@ def examine(config: LearningConfig) -> list[str]:
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
     trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
-    tasks = config.environment.tasks or STARTER_TASKS
+    tasks = tasks_of(config.environment)
     refused = "" if config.training.layout == "padded" else " (this model cannot take packed ones)"
     rows = trainer.packing.value if trainer.packing else f"padded{refused}"
     return [

@@ -47,9 +47,9 @@ class GeneratorProcess:
         threading.Thread(target=_read, args=(self._process, self._said), daemon=True).start()
         self._tell(self._order.line())
 
-    def write(self, now: Round) -> None:
-        """Let it write this round, after those it was told before."""
-        self._tell(dumps({"write": now}) + "\n")
+    def generate(self, now: Round) -> None:
+        """Let it generate this round, after those it was told before."""
+        self._tell(dumps({"generate": now}) + "\n")
 
     def take(self, block: bool) -> Said | None:
         """The next thing it said; None when it has ended. Raises `queue.Empty` if it has not, and not `block`."""

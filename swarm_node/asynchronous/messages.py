@@ -1,7 +1,7 @@
 """How the two processes of a node talk: JSON lines in on stdin, JSON lines out on stdout.
 
-In:  one `Order`, then {"write": ROUND} for every round that may be written.
-Out: an `OwnSaid` for every round, in order; after a failure a `FailedSaid` as the last line.
+In:  one `Order`, then {"generate": ROUND} for every round that may be generated.
+Out: an `GeneratedSaid` for every round, in order; after a failure a `FailedSaid` as the last line.
 
 The order's pipe stays open as a lifeline: when it closes, by whatever end of the trainer, the generator ends too.
 Weights go through shared memory (compute/weights.py), so lines are short: texts, token ids, log-probs, rewards.
@@ -15,13 +15,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from protocol.messages import PeerId
-from swarm_node.node import Own
+from swarm_node.node import Generated
 from swarm_node.settings import LearningConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All a generator process needs to know to write rounds."""
+    """All a generator process needs to know to generate rounds."""
 
     config: LearningConfig
     peer_id: PeerId
@@ -42,9 +42,9 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnSaid:
-    own: Own
-    idle: float  # seconds the generator had waited for leave to write it
+class GeneratedSaid:
+    generated: Generated
+    idle: float  # seconds the generator had waited for leave to generate it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class FailedSaid:
     by_user: bool
 
 
-Said = OwnSaid | FailedSaid
-OWN: TypeAdapter[Own] = TypeAdapter(Own)
+Said = GeneratedSaid | FailedSaid
+GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)
 SAID: TypeAdapter[Said] = TypeAdapter(Said)
 
 
@@ -68,6 +68,18 @@ def read_said(line: str) -> Said | None:
         return SAID.validate_json(line)
     except ValidationError:
         return None
+
+
+def write_waiting(generated: Generated) -> str:
+    """A round for a checkpoint."""
+    return GENERATED.dump_json(generated).decode()
+
+
+def read_waiting(text: str) -> Generated:
+    """What `write_waiting` made, of this version or of 0.1, whose rounds carried one ledger."""
+    fields = json.loads(text)
+    fields.update(fields.pop("ledger", {}))
+    return GENERATED.validate_python(fields)
 
 
 def generator_environment(threads: int) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""An asynchronous node: `Node`, whose writing another process does while this one trains. Same rounds, same reports.
+"""An asynchronous node: `Node`, whose generating another process does while this one trains. Same rounds and reports.
 
-What is written waits here, the oldest first, and every round is trained on once, in order. How far writing may run
-ahead is `rollouts/capacity.py`'s to say: with `max_staleness` 0 the two take turns and do exactly what `Node` does.
+What is generated waits here, the oldest first, and every round is trained on once, in order. How far it may run ahead
+is `capacity.py`'s to say: with `max_staleness` 0 the two take turns and do exactly what `Node` does.
 """
 
 from collections import deque
@@ -13,11 +13,11 @@ from time import monotonic
 from protocol.messages import Round
 from swarm_node.asynchronous.capacity import Capacity
 from swarm_node.asynchronous.generator_process import GeneratorProcess
-from swarm_node.asynchronous.messages import OWN, OwnSaid, Said
+from swarm_node.asynchronous.messages import GeneratedSaid, Said, read_waiting, write_waiting
 from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.weights import SharedWeights
-from swarm_node.node import Batch, Node, Own
+from swarm_node.node import Generated, Node
 from swarm_node.reports import Overlap, RoundReport
 
 MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: what waits is held in memory
@@ -50,7 +50,7 @@ class AsynchronousNode:
         self.node = node
         self._policy, self._weights, self._process, self._warn = policy, weights, process, warn
         self._max_staleness, self._max_rounds = max_staleness, max_rounds
-        self._written: deque[tuple[Own, float]] = deque()  # not yet trained on, with the idle time before each
+        self._written: deque[tuple[Generated, float]] = deque()  # not yet trained on, with the idle time before each
         self._capacity = self._counts(Round(0))
         self._next = Round(0)  # to be ordered
         self._deaths = 0
@@ -59,7 +59,7 @@ class AsynchronousNode:
 
     def start(self, done: Round, waiting: Sequence[str]) -> None:
         """Begin after `done` rounds, `waiting` of the next being written already: what a checkpoint kept of them."""
-        self._written = deque((OWN.validate_json(text), 0.0) for text in waiting)
+        self._written = deque((read_waiting(text), 0.0) for text in waiting)
         self._capacity = self._counts(done)
         self._capacity.accepted += len(waiting)
         self._next = Round(done + len(waiting))
@@ -69,32 +69,20 @@ class AsynchronousNode:
         self._since = monotonic()
 
     def run_round(self, now: Round) -> RoundReport:
-        return self.learn(self.hear(self.ask(now)))
-
-    def ask(self, now: Round) -> Own:
-        """The oldest of what the generator has written meanwhile; it was shared when it came."""
-        began = monotonic()
-        own, self._idle = self._oldest(now)
-        self._waited = monotonic() - began
-        return own
-
-    def hear(self, own: Own) -> Batch:
-        return self.node.hear(own)
-
-    def learn(self, batch: Batch) -> RoundReport:
+        generated = self._oldest(now)
         waiting = len(self._written)
-        report = self.node.learn(batch)
+        report = self.node.consume(generated)
         self._weights.publish(self._policy)
         self._capacity.update()
         self._order()
         wall, self._since = monotonic() - self._since, monotonic()
-        busy = batch.own.ledger.seconds["generate"] + batch.own.ledger.seconds["judge"]
+        busy = sum(generated.seconds[phase] for phase in ("generate", "judge"))
         generating, training = busy / max(busy + self._idle, 1e-9), 1 - min(1.0, self._waited / max(wall, 1e-9))
         return replace(report, overlap=Overlap(wall, generating, training, waiting))
 
     def waiting(self) -> list[str]:
         self._drain()
-        return [OWN.dump_json(own).decode() for own, _ in self._written]
+        return [write_waiting(generated) for generated, _ in self._written]
 
     def close(self) -> None:
         self._process.stop()
@@ -108,18 +96,20 @@ class AsynchronousNode:
             if self._max_rounds and self._next >= self._max_rounds:
                 return
             self._capacity.start(1)
-            self._process.write(self._next)
+            self._process.generate(self._next)
             self._next = Round(self._next + 1)
 
-    def _oldest(self, now: Round) -> tuple[Own, float]:
-        """The round to train on, and the generator's idle time before it in seconds."""
+    def _oldest(self, now: Round) -> Generated:
+        """The round to train on: the oldest of what the generator has written meanwhile, published when it came."""
+        began = monotonic()
         self._drain()
         while not self._written:
             self._take(self._process.take(block=True))
-        own, idle = self._written.popleft()
-        if own.round != now:
-            raise RuntimeError(f"round {own.round} was written where round {now} was due")
-        return own, idle
+        generated, self._idle = self._written.popleft()
+        if generated.round != now:
+            raise RuntimeError(f"round {generated.round} was written where round {now} was due")
+        self._waited = monotonic() - began
+        return generated
 
     def _drain(self) -> None:
         while True:
@@ -129,10 +119,10 @@ class AsynchronousNode:
                 return
 
     def _take(self, said: Said | None) -> None:
-        if isinstance(said, OwnSaid):
+        if isinstance(said, GeneratedSaid):
             self._deaths = 0
             self._capacity.finish(1)
-            self._written.append((self.node.share(said.own), said.idle))
+            self._written.append((self.node.publish(said.generated), said.idle))
         elif said is None:
             self._restart(self._process.stop())
         else:

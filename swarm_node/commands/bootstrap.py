@@ -40,10 +40,9 @@ async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Cal
         home,
         _network(config),
         cache.load(home, config.swarm),
-        deliver=lambda envelope: None,
+        deliver=lambda action: None,
         say=lambda text, warning: warn(text),
         changed=changed,
-        serve_only=True,
     )
 
     async def answer() -> dict[str, object]:

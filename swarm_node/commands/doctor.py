@@ -225,8 +225,8 @@ def _entries(found: Sequence[Entry]) -> Iterator[Finding]:
 def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding]:
     """Last, because it loads the model."""
     yield _gpu(config)
+    from swarm_node.assembly.environments import build_environment
     from swarm_node.assembly.learner import examine
-    from swarm_node.assembly.surroundings import build_environment
 
     try:
         for line in examine(config):

@@ -9,17 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
+from swarm_node.assembly.environments import by_kind
 from swarm_node.assembly.learner import build_policy
-from swarm_node.assembly.surroundings import build_environments
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
-from swarm_node.environments.scored import AskingEnvironment, held_out
-from swarm_node.environments.temporal_clue import environment as clue
+from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig
 
-PUBLISHED_SCORER = " (published scorer)"  # behind a task's name: the same answers, as the published scorer counts
 BATCH = 64  # prompts decoded together
 Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
 
@@ -40,14 +37,13 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
     rather than too narrow.
     """
-    tasks = config.tasks or STARTER_TASKS
     scores: dict[str, list[float]] = {}
     skipped: dict[str, int] = {}
     with ExitStack() as stack, console.status("asking") as status:
-        asked = _environments(config, tasks, stack)  # before the model: a wrong task is told at once
+        asked = _environments(config, stack)  # before the model: a wrong task is told at once
         generator = BatchGenerator(build_policy(config.model), config.generation)
         for environment, scorers in asked:
-            questions = held_out(environment, _count(environment, config.questions))
+            questions = held_out(environment, environment.count or config.questions * len(environment.tasks))
             for number, batch in enumerate(_batches(questions)):
                 status.update(f"asked {min((number + 1) * BATCH, len(questions))} of {len(questions)} questions")
                 for suffix, judged in answer(generator, environment, scorers, batch, f"evaluation/{number}").items():
@@ -60,33 +56,22 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
                         else:
                             scores[task].append(score)
     rows = [_row(task, scores[task], skipped[task]) for task in scores]
+    tasks = [f"{dataset}/{config_id}" for environment, _ in asked for dataset, config_id in environment.tasks]
     every = [score for task in tasks for score in scores[task]]
     return [*rows, _row("all", every, sum(skipped[task] for task in tasks))]
 
 
-def _environments(
-    config: EvaluationConfig, tasks: Sequence[str], stack: ExitStack
-) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
-    """Each with its scorers by the suffix of their rows: puzzles have two, and are paid by the question."""
-    puzzles = tuple(task for task in tasks if task.startswith(f"{clue.NAME}/"))
-    others = tuple(task for task in tasks if task not in puzzles)
+def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
+    """Each with its scorers by the suffix of their rows: puzzles have two, which score the same answers."""
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles)
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
-    if others:
-        made = build_environments(EnvironmentConfig(tasks=others, scoring="exact"))
-        found += [(environment, {"": environment}) for environment in made.values()]
-    if puzzles:
-        settings = EnvironmentConfig(tasks=puzzles, scoring="graded", puzzles=config.puzzles)
-        ours, published = build_environments(settings), build_environments(settings, published_scorer=True)
-        found += [(ours[name], {"": ours[name], PUBLISHED_SCORER: published[name]}) for name in ours]
-    for _, scorers in found:
-        for environment in scorers.values():
+    for kind, tasks in by_kind(settings):
+        own = settings.model_copy(update={"scoring": kind.evaluated})
+        started = {scorer and f" ({scorer})": kind.start(tasks, own, scorer) for scorer in kind.scorers}
+        for environment in started.values():
             stack.callback(environment.close)
+        found.append((started[""], dict(started)))
     return found
-
-
-def _count(environment: AskingEnvironment, per_task: int) -> int:
-    """Questions in all; of a file all puzzles, each once."""
-    return environment.count if isinstance(environment, clue.FilePuzzles) else per_task * len(environment.tasks)
 
 
 def answer(

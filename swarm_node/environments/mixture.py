@@ -7,6 +7,7 @@ from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.scoring.contract import UNKNOWN_QUESTION
 from swarm_node.interfaces import Environment
+from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import Skipped
 
 A = TypeVar("A")
@@ -32,9 +33,10 @@ class Mixture:
             for question in environment.sample(author, now, share + (name in lucky))
         ]
 
-    def knows(self, question: Question) -> bool:
-        environment = self._environments.get(question.environment)
-        return environment is not None and environment.knows(question)
+    @property
+    def catalogue(self) -> Catalogue:
+        joined = [each.catalogue.environments for each in self._environments.values()]
+        return Catalogue({name: entry for environments in joined for name, entry in environments.items()})
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         results: list[str | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(questions)

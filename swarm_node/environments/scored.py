@@ -1,53 +1,45 @@
-"""An environment whose questions are built and judged in a judge process: the addresses, the memory, the pay."""
+"""An environment whose questions are built, and completions scored, in a process of its own: addresses and memory."""
 
 import hashlib
-from collections.abc import Container, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Sequence
 
 from protocol.addressing import question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
-from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
-from swarm_node.environments.scoring.client import Item, Reply, ScoringClient
-from swarm_node.environments.scoring.client_pool import ScoringPool
+from swarm_node.environments.kinds import split_task
+from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scoring.client import Item, Reply, ScoringClient, ScoringPool
 from swarm_node.environments.scoring.contract import UNKNOWN_QUESTION
-from swarm_node.interfaces import Environment
+from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
 
-EXACT_FROM = 0.99  # a score from here on is a right answer
 KEPT_PROMPTS = 2048
 KEPT_REWARDS = 8192  # groups; nodes of one simulation judge each other's
-EVALUATION = PeerId("evaluation")  # no key makes this id, so no peer asks these questions; see `held_out`
 
-Scoring = Literal["exact", "graded"]
 Rewards = tuple[float, ...] | Skipped
 
 
-class UnknownTaskError(UserError, ValueError):
-    """A task name that is not in the catalogue."""
-
-
 class ScoredEnvironment:
-    """Tasks, each (dataset, config id), of one source of questions, and a judge for everything in its catalogue.
+    """Some tasks of one source of questions, and scores for every task of its catalogue.
 
-    `exact` pays 1.0 for an answer scored 0.99 or better and 0.0 for any other, `graded` pays the score. `instruction`,
-    if any, follows each question as a paragraph.
+    `rule` pays for scores. `instruction`, if any, follows each question as a paragraph.
     """
 
     def __init__(
         self,
         name: str,
         version: str,
-        catalogue: Mapping[str, Container[str]],
-        tasks: Sequence[tuple[str, str]],
+        catalogue: Tasks,
+        tasks: Sequence[str],
         judge: ScoringClient | ScoringPool,
-        scoring: Scoring,
+        rule: RewardRule,
         instruction: str,
     ) -> None:
-        self.name, self.version, self.tasks = name, version, tuple(tasks)
-        self._catalogue = catalogue
-        self._exact = scoring == "exact"
+        self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
+        self.count: int | None = None
+        self._known = Catalogue({name: (version, catalogue)})
+        self._rule = rule
         self._instruction = f"\n\n{instruction}" if instruction else ""
         self._judge = judge
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
@@ -67,16 +59,13 @@ class ScoredEnvironment:
         first = (question_seed(author, Round(0)) + now * count) % whole if count % whole else 0
         return [self._question(self.tasks[(first + k) % whole], seed, k) for k in range(count)]
 
-    def knows(self, question: Question) -> bool:
-        """Any task of the catalogue, not only those this node asks: what others ask may be learned from too."""
-        return (
-            question.environment == self.name
-            and question.version == self.version
-            and question.config_id in self._catalogue.get(question.dataset, ())
-        )
+    @property
+    def catalogue(self) -> Catalogue:
+        """All tasks of the environment, not only those this node asks: what others ask may be learned from too."""
+        return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        known = {q: self._prompts.get(q) if self.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
+        known = {q: self._prompts.get(q) if self._known.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
         for question, reply in zip(missing, self._judge.ask([self._item(q, None) for q in missing]), strict=True):
@@ -89,7 +78,7 @@ class ScoredEnvironment:
         missing: dict[bytes, tuple[Question, tuple[str, ...]]] = {}
         keys = [_key(question, texts) for question, texts in answers]
         for key, (question, texts) in zip(keys, answers, strict=True):
-            known = self._rewards.get(key) if self.knows(question) else Skipped(UNKNOWN_QUESTION)
+            known = self._rewards.get(key) if self._known.knows(question) else Skipped(UNKNOWN_QUESTION)
             if known is None:
                 missing[key] = (question, tuple(texts))
             results.append(known)
@@ -129,31 +118,7 @@ class ScoredEnvironment:
     def _pay(self, reply: Reply) -> Rewards:
         if not isinstance(reply, tuple):
             return _skipped(reply)
-        return tuple(float(score >= EXACT_FROM) for score in reply) if self._exact else reply
-
-
-class AskingEnvironment(Environment, Protocol):
-    """An environment that asks some tasks in turn."""
-
-    tasks: tuple[tuple[str, str], ...]  # (dataset, config id)
-
-    def prepare(self) -> None:
-        """Start what takes seconds to start, without waiting for it. UserError where it cannot be started."""
-        ...
-
-
-def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
-    """Questions for `swarm-node eval` and for validation, `count` in all, over the tasks in turn: of an author that
-    cannot exist.
-
-    Their addresses are nobody's; a question itself may still have been asked, where a task has few (chain_sum/tiny has
-    not many sums), and so may the one of a neighbouring seed, since reasoning-gym derives an item from seed + index.
-    """
-    tasks = len(environment.tasks)
-    page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: as many of each task
-    full, rest = divmod(count, page)
-    sizes = [page] * full + [rest] * (rest > 0)
-    return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]
+        return self._rule.rewards(reply)
 
 
 def _skipped(reply: Reply) -> Skipped:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from protocol.messages import PeerId
+from protocol.messages import PeerId, RolloutGroup
+from protocol.rejection import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """A group for the trainer: sealed bytes whose hash and signature are right, and the peer it was pulled from."""
+    """A group for the trainer, admitted, with the hash that names it, and the peer it was pulled from."""
 
-    envelope: bytes
+    group: RolloutGroup
+    content_hash: bytes
     source: PeerId
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A genuine group that this node does not admit: to be counted where the user looks."""
+
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +42,4 @@ class Disconnect:
     peer: PeerId
 
 
-Action = Call | Deliver | Disconnect
+Action = Call | Deliver | Refuse | Disconnect

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from protocol.messages import RolloutGroup, Round
 from swarm_node.interfaces import Network
+from swarm_node.rollouts.groups import ExternalGroup
 
 
 class Alone(Network):
@@ -12,10 +13,10 @@ class Alone(Network):
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
         pass
 
-    def collect(self, now: Round) -> list[RolloutGroup]:
+    def collect(self, now: Round) -> list[ExternalGroup]:
         return []
 
-    def judged(self, group: RolloutGroup, useful: bool, fault: str = "") -> None:
+    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
         pass
 
     def rejections(self) -> Mapping[str, int]:

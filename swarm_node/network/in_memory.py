@@ -13,6 +13,7 @@ from protocol.admission import AdmissionRules, Reason, Rejected, authenticate, r
 from protocol.identity import Identity
 from protocol.messages import PeerId, RolloutGroup, Round
 from swarm_node.interfaces import Network
+from swarm_node.rollouts.groups import ExternalGroup
 
 UNSENT = "unsent: too big"  # counted among the rejections: the own group does not fit into a message
 INBOX_FULL = "inbox full"  # the oldest message made room for a new one
@@ -108,7 +109,7 @@ class MemoryNetwork(Network):
             self._rejections[INBOX_FULL] += 1
         self._inbox.append(parcel)
 
-    def collect(self, now: Round) -> list[RolloutGroup]:
+    def collect(self, now: Round) -> list[ExternalGroup]:
         """Groups that are due. With no delay a message of round r is, as soon as its sender has published."""
         due = [parcel for parcel in self._inbox if parcel.due <= now]
         self._inbox = deque(parcel for parcel in self._inbox if parcel.due > now)
@@ -118,10 +119,10 @@ class MemoryNetwork(Network):
             if isinstance(outcome, Rejected):
                 self._rejections[outcome.reason] += 1
             else:
-                admitted.append(outcome)
+                admitted.append(ExternalGroup(outcome, parcel.content_hash))
         return admitted
 
-    def judged(self, group: RolloutGroup, useful: bool, fault: str = "") -> None:
+    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
         pass  # whoever sends rubbish is not slowed down here: a simulation has no reputation
 
     def rejections(self) -> Mapping[str, int]:

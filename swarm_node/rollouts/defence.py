@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
+from typing import Protocol
 
 from protocol.messages import PeerId
 from swarm_node.rollouts.enrichment import OWN_A_ROUND, EnrichmentAlarm, strings_of
@@ -40,28 +41,86 @@ class Screened:
     refused: list[Refused]
 
 
-class LayeredDefence:
-    """Implements interfaces.Defence: the layers that the configuration names, in the order of this class."""
+class Layer(Protocol):
+    """One layer of the defence. A class of your own may inherit from this one; it is made with the `DefenceConfig`."""
+
+    reason: str  # of a refusal: short and stable, a key for counting
+
+    def keep(self, own: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+        """Positions of the completions that may be trained on, for each of the external groups. `own`: all this node
+        generated this round."""
+        ...
+
+    def snapshot(self) -> Mapping[str, list[str]]:
+        """What must survive a restart, as plain data for a checkpoint."""
+        return {}
+
+    def restore(self, snapshot: Mapping[str, list[str]]) -> None:
+        """The inverse of `snapshot`, which other layers may have added to."""
+
+
+class LengthLayer(Layer):
+    """Drops completions much longer than own ones."""
+
+    reason = "longer than own"
 
     def __init__(self, config: DefenceConfig) -> None:
-        self._config = config
+        self._factor = config.length_factor
+
+    def keep(self, own: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+        limit = longest(own, self._factor)
+        return [within(group, limit) for group in groups]
+
+
+class DuplicatesLayer(Layer):
+    """Keeps one of near-identical completions."""
+
+    reason = "near-duplicates"
+
+    def __init__(self, config: DefenceConfig) -> None:
+        pass
+
+    def keep(self, own: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+        return [distinct(group) for group in groups]
+
+
+class NgramsLayer(Layer):
+    """Drops completions with strings that others' better completions share and own ones lack."""
+
+    reason = "enriched text"
+
+    def __init__(self, config: DefenceConfig) -> None:
         self._alarm = EnrichmentAlarm(config.enriched_share, config.enrichment)
+
+    def keep(self, own: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+        written = _texts(own)
+        said = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
+        self._alarm.note(rng.sample(written, min(OWN_A_ROUND, len(written))), said)
+        alarming = self._alarm.strings()
+        return [without(group, alarming) for group in groups]
+
+    def snapshot(self) -> Mapping[str, list[str]]:
+        return self._alarm.snapshot()
+
+    def restore(self, snapshot: Mapping[str, list[str]]) -> None:
+        if snapshot:  # checkpoints before there was a defence have none
+            self._alarm.restore(snapshot)
+
+
+class LayeredDefence:
+    """Implements interfaces.Defence: its layers one after the other, then own attempts where the configuration asks for
+    them."""
+
+    def __init__(self, config: DefenceConfig, layers: Sequence[Layer]) -> None:
+        self._config, self._layers = config, layers
 
     def screen(self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], rng: Random) -> Screened:
         """See interfaces.Defence."""
-        use = self._config.use
         groups, refused = [group for group in heard if group.has_signal], list[Refused]()
-        if "length" in use:
-            limit = longest(own, self._config.length_factor)
-            groups = _screen(groups, lambda group: within(group, limit), "longer than own", refused)
-        if "duplicates" in use:
-            groups = _screen(groups, distinct, "near-duplicates", refused)
-        if "ngrams" in use:
-            written = _texts(own)
-            said = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
-            self._alarm.note(rng.sample(written, min(OWN_A_ROUND, len(written))), said)
-            alarming = self._alarm.strings()
-            groups = _screen(groups, lambda group: without(group, alarming), "enriched text", refused)
+        for layer in self._layers:
+            rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(own, groups, rng), strict=True)]
+            refused += [Refused(rest.author, layer.reason) for rest in rests if not rest.has_signal]
+            groups = [rest for rest in rests if rest.has_signal]
         return Screened(groups, refused)
 
     def regroup(self, heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random) -> list[ScoredGroup]:
@@ -78,12 +137,12 @@ class LayeredDefence:
 
     def snapshot(self) -> Mapping[str, list[str]]:
         """What must survive a restart, as plain data for a checkpoint."""
-        return self._alarm.snapshot()
+        return {key: texts for layer in self._layers for key, texts in layer.snapshot().items()}
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
         """The inverse of `snapshot`."""
-        if snapshot:  # checkpoints before there was a defence have none
-            self._alarm.restore(snapshot)
+        for layer in self._layers:
+            layer.restore(snapshot)
 
 
 def only(group: ScoredGroup, chosen: Sequence[int]) -> ScoredGroup:
@@ -149,20 +208,6 @@ def mixed(own: ScoredGroup, heard: ScoredGroup, bar: float, most: int, rng: Rand
         rewards=own.rewards + added.rewards,
         tokens=own.own_tokens + added.own_tokens,
     )
-
-
-def _screen(
-    groups: Sequence[ScoredGroup], keep: Callable[[ScoredGroup], list[int]], reason: str, refused: list[Refused]
-) -> list[ScoredGroup]:
-    """The groups with what `keep` leaves of them. One that has no signal any more is refused."""
-    kept = []
-    for group in groups:
-        rest = only(group, keep(group))
-        if rest.has_signal:
-            kept.append(rest)
-        else:
-            refused.append(Refused(group.author, reason))
-    return kept
 
 
 def _similar(one: frozenset[str], other: frozenset[str]) -> bool:

@@ -31,6 +31,22 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalGroup:
+    """A group of another peer, admitted, with the hash that names it on the wire."""
+
+    group: RolloutGroup
+    content_hash: bytes
+
+    @property
+    def author(self) -> PeerId:
+        return self.group.author
+
+    @property
+    def question(self) -> Question:
+        return self.group.question
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredGroup:
     """A group judged on this node, whoever wrote it: rewards never travel."""
 
@@ -68,8 +84,8 @@ class Draw:
     """What a sampler took from the pool."""
 
     groups: list[ScoredGroup]  # to train on
-    spent: list[RolloutGroup]  # to forget: trained on, or found to be of no use
+    spent: list[ExternalGroup]  # to forget: trained on, or found to be of no use
 
 
-Judge = Callable[[Sequence[RolloutGroup]], list[ScoredGroup]]
-"""Scores groups on this node; those it could not judge are left out of the answer, and counted by the judge."""
+Score = Callable[[Sequence[ExternalGroup]], list[ScoredGroup]]
+"""Scores groups on this node. Those that could not be scored, or that the defence refused, are left out and counted."""

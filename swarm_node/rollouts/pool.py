@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from protocol import codec
 from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import PoolConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    group: RolloutGroup
+class Waiting:
+    external: ExternalGroup
     arrived: Round  # by this node's own count: a sender's clock is never trusted
 
 
@@ -18,52 +20,55 @@ class RolloutPool:
 
     def __init__(self, own_id: PeerId, config: PoolConfig) -> None:
         self._own_id, self._config = own_id, config
-        self._heard: dict[tuple[PeerId, Question], Heard] = {}
+        self._waiting: dict[tuple[PeerId, Question], Waiting] = {}
         self._spent: dict[tuple[PeerId, Question], Round] = {}  # drawn or dropped, with the round of arrival
 
     def __len__(self) -> int:
-        return len(self._heard)
+        return len(self._waiting)
 
-    def add(self, groups: Iterable[RolloutGroup], now: Round) -> None:
+    def add(self, groups: Iterable[ExternalGroup], now: Round) -> None:
         """Take in what arrived in round `now` and let go of what is too old or too much."""
         for group in groups:
             key = (group.author, group.question)
-            if group.author != self._own_id and key not in self._heard and key not in self._spent:
-                self._heard[key] = Heard(group, now)
+            if group.author != self._own_id and key not in self._waiting and key not in self._spent:
+                self._waiting[key] = Waiting(group, now)
         oldest = now - self._config.max_age
-        self._heard = {k: h for k, h in self._heard.items() if h.arrived >= oldest}
+        self._waiting = {k: h for k, h in self._waiting.items() if h.arrived >= oldest}
         self._spent = {k: arrived for k, arrived in self._spent.items() if arrived >= oldest}
         self._enforce_quotas()
 
-    def candidates(self) -> list[RolloutGroup]:
-        return [heard.group for heard in self._heard.values()]
+    def candidates(self) -> list[ExternalGroup]:
+        return [waiting.external for waiting in self._waiting.values()]
 
-    def remove(self, groups: Iterable[RolloutGroup]) -> None:
+    def remove(self, groups: Iterable[ExternalGroup]) -> None:
         """Forget groups: each is used at most once, even if it arrives again while it would still be young enough."""
         for group in groups:
-            heard = self._heard.pop((group.author, group.question))
-            self._spent[group.author, group.question] = heard.arrived
+            waiting = self._waiting.pop((group.author, group.question))
+            self._spent[group.author, group.question] = waiting.arrived
 
     def snapshot(self) -> dict[str, list[tuple[int, str]]]:
         """Plain data for a checkpoint: what waits, and what must not be used again."""
         return {
-            "heard": [(h.arrived, h.group.model_dump_json()) for h in self._heard.values()],
+            "heard": [(h.arrived, h.external.group.model_dump_json()) for h in self._waiting.values()],
             "spent": [(r, f"{author} {question.model_dump_json()}") for (author, question), r in self._spent.items()],
         }
 
     def restore(self, snapshot: dict[str, list[tuple[int, str]]]) -> None:
         """The inverse of `snapshot`."""
-        heard = [Heard(RolloutGroup.model_validate_json(text), Round(r)) for r, text in snapshot["heard"]]
-        self._heard = {(h.group.author, h.group.question): h for h in heard}
+        heard = [(RolloutGroup.model_validate_json(text), Round(r)) for r, text in snapshot["heard"]]
+        self._waiting = {
+            (group.author, group.question): Waiting(ExternalGroup(group, codec.content_hash(codec.encode(group))), r)
+            for group, r in heard
+        }
         spent = [(text.split(" ", 1), r) for r, text in snapshot["spent"]]
         self._spent = {(PeerId(a), Question.model_validate_json(q)): Round(r) for (a, q), r in spent}
 
     def _enforce_quotas(self) -> None:
         held: dict[PeerId, int] = {}
-        kept: dict[tuple[PeerId, Question], Heard] = {}
-        for key, heard in reversed(self._heard.items()):  # the newest stay
-            author = heard.group.author
+        kept: dict[tuple[PeerId, Question], Waiting] = {}
+        for key, heard in reversed(self._waiting.items()):  # the newest stay
+            author = heard.external.author
             held[author] = held.get(author, 0) + 1
             if held[author] <= self._config.max_per_peer and len(kept) < self._config.max_groups:
                 kept[key] = heard
-        self._heard = dict(reversed(kept.items()))
+        self._waiting = dict(reversed(kept.items()))

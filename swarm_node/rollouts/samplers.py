@@ -1,49 +1,55 @@
-"""Which groups to train on: the samplers of the paper, and those of its ablations."""
+"""Which groups to train on: the samplers of the paper, and those of its ablations. Registered in pyproject.toml."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
+from typing import Protocol
 
-from protocol.messages import RolloutGroup
-from swarm_node.rollouts.groups import Draw, Judge, ScoredGroup
+from swarm_node.rollouts.groups import Draw, ExternalGroup, Score, ScoredGroup
 
 
-class UniformSampler:
+class Sampler(Protocol):
+    """Which external groups to train on. A class of your own may inherit from this one, and need only `draw`."""
+
+    def wanted(self, external: int, others: Sequence[ScoredGroup]) -> int:
+        """How many informative external groups to look for. `external`: as configured; `others`: so many local groups
+        that were not chosen, drawn by the same rule."""
+        return external
+
+    def draw(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Draw:
+        """Up to `count` groups. Scoring costs time: ask for no more of it than needed."""
+        ...
+
+
+class UniformSampler(Sampler):
     """SAPO's external sampler: drop groups without signal, then uniform.
 
-    Judging costs time, so groups are judged in random order until enough have signal, which gives the same
-    distribution as judging them all first.
+    Scoring costs time, so groups are scored in random order until enough have signal, which gives the same
+    distribution as scoring them all first.
     """
 
-    def draw(self, count: int, candidates: Sequence[RolloutGroup], judge: Judge, rng: Random) -> Draw:
+    def draw(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Draw:
         order = rng.sample(candidates, len(candidates))
         drawn: list[ScoredGroup] = []
-        spent: list[RolloutGroup] = []
+        spent: list[ExternalGroup] = []
         while order and len(drawn) < count:
             asked, order = order[: count - len(drawn)], order[count - len(drawn) :]
-            drawn += [scored for scored in judge(asked) if scored.has_signal]
+            drawn += [scored for scored in score(asked) if scored.has_signal]
             spent += asked
         return Draw(drawn, spent)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalChoice:
-    """Own groups to train on, and how many informative external ones to look for."""
+class MatchedSampler(UniformSampler):
+    """An ablation: as many informative groups as `local + external` local ones would have held, and no more, so that
+    sharing gives no more signal than training alone."""
 
-    groups: list[ScoredGroup]
-    external: int
+    def wanted(self, external: int, others: Sequence[ScoredGroup]) -> int:
+        return sum(group.has_signal for group in others)
 
 
 def choose_local(
-    own: Sequence[ScoredGroup], local: int, external: int, *, informative_only: bool, match: bool, rng: Random
-) -> LocalChoice:
-    """`local` of the own groups: uniform over all, or over those with signal.
-
-    With `match` the number of external groups is what makes the informative ones as many as `local + external` own
-    groups, drawn by the same rule, would have held: the ablation that gives sharing no more signal than training alone.
-    """
-    eligible = [group for group in own if group.has_signal] if informative_only else list(own)
+    groups: Sequence[ScoredGroup], local: int, external: int, informative_only: bool, rng: Random
+) -> tuple[list[ScoredGroup], list[ScoredGroup]]:
+    """`local` of the groups, uniform over all, or over those with signal; and `external` others, drawn alike."""
+    eligible = [group for group in groups if group.has_signal] if informative_only else list(groups)
     order = rng.sample(eligible, min(local + external, len(eligible)))
-    chosen = order[:local]
-    wanted = sum(group.has_signal for group in order[local:]) if match else external
-    return LocalChoice(chosen, wanted)
+    return order[:local], order[local:]

@@ -13,6 +13,7 @@ from swarm_node.settings.programs import (
     EvaluationConfig,
     LearningConfig,
     NodeConfig,
+    TrackingConfig,
     ValidationConfig,
 )
 from swarm_node.settings.sections import Section
@@ -40,6 +41,7 @@ __all__ = [
     "RoundConfig",
     "Section",
     "SimulationConfig",
+    "TrackingConfig",
     "TrainingConfig",
     "ValidationConfig",
 ]

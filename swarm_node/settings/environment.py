@@ -5,12 +5,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from swarm_node.settings.sections import Positive, Section
+from swarm_node.settings.sections import PlugIn, Positive, Section
 
 
 class EnvironmentConfig(Section):
+    use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
+    """Environments from outside: names that installed packages register, or FILE:CLASS for a file beside the
+    configuration (my_task:WordReversal). Those that ship need not be named."""
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the nine tasks the starters know."""
+    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: all tasks of the environments in use;
+    where none is in `use`, the nine tasks the starters know."""
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks."""
     scoring: Literal["exact", "graded"] = "exact"

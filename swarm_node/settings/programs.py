@@ -8,8 +8,15 @@ from pydantic import Field
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.sections import Count, Positive, Section
+from swarm_node.settings.sections import Count, PlugIn, Positive, Section
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
+
+
+class TrackingConfig(Section):
+    """Where the figures of every round go, beside events.jsonl."""
+
+    to: tuple[Annotated[str, PlugIn("trackers")], ...] = ()
+    """Trackers: registered names, or FILE:CLASS. csv writes rounds.csv into the folder of the run."""
 
 
 class CheckpointConfig(Section):
@@ -44,6 +51,7 @@ class LearningConfig(Section):
     pool: PoolConfig = PoolConfig()
     defence: DefenceConfig = DefenceConfig()
     asynchronous: AsynchronousConfig = AsynchronousConfig()
+    tracking: TrackingConfig = TrackingConfig()
     swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0
@@ -101,8 +109,11 @@ class EvaluationConfig(Section):
 
     model: ModelConfig = ModelConfig()
     generation: GenerationConfig = GenerationConfig()
+    use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
+    """Environments from outside, as environment.use of `run`."""
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config. Empty: the nine tasks the starters know."""
+    """Tasks as dataset/config. Empty: all tasks of the environments in use; where none is in `use`, the nine tasks the
+    starters know."""
     questions: Positive = 100
     """Held-out questions per task."""
     puzzles: Path | None = None

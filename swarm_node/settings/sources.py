@@ -9,12 +9,14 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import tyro
 from pydantic import BaseModel, ValidationError
 
+from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
+from swarm_node.settings.sections import PlugIn
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
 C = TypeVar("C", bound=BaseModel)
@@ -27,7 +29,8 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
     if arguments and not arguments[0].startswith("-") and not flags_only:
         file = Path(arguments.pop(0))
     base = resolve(kind, file, os.environ)
-    return tyro.cli(kind, default=base, args=arguments, prog=program, description=kind.__doc__)
+    config = tyro.cli(kind, default=base, args=arguments, prog=program, description=kind.__doc__)
+    return located(config, file.expanduser().parent if file else Path())
 
 
 def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
@@ -86,6 +89,27 @@ def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
         else:
             texts[f"{prefix}{name}"] = " ".join((field.description or "").split())
     return texts
+
+
+def located(config: C, folder: Path) -> C:
+    """With the whole path of every plug-in that is a file in `folder`, that of the configuration."""
+    changes: dict[str, Any] = {}
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if isinstance(value, BaseModel):
+            changes[name] = located(value, folder)
+        elif isinstance(value, tuple) and _is_plug_in(field.annotation):
+            changes[name] = tuple(plugins.located(each, folder) for each in value)
+        elif isinstance(value, str) and any(isinstance(mark, PlugIn) for mark in field.metadata):
+            changes[name] = plugins.located(value, folder)
+    return config.model_copy(update={name: value for name, value in changes.items() if value != getattr(config, name)})
+
+
+def _is_plug_in(annotation: Any) -> bool:
+    """Whether it is tuple[Annotated[str, PlugIn(...)], ...]."""
+    return any(
+        isinstance(mark, PlugIn) for inner in get_args(annotation) for mark in getattr(inner, "__metadata__", ())
+    )
 
 
 def _parse(text: str) -> Any:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from swarm_node.settings.sections import Count, Positive, Section, Share
+from swarm_node.settings.sections import Count, PlugIn, Positive, Section, Share
 
 
 class RoundConfig(Section):
@@ -19,9 +19,10 @@ class RoundConfig(Section):
     trains on a full batch. Off in simulations, whose arms mean what they say."""
     local_sampler: Literal["uniform", "informative"] = "uniform"
     """How own groups are chosen: uniformly (the paper), or only among those with a non-zero advantage."""
-    external_sampler: Literal["uniform", "matched"] = "uniform"
-    """uniform: drop groups without signal, then uniform (the paper). matched (an ablation): only as many as make the
-    informative groups of a round equal to what training on local + external own groups would have had."""
+    external_sampler: Annotated[str, PlugIn("samplers")] = "uniform"
+    """A registered sampler, or FILE:CLASS. uniform: drop groups without signal, then uniform (the paper). matched (an
+    ablation): only as many as make the informative groups of a round equal to what training on local + external own
+    groups would have had."""
 
 
 class TrainingConfig(Section):
@@ -55,8 +56,9 @@ class TrainingConfig(Section):
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
     """Normalisation. grpo: mean of each completion's token mean; dapo: mean over all tokens of the update;
     dr_grpo: sum over tokens divided by completions x max_completion_length."""
-    scale_rewards: Literal["group", "none"] = "group"
-    """group divides advantages by the group's standard deviation; none leaves them in units of reward."""
+    scale_rewards: Annotated[str, PlugIn("advantages")] = "group"
+    """How the rewards of a group become advantages: a registered rule, or FILE:FUNCTION. group divides advantages by
+    the group's standard deviation; none leaves them in units of reward."""
     num_iterations: Positive = 1
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
     minibatches: Positive = 1
@@ -83,18 +85,16 @@ class PoolConfig(Section):
     """Groups held of any one peer."""
 
 
-Layer = Literal["length", "duplicates", "ngrams", "regroup", "rescue", "clip", "positives"]
-
-
 class DefenceConfig(Section):
     """Against text of others that is right and poisoned. docs/results/poisoning.md measures every layer."""
 
-    use: tuple[Layer, ...] = ("length", "ngrams", "rescue")
+    use: tuple[Annotated[str, PlugIn("defences")], ...] = ("length", "ngrams", "rescue")
     """Layers. length: drop completions much longer than own ones; duplicates: one of near-identical completions;
     ngrams: drop text with strings that others' better answers share and own ones lack; regroup: set others' better
     answers off against own attempts at the question, never against what came with them; rescue: regroup, adding them
     only where they did better than every own attempt; clip: leave tokens out of the
-    loss that the own policy would hardly say; positives: leave out completions of others below their group's mean."""
+    loss that the own policy would hardly say; positives: leave out completions of others below their group's mean.
+    Or a registered layer, or FILE:CLASS."""
     own_samples: Annotated[int, Field(ge=2, le=64)] = 6
     """regroup: own attempts at each question drawn from others."""
     foreign_right: Positive = 2

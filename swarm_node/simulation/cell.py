@@ -1,4 +1,4 @@
-"""The loop of one cell: a swarm of nodes in one process, round by round. It knows nodes only by their three verbs.
+"""The loop of one cell: a swarm of nodes in one process, round by round. It knows nodes only as participants.
 
 Torch comes in through the population that is handed over, never from here.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from protocol.messages import Round
-from swarm_node.interfaces import Member
-from swarm_node.reports import RoundReport
+from swarm_node.interfaces import Participant
+from swarm_node.reports import RoundReport, combined, mean
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
@@ -21,7 +21,7 @@ from swarm_node.telemetry.events import CellRound
 class Population(Protocol):
     """Makes the nodes of a cell, by index, and connects them."""
 
-    def join(self, node: int) -> Member: ...
+    def join(self, node: int) -> Participant: ...
 
     def leave(self, node: int) -> None: ...
 
@@ -31,12 +31,12 @@ class Population(Protocol):
 def run_cell(
     config: SimulationConfig, cell: Cell, population: Population, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[CellRound]:
-    """Yields every round. First all nodes ask, then each hears and learns, so that without delay a group is heard in
-    the round it was written in, whatever the order of nodes. Hostile nodes ask and do nothing else: what is reported is
-    about the others. `config` is the cell's own (see `cell_config`)."""
+    """Yields every round. First all nodes produce, then each consumes, so that without delay a group arrives in
+    the round it was generated in, whatever the order of nodes. Hostile nodes only produce: what is reported is about
+    the others. `config` is the cell's own (see `cell_config`)."""
     schedule = Schedule(config.faults, config.nodes, config.rounds)
     hostile = hostile_nodes(config)
-    members: dict[int, Member] = {}
+    members: dict[int, Participant] = {}
     rejected: dict[int, Mapping[str, int]] = {}
     for number in range(config.rounds):
         present = schedule.present(number)
@@ -48,9 +48,9 @@ def run_cell(
                 members[node] = population.join(node)
         active = schedule.active(number)
         started = clock()  # after joining: loading models is no part of a round
-        own = {node: members[node].ask(Round(number)) for node in active}
+        produced = {node: members[node].produce(Round(number)) for node in active}
         honest = [node for node in active if node not in hostile]
-        reports = {node: members[node].learn(members[node].hear(own[node])) for node in honest}
+        reports = {node: members[node].consume(produced[node]) for node in honest}
         rejected.update({node: report.rejected for node, report in reports.items()})
         yield summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
 
@@ -68,6 +68,7 @@ def summary(
     several = [reports[node] for node in sorted(reports)]
     rewards = {node: config.round.questions * report.reward for node, report in reports.items()}
     seconds = _total([report.seconds for report in several])
+    figures = combined(several)
     return CellRound(
         arm=str(cell.arm),
         seed=cell.seed,
@@ -76,26 +77,22 @@ def summary(
         reward=mean([rewards[node] for node in sorted(rewards)]),
         node_rewards=tuple(rewards.get(node) for node in range(config.nodes)),
         reward_by_task=_mean_by_key([report.reward_by_task for report in several]),
-        informative_share=mean([report.informative_share for report in several]),
-        external_groups=mean([float(report.external_informative) for report in several]),
-        rollouts=sum(report.rollouts for report in several),
-        generated_tokens=sum(report.generated_tokens for report in several),
-        trained_tokens=sum(report.step.trained_tokens for report in several),
-        mean_length=mean([report.mean_length for report in several]),
-        ended_share=mean([report.ended_share for report in several]),
-        entropy=mean([report.step.entropy for report in several if report.step.optimizer_steps]),
-        grad_norm=mean([report.step.grad_norm for report in several if report.step.optimizer_steps]),
-        clip_fraction=mean([report.step.clip_fraction for report in several if report.step.optimizer_steps]),
-        skipped=_count([report.skipped for report in several]),
-        rejected=_count([rejected[node] for node in sorted(rejected)]),
+        informative_share=figures["informative_share"],
+        external_groups=figures["external_informative"],
+        rollouts=int(figures["rollouts"]),
+        generated_tokens=int(figures["generated_tokens"]),
+        trained_tokens=int(figures["trained_tokens"]),
+        mean_length=figures["mean_length"],
+        ended_share=figures["ended_share"],
+        entropy=figures["entropy"],
+        grad_norm=figures["grad_norm"],
+        clip_fraction=figures["clip_fraction"],
+        skipped=count([report.skipped for report in several]),
+        rejected=count([rejected[node] for node in sorted(rejected)]),
         seconds={**seconds, "round": wall},
-        attack=_count([report.attack for report in several if isinstance(report, VictimReport)]),
+        attack=count([report.attack for report in several if isinstance(report, VictimReport)]),
+        metrics=figures,
     )
-
-
-def mean(values: Sequence[float]) -> float:
-    """Zero of nothing: a round in which no node took part earned nothing."""
-    return sum(values) / len(values) if values else 0.0
 
 
 def _total(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -103,7 +100,7 @@ def _total(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {key: sum(mapping.get(key, 0.0) for mapping in mappings) for key in keys}
 
 
-def _count(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+def count(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for mapping in mappings:
         counts.update(mapping)

@@ -9,6 +9,7 @@ from typing import Any
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain, write_bytes
 from swarm_node.settings import SimulationConfig
+from swarm_node.settings.sources import flatten
 from swarm_node.simulation.arms import Cell, parse_arm
 from swarm_node.simulation.worker_messages import read_round
 from swarm_node.telemetry.events import CellRound
@@ -99,8 +100,9 @@ class ReportFolder:
         return earlier
 
     def _check_same(self, earlier: Mapping[str, Any], config: SimulationConfig) -> str | None:
-        now = _flat(config.model_dump(mode="json"))
-        then = _flat(earlier["config"])
+        now = flatten(config.model_dump(mode="json"))
+        new = flatten(type(config)().model_dump(mode="json"))  # options that the earlier version did not have
+        then = {**new, **flatten(earlier["config"])}
         changed = sorted(key for key in now.keys() | then.keys() if now.get(key) != then.get(key))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
         if changed:
@@ -117,11 +119,3 @@ class ReportFolder:
         for pattern in PATTERNS:
             for file in self.path.glob(pattern):
                 file.unlink()
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested sections as dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return flat

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from swarm_node.assembly.trackers import build_trackers
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
 from swarm_node.settings import SimulationConfig
@@ -80,7 +81,8 @@ def _simulate(
     todo = [cell for cell in cells if cell not in finished]
     warn = partial(say, console, style="yellow")
     terminal = simulation_terminal(console, len(todo), config.rounds, config.round.questions, clock)
-    with Telemetry([JsonLines(folder.events, warn), terminal]) as telemetry:
+    trackers = build_trackers(config.tracking, folder.path, warn)
+    with Telemetry([JsonLines(folder.events, warn), terminal, *trackers]) as telemetry:
         telemetry.emit(RunStarted("simulation", str(folder.path), _facts(config)))
         if warning:
             telemetry.emit(Warned(warning))

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from swarm_node.simulation.cell import mean
+from swarm_node.reports import mean
 from swarm_node.simulation.report import ArmSummary, Report
 from swarm_node.simulation.tables import gain_text, plus_minus
 from swarm_node.telemetry.series import moving_average

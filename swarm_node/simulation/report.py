@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from swarm_node.reports import METRICS, mean
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Arm, parse_arms
-from swarm_node.simulation.cell import mean
+from swarm_node.simulation.cell import count
 from swarm_node.simulation.folder import Record
 from swarm_node.simulation.node_options import node_names
 from swarm_node.simulation.statistics import ci95
@@ -55,6 +56,7 @@ class ArmSummary:
     skipped: Mapping[str, int]  # questions and groups left out, by reason
     rejected: Mapping[str, int]  # messages refused, by reason
     attack: AttackSummary | None  # None where nobody attacks
+    metrics: Mapping[str, tuple[tuple[float, ...], ...]]  # name -> per seed, per round: see reports.METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +121,15 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record], base
         generated_tokens=sum(done.generated_tokens for done in rounds),
         trained_tokens=sum(done.trained_tokens for done in rounds),
         rollouts=sum(done.rollouts for done in rounds),
-        skipped=_count([done.skipped for done in rounds]),
-        rejected=_count([record.rounds[-1].rejected for record in records]),
+        skipped=count([done.skipped for done in rounds]),
+        rejected=count([record.rounds[-1].rejected for record in records]),
         attack=None if config.attack.kind == "none" else _attack(records),
+        metrics={name: tuple(_metric(record, name) for record in records) for name in METRICS},
     )
 
 
 def _attack(records: Sequence[Record]) -> AttackSummary:
-    totals = Counter(_count([done.attack for record in records for done in record.rounds]))
+    totals = Counter(count([done.attack for record in records for done in record.rounds]))
     return AttackSummary(
         success=tuple(_marked(record.rounds[-LAST:]) for record in records),
         success_by_round=tuple(tuple(_marked([done]) for done in record.rounds) for record in records),
@@ -138,7 +141,7 @@ def _attack(records: Sequence[Record]) -> AttackSummary:
 
 
 def _marked(rounds: Sequence[CellRound]) -> float:
-    totals = Counter(_count([done.attack for done in rounds]))
+    totals = Counter(count([done.attack for done in rounds]))
     return _share(totals["marked"], totals["written"]) or 0.0
 
 
@@ -175,8 +178,6 @@ def _by_task(rounds: Sequence[CellRound]) -> dict[str, float]:
     }
 
 
-def _count(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for mapping in mappings:
-        counts.update(mapping)
-    return dict(sorted(counts.items()))
+def _metric(record: Record, name: str) -> tuple[float, ...]:
+    """Six digits are more than a curve needs, and a report of many seeds stays small."""
+    return tuple(float(f"{done.metrics.get(name, 0.0):.6g}") for done in record.rounds)

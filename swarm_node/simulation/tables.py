@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.simulation.cell import mean
+from swarm_node.reports import mean
 from swarm_node.simulation.report import LAST, ArmSummary, Report
 
 COLUMNS = ("local/external", "cumulative reward", "gain", "final reward", "signal")

@@ -15,6 +15,7 @@ from typing import Any
 import reasoning_gym
 
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
+from swarm_node.environments.rewards import is_right
 
 Settings = Mapping[str, Mapping[str, Any]]  # task -> settings of its generator
 NO_CHANGES: Settings = MappingProxyType({})
@@ -22,7 +23,6 @@ NO_CHANGES: Settings = MappingProxyType({})
 TRAINING_SEED = 2**32
 MEASURING_SEED = 2**33
 _ITEMS = 2**30  # length of each dataset; items are made when asked for, so a long one costs nothing
-_FULL_SCORE = 0.99  # a score at least this high counts as right, as everywhere in the node
 
 TASKS: tuple[str, ...] = tuple(STARTER_TASKS)
 
@@ -39,7 +39,7 @@ class Item:
     def is_right(self, text: str) -> bool:
         """Exact scoring: partial credit counts as wrong, and so does text that reasoning-gym's scorer stumbles over."""
         try:
-            return self.score(text.strip()) >= _FULL_SCORE
+            return is_right(self.score(text.strip()))
         except (ValueError, ArithmeticError):  # prime_factorization calls int() on whatever stands between two ×
             return False
 

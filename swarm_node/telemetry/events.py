@@ -94,6 +94,7 @@ class CellRound:
     rejected: Mapping[str, int]  # by reason, all nodes, so far
     seconds: Mapping[str, float]  # by phase, summed over nodes, and "round": wall time of the whole
     attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
+    metrics: Mapping[str, float] = field(default_factory=dict)  # all of `reports.METRICS`, over nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.reports import Overlap, RoundReport, StepReport
+from swarm_node.reports import METRICS, Overlap, RoundReport, StepReport, figures
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Event,
@@ -161,6 +161,7 @@ class LiveNode:
             "signal": f"{report.informative_share:.0%} of own groups teach something",
             "trained on": f"{report.local_informative} own + {report.external_informative} external groups, "
             f"{report.step.trained_tokens} tokens",
+            "update": _shown(report),
             "mismatch": _mismatch(report.step),
             "speed": f"{report.rollouts / seconds:.1f} rollouts/s   {report.generated_tokens / seconds:.0f} tokens/s",
             "pool": f"{report.pool_size} groups heard" + ("" if latest.peers is None else f"   {latest.peers} peers"),
@@ -175,6 +176,12 @@ class LiveNode:
                 continue  # a synchronous node has none
             table.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
         return table
+
+
+def _shown(report: RoundReport) -> str:
+    """The metrics that ask to be shown."""
+    values = figures(report)
+    return "   ".join(about.shown.format(values[name]) for name, about in METRICS.items() if about.shown)
 
 
 def _mismatch(step: StepReport) -> str:

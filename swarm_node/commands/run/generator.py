@@ -1,7 +1,7 @@
 """The generator process of an asynchronous node: `python -m swarm_node.commands.run.generator`. Not for people.
 
-It writes and judges rounds in the order it is told to, each with the newest published weights. It trains nothing, and
-hears and tells the network nothing: its trainer does.
+It generates and scores rounds in the order it is told to, each with the newest published weights. It trains nothing and
+speaks with no network: its trainer does.
 """
 
 import os
@@ -15,9 +15,9 @@ from json import loads
 from typing import Any
 
 from protocol.messages import Round
+from swarm_node.assembly.environments import build_environment
 from swarm_node.assembly.learner import build_node, build_policy
-from swarm_node.assembly.surroundings import build_environment
-from swarm_node.asynchronous.messages import FailedSaid, Order, OwnSaid, write_said
+from swarm_node.asynchronous.messages import FailedSaid, GeneratedSaid, Order, write_said
 from swarm_node.common.errors import UserError
 from swarm_node.common.stdio import take_stdout
 from swarm_node.compute.policy import Policy
@@ -49,7 +49,7 @@ def serve(build: Build) -> None:
     rounds: queue.SimpleQueue[Round] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(rounds,), daemon=True).start()
     try:
-        _write_rounds(order, build, rounds, say)
+        _generate_rounds(order, build, rounds, say)
     except UserError as error:
         say(write_said(FailedSaid(str(error), by_user=True)))
     except Exception as error:  # noqa: BLE001 - the border of the process: the trainer is told
@@ -57,7 +57,7 @@ def serve(build: Build) -> None:
         say(write_said(FailedSaid(" ".join(f"{type(error).__name__}: {error}".split()), by_user=False)))
 
 
-def _write_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", say: Callable[[str], Any]) -> None:
+def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", say: Callable[[str], Any]) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)
     policy.version = -1  # whatever it was loaded with: the first snapshot replaces it
@@ -68,12 +68,12 @@ def _write_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Round]"
         now = rounds.get()
         idle = time.monotonic() - began
         weights.take(policy)
-        say(write_said(OwnSaid(node.write(now), idle)))
+        say(write_said(GeneratedSaid(node.generate(now), idle)))
 
 
 def _read_orders(rounds: "queue.SimpleQueue[Round]") -> None:
     for line in sys.stdin:
-        rounds.put(Round(loads(line)["write"]))
+        rounds.put(Round(loads(line)["generate"]))
     os._exit(1)  # the trainer is gone; the judge goes with our end of its pipe
 
 

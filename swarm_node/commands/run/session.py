@@ -7,6 +7,7 @@ exactly where the last checkpoint was taken.
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.console import Console
 from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
 from swarm_node.assembly.learner import build_node, build_policy
+from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
 from swarm_node.commands.run.validation import Validation
@@ -138,9 +140,11 @@ class Session:
 def _telemetry(home: Path, config: NodeConfig, console: Console, progress: RecentRounds) -> Iterator[Telemetry]:
     """To the terminal, the home folder and whoever asks. A folder that cannot be written costs its files, no more."""
     sinks: list[Sink] = [node_terminal(console), progress]
+    warn = partial(say, console)
     try:
         write_manifest(home / "manifest.json", manifest("node", config, [config.seed]))
-        sinks.append(JsonLines(home / "events.jsonl", lambda text: say(console, text)))
+        sinks.append(JsonLines(home / "events.jsonl", warn))
+        sinks += build_trackers(config.tracking, home, warn)
         trouble = ""
     except OSError as error:
         trouble = f"{home} cannot be written: {error.strerror}; training goes on, make room there"

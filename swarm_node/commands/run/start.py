@@ -9,7 +9,8 @@ from time import monotonic
 
 from rich.console import Console
 
-from swarm_node.assembly.surroundings import build_environment, build_network
+from swarm_node.assembly.environments import build_environment
+from swarm_node.assembly.network import build_network
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.recent import RecentRounds

@@ -4,10 +4,10 @@ from pathlib import Path
 from statistics import fmean
 
 from protocol.messages import Round
-from swarm_node.assembly.surroundings import build_environment
+from swarm_node.assembly.environments import build_environment
 from swarm_node.commands.evaluate import answer
 from swarm_node.compute.training import checkpoint
-from swarm_node.environments.scored import EVALUATION
+from swarm_node.environments.kinds import EVALUATION
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import Validated

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from swarm_node.algorithm import rows, tree
-from swarm_node.algorithm.advantages import group_advantages
+from swarm_node.algorithm.advantages import Advantages, group_advantages
 from swarm_node.algorithm.batching import dynamic_batches
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution, log_probs_of
 from swarm_node.algorithm.foreign import ForeignRule
@@ -59,14 +59,16 @@ class GrpoTrainer:
         *,
         objective: Objective = clipped,
         foreign_rule: ForeignRule | None = None,
+        advantages: Advantages = group_advantages,
     ) -> None:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
             foreign_rule: weighs completions of others by the log-probs their author advises; None weighs all alike.
+            advantages: from the rewards of a group.
         """
         self._policy, self._config, self._trust = policy, config, trust
-        self._objective, self._foreign_rule = objective, foreign_rule
+        self._objective, self._foreign_rule, self._advantages = objective, foreign_rule, advantages
         importance = config.importance_limit or DEFAULT_IMPORTANCE.get(config.objective, Bounds().importance)
         self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
@@ -133,7 +135,7 @@ class GrpoTrainer:
 
     def _example(self, group: ScoredGroup, totals: Totals) -> Example | None:
         """Token ids of a group: the very ids generated for an own one, this tokenizer's for text of others."""
-        advantages = group_advantages(group.rewards, self._config.scale_rewards)
+        advantages = self._advantages(group.rewards)
         written = group.own_tokens
         completions = [
             self._policy.encode_completion(completion) if tokens is None else list(tokens.ids)

@@ -64,6 +64,8 @@ CATALOGUE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     for name in sorted({*STARTER, *PAPER, *LEVELS})
 }
 
+TASKS: Mapping[str, tuple[str, ...]] = {name: tuple(levels) for name, levels in CATALOGUE.items()}
+
 
 def _without_any_level() -> dict[str, str]:
     reasons: dict[str, set[str]] = {}

@@ -1,24 +1,27 @@
-"""Questions of reasoning-gym behind the Environment seam. The library itself runs in the judge process only."""
+"""Questions of reasoning-gym behind the Environment seam. The library itself runs in the scoring process only."""
 
-import difflib
 from collections.abc import Sequence
 
-from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, EXCLUDED, STARTER_TASKS, VERSION
-from swarm_node.environments.scored import ScoredEnvironment, Scoring, UnknownTaskError
-from swarm_node.environments.scoring.client import ScoringClient
-from swarm_node.environments.scoring.client_pool import ScoringPool
+from protocol.messages import Question
+from swarm_node.common.errors import UserError
+from swarm_node.environments.kinds import UnknownTaskError, find
+from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TASKS, TASKS, VERSION
+from swarm_node.environments.rewards import RewardRule, Scoring
+from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.environments.scoring.client import ScoringClient, ScoringPool
+from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.settings import EnvironmentConfig
 
 NAME = "reasoning_gym"
 SOURCE = "swarm_node.environments.reasoning_gym.source"
+PARTIAL = 0.5  # a grid of zeros is nine tenths of many a game of life, and a list of guesses contains the answer
 
 
 class ReasoningGym(ScoredEnvironment):
-    """The tasks of one node, each "dataset/config_id", and a judge for every task of the catalogue, not only those this
-    node asks: what others ask may be learned from too.
+    """The tasks of one node, each "dataset/config_id", and scores for every task of the catalogue, not only for those
+    this node asks: what others ask may be learned from too.
 
-    `exact` pays 1.0 for an answer the library scores 0.99 or better and 0.0 for any other, `graded` pays the library's
-    score. `time_limit` is seconds of wall clock per question and its answers, `memory_limit` megabytes of the judge.
-    `instruction`, if any, follows each question as a paragraph, e.g. to ask for <answer> tags.
+    `time_limit` is seconds of wall clock per question and its completions, `memory_limit` megabytes of the process.
     """
 
     def __init__(
@@ -32,20 +35,36 @@ class ReasoningGym(ScoredEnvironment):
     ) -> None:
         if not tasks:
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
+        for task in tasks:
+            find(task, [KIND])
         judge = ScoringPool(lambda: ScoringClient(SOURCE, VERSION, time_limit, memory_limit), judges)
-        super().__init__(NAME, VERSION, CATALOGUE, [parse_task(task) for task in tasks], judge, scoring, instruction)
+        super().__init__(NAME, VERSION, TASKS, tasks, judge, RewardRule(scoring, PARTIAL), instruction)
 
 
-def parse_task(name: str) -> tuple[str, str]:
-    """("chain_sum", "easy") of "chain_sum/easy". Raises UnknownTaskError: one line, with what was probably meant."""
-    dataset, _, config_id = name.partition("/")
-    if config_id in CATALOGUE.get(dataset, {}):
-        return dataset, config_id
-    if dataset in EXCLUDED:
-        raise UnknownTaskError(f"task {name!r}: {dataset} is left out: {EXCLUDED[dataset]}")
-    if dataset in CATALOGUE:
-        raise UnknownTaskError(f"unknown task {name!r}: {dataset} has {', '.join(CATALOGUE[dataset])}")
-    for close in difflib.get_close_matches(dataset, CATALOGUE, n=1):
-        meant = config_id if config_id in CATALOGUE[close] else next(iter(CATALOGUE[close]))
-        raise UnknownTaskError(f"unknown task {name!r}: did you mean '{close}/{meant}'?")
-    raise UnknownTaskError(f"unknown task {name!r}: names are dataset/config_id, e.g. chain_sum/easy")
+class ReasoningGymKind:
+    """Implements kinds.EnvironmentKind."""
+
+    name = NAME
+    tasks: Tasks = TASKS
+    default_tasks = STARTER_TASKS
+    scorers = ("",)
+    evaluated: Scoring = "exact"
+
+    def why_not(self, task: str) -> str | None:
+        dataset = task.partition("/")[0]
+        return f"is left out: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
+
+    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ReasoningGym:
+        limits = settings.time_limit, settings.memory_limit
+        return ReasoningGym(tasks, settings.scoring, *limits, settings.instruction, settings.judges)
+
+    def answer(self, question: Question) -> str:
+        """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""
+        if not question.environment == NAME:
+            raise UserError(f"not a question of {NAME}: {question.environment}")
+        from swarm_node.environments.reasoning_gym.source import build
+
+        return str(build(question.dataset, question.config_id, question.seed, question.index).entry["answer"])
+
+
+KIND = ReasoningGymKind()

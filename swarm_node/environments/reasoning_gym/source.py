@@ -9,7 +9,7 @@ import pickle
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import version as installed
 from typing import Any
 
 import reasoning_gym
@@ -17,9 +17,9 @@ from reasoning_gym.factory import DATASETS
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.scoring.scorers import NEEDED, SCORERS, answer_of, reward
+from swarm_node.environments.scoring.scorers import NEEDED, SCORERS, answer_of, score
 
-VERSION = version("reasoning-gym")  # the package's own __version__ lags behind its releases
+version = installed("reasoning-gym")  # the package's own __version__ lags behind its releases
 
 
 class NoAnswer(Exception):
@@ -49,7 +49,7 @@ class LibraryItem:
 
     def score(self, text: str) -> float:
         with _same_state(self._decimals):
-            return reward(SCORERS.get(self._name, self._dataset.score_answer), answer_of(text), self.entry)
+            return score(SCORERS.get(self._name, self._dataset.score_answer), answer_of(text), self.entry)
 
 
 def _portable(name: str, entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:

@@ -11,7 +11,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from signal import SIGXCPU
 from typing import Any
 
@@ -37,6 +39,7 @@ SET_VARIABLES = {
 
 Item = tuple[str, str, int, int, tuple[str, ...] | None]  # dataset, config id, seed, index, answers (None: prompt)
 Reply = str | tuple[float, ...] | Skipped
+DEAD = Skipped(contract.CRASHED)
 
 
 class ScoringUnavailable(UserError):
@@ -47,10 +50,10 @@ class ScoringClient:
     """One judge process, started by `prepare` or the first question, and again after each death. Any thread may ask."""
 
     def __init__(self, source: str, version: str, time_limit: float, memory_limit: int) -> None:
-        """`source`: module of questions, or a .py file; `time_limit`: seconds per item; `memory_limit`: megabytes."""
+        """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes."""
         self.restarts = 0  # processes killed or found dead, and replaced
         self.layers: dict[str, bool] = {}  # of the sandbox, by name: whether it holds here; known once a judge runs
-        self._source = os.path.abspath(source) if source.endswith(".py") else source  # the judge runs elsewhere
+        self._source = target_of(source)
         self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
         self._process: subprocess.Popen[bytes] | None = None
@@ -149,7 +152,7 @@ class ScoringClient:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env=_environment(),
+                env=clean_environment(),
                 cwd="/",
                 pass_fds=(lifeline,),
                 start_new_session=True,  # Ctrl-C is for the node: it may want to judge its last round
@@ -209,6 +212,69 @@ class ScoringClient:
         self._greeted = False
 
 
+class ScoringPool:
+    """Several processes behind the interface of one, for scorers that cost time: groups are scored side by side. Any
+    thread may ask.
+
+    A group whose process was found dead is asked once more of a fresh one: a process that somebody killed loses
+    nothing, a group that kills its process does so twice and is skipped.
+    """
+
+    def __init__(self, make: Callable[[], ScoringClient], workers: int) -> None:
+        self._clients = [make() for _ in range(workers)]
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="judge") if workers > 1 else None
+
+    def prepare(self) -> None:
+        """Start the processes without waiting for them. Raises ScoringUnavailable."""
+        for client in self._clients:
+            client.prepare()
+
+    def ask(self, items: Sequence[Item]) -> list[Reply]:
+        """One reply per item, in order. Raises ScoringUnavailable only."""
+        replies = self._ask(items)
+        again = [place for place, reply in enumerate(replies) if reply == DEAD]
+        for place, reply in zip(again, self._ask([items[place] for place in again]), strict=True):
+            replies[place] = reply
+        return replies
+
+    @property
+    def restarts(self) -> int:
+        return sum(client.restarts for client in self._clients)
+
+    @property
+    def pid(self) -> int | None:
+        """Of one of the running judges."""
+        return next((client.pid for client in self._clients if client.pid is not None), None)
+
+    @property
+    def layers(self) -> dict[str, bool]:
+        return next((client.layers for client in self._clients if client.layers), {})
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown()
+        for client in self._clients:
+            client.close()
+
+    def _ask(self, items: Sequence[Item]) -> list[Reply]:
+        if self._threads is None or len(items) < 2:
+            return self._clients[0].ask(items)
+        waiting = deque(enumerate(items))
+        replies: dict[int, Reply] = {}
+
+        def work(client: ScoringClient) -> None:
+            while True:
+                try:
+                    place, item = waiting.popleft()  # one at a time: one slow group holds up nobody else's
+                except IndexError:
+                    return
+                replies[place] = client.ask([item])[0]
+
+        for done in [self._threads.submit(work, client) for client in self._clients]:
+            done.result()
+        return [replies[place] for place in range(len(items))]
+
+
 _UNDELIVERED = "undelivered"  # a sign between the methods above, never a reason that is counted
 
 
@@ -241,6 +307,12 @@ def _checked(frame: Any, item: Item) -> Reply:
     raise BrokenFrame("neither prompt nor scores")
 
 
-def _environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """Nothing of ours: no tokens, no proxies."""
     return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | SET_VARIABLES
+
+
+def target_of(source: str) -> str:
+    """With the whole path where it names a file: the process runs elsewhere."""
+    where, colon, name = source.partition(":")
+    return os.path.abspath(where) + colon + name if where.endswith(".py") else source

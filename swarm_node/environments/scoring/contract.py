@@ -1,12 +1,14 @@
-"""What a judge process judges with, and what it says: the contract between `judge.py` and a source of questions.
+"""What a scoring process scores with, and what it says: the contract between `server.py` and a source of questions.
 
-A source is a module that runs inside the judge process only. It has a `VERSION` and a function `build`:
+A source runs inside the scoring process only. It is a module, or a class without arguments, that has:
 
-    VERSION = "1"
+    version = "1"
     def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
+
+An environment from outside is such a class with a `name` and `tasks`: docs/environments.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -32,9 +34,11 @@ class Portable(Protocol):
 
 
 class Source(Protocol):
-    """The shape of a source module."""
+    """The shape of a source. `name` and `tasks` are read of environments from outside only."""
 
-    VERSION: str  # of the questions: the node refuses to start when it is not the version it speaks of on the wire
+    name: str
+    tasks: Mapping[str, Iterable[str]]  # data set -> config ids
+    version: str  # of the questions: the node refuses to start when it is not the version it speaks of on the wire
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> Item:
         """A pure function of the address, in any process, after any other call."""

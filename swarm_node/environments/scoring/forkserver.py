@@ -19,7 +19,7 @@ from swarm_node.environments.scoring.confinement import allow_cpu, silence
 from swarm_node.environments.scoring.contract import CHILD_ITEMS
 from swarm_node.environments.scoring.frames import Reader, encode
 from swarm_node.environments.scoring.sandbox import Sandbox
-from swarm_node.environments.scoring.scorers import SCORERS, answer_of, reward
+from swarm_node.environments.scoring.scorers import SCORERS, answer_of, score
 from swarm_node.environments.scoring.seccomp import LAST_WRITABLE
 
 SPARES = 4  # children kept ready, for the calls of about a round
@@ -36,7 +36,7 @@ class KeyItem:
         self._scorer, self._entry = SCORERS[name], entry
 
     def score(self, text: str) -> float:
-        return reward(self._scorer, answer_of(text), self._entry)
+        return score(self._scorer, answer_of(text), self._entry)
 
 
 class ForkServer:

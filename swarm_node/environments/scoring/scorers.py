@@ -261,8 +261,6 @@ NEEDED: Mapping[str, tuple[str, ...]] = {  # parts of an entry's metadata that a
 # answer, not a broken question: to skip its group would leave a policy that writes nonsense nothing to learn from.
 UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, SyntaxError)
 
-RIGHT_FROM = 1.0 - 1e-9  # rounding apart; the library pays 0.99 for an empty game of life with one cell alive
-
 
 def answer_of(text: str) -> str:
     """What stands in the last <answer> ... </answer>, or else the whole text; surrounding white space never counts.
@@ -272,11 +270,9 @@ def answer_of(text: str) -> str:
     return answer.strip() if opened and closed else text.strip()
 
 
-def reward(scorer: Scorer, answer: str, entry: Entry) -> float:
-    """What an answer is paid. Partial credit counts half: a grid of zeros is nine tenths of many a game of life, a long
-    list of guesses contains the key, and no answer that is not right should be worth half a right one."""
+def score(scorer: Scorer, answer: str, entry: Entry) -> float:
+    """What the scorer says of an answer. One that it cannot read is wrong."""
     try:
-        score = scorer(answer, entry)
-        return score if score >= RIGHT_FROM else score / 2
+        return scorer(answer, entry)
     except UNREADABLE:
         return 0.0

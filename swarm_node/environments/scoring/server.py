@@ -16,6 +16,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, Literal, cast
 
 from swarm_node.common.lru import Lru
@@ -49,21 +50,26 @@ def main() -> None:
     silence()  # only now: until here the node reads standard error, to tell the user what is missing
     gc.collect()
     gc.freeze()  # the library's 100,000 objects need no further look, which would copy them into every child
-    connection.sendall(encode({"version": source.VERSION, "layers": sandbox.layers}))
+    connection.sendall(encode({"version": source.version, "layers": sandbox.layers}))
     ScoringServer(source, sandbox, forkserver, float(time_limit)).serve(connection)
 
 
-def load(name: str) -> Source:
-    """A source module by its dotted name, or by its file when the name ends in .py."""
-    if not name.endswith(".py"):
-        return cast(Source, importlib.import_module(name))
-    spec = importlib.util.spec_from_file_location("judge_source", name)
+def load(target: str) -> Source:
+    """A source by the dotted name of its module, or by its file where that ends in .py; behind a colon its class."""
+    where, _, name = target.partition(":")
+    module = _from_file(where) if where.endswith(".py") else importlib.import_module(where)
+    made = getattr(module, name) if name else module
+    return cast(Source, made() if isinstance(made, type) else made)
+
+
+def _from_file(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("scoring_source", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"cannot load {name}")
+        raise ImportError(f"cannot load {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up there
     spec.loader.exec_module(module)
-    return cast(Source, module)
+    return module
 
 
 class ScoringServer:

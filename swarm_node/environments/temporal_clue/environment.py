@@ -4,36 +4,40 @@ Only sizes that every node makes within the judge's budget are asked for by addr
 `python -m swarm_node.environments.temporal_clue.make`, into a file like that of the published puzzles.
 """
 
-import difflib
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 
 from protocol.addressing import question_seed
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.scored import EXACT_FROM, Rewards, ScoredEnvironment, Scoring, UnknownTaskError
+from swarm_node.environments.kinds import find, split_task
+from swarm_node.environments.rewards import RewardRule, Scoring
+from swarm_node.environments.scored import Rewards, ScoredEnvironment
 from swarm_node.environments.scoring.client import Item, ScoringClient
 from swarm_node.environments.scoring.contract import UNKNOWN_QUESTION
 from swarm_node.environments.temporal_clue import scoring as scorers
 from swarm_node.environments.temporal_clue.published import read_options
 from swarm_node.environments.temporal_clue.sizes import SIZES, VERSION
+from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings import EnvironmentConfig
 
 NAME, FILE_NAME = "temporal_clue", "temporal_clue_file"  # what questions carry
 PUBLISHED = "published"  # config id of the puzzles of a file
 COMPAT = "compat"  # data set of the judge's source: the same puzzles under the published scorer
 SOURCE = "swarm_node.environments.temporal_clue.source"
-ASKED = {NAME: tuple(config_id for config_id, size in SIZES.items() if size.shared)}
+ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if size.shared)}
 
 
 class TemporalClue(ScoredEnvironment):
     """Generated puzzles: tasks temporal_clue/tiny, small and medium.
 
-    `graded` pays the share of questions answered rightly, `exact` only all of them. `published_scorer` judges as the
+    `graded` pays the share of questions answered rightly, `exact` only all of them. `published_scorer` scores as the
     published scorer does; for evaluation.
     """
 
@@ -46,26 +50,14 @@ class TemporalClue(ScoredEnvironment):
         instruction: str = "",
         published_scorer: bool = False,
     ) -> None:
+        for task in tasks:
+            find(task, [KIND])
         judge = ScoringClient(SOURCE, VERSION, time_limit, memory_limit)
-        super().__init__(NAME, VERSION, ASKED, [parse_task(task) for task in tasks], judge, scoring, instruction)
+        super().__init__(NAME, VERSION, ASKED, tasks, judge, RewardRule(scoring), instruction)
         self._dataset = COMPAT if published_scorer else NAME
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
         return self._dataset, question.config_id, question.seed, question.index, texts
-
-
-def parse_task(name: str) -> tuple[str, str]:
-    """Raises UnknownTaskError: one line."""
-    config_id = name.removeprefix(f"{NAME}/")
-    if config_id in ASKED[NAME]:
-        return NAME, config_id
-    if config_id in SIZES:
-        raise UnknownTaskError(
-            f"task {name!r} takes too long to make on demand: make a file with python -m swarm_node.environment."
-            f"temporal_clue.make {config_id}, name it as environment.puzzles, and ask {NAME}/{PUBLISHED}"
-        )
-    close = difflib.get_close_matches(config_id, [*ASKED[NAME], PUBLISHED], n=1, cutoff=0.0)
-    raise UnknownTaskError(f"unknown task {name!r}: did you mean '{NAME}/{close[0]}'?")
 
 
 @dataclass(frozen=True)
@@ -88,10 +80,11 @@ class FilePuzzles:
         self, file: Path, scoring: Scoring = "graded", instruction: str = "", published_scorer: bool = False
     ) -> None:
         self._puzzles = read_puzzles(file)
-        self.count = len(self._puzzles)
+        self.count: int | None = len(self._puzzles)
         self.version = "sha256." + hashlib.sha256(file.expanduser().read_bytes()).hexdigest()[:32]
         self.tasks: tuple[tuple[str, str], ...] = ((NAME, PUBLISHED),)
-        self._exact, self._published_scorer = scoring == "exact", published_scorer
+        self._rule, self._published_scorer = RewardRule(scoring), published_scorer
+        self.catalogue = Catalogue({FILE_NAME: (self.version, {NAME: (PUBLISHED,)})})
         self._instruction = f"\n\n{instruction}" if instruction else ""
 
     def prepare(self) -> None:
@@ -107,16 +100,16 @@ class FilePuzzles:
             for index in range(count)
         ]
 
-    def knows(self, question: Question) -> bool:
-        named = question.environment, question.version, question.dataset, question.config_id
-        return named == (FILE_NAME, self.version, NAME, PUBLISHED)
-
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        return [self._puzzle(q).prompt + self._instruction if self.knows(q) else _unknown() for q in questions]
+        return [
+            self._puzzle(q).prompt + self._instruction if self.catalogue.knows(q) else _unknown() for q in questions
+        ]
 
     def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
         return [
-            tuple(self._score(self._puzzle(q), text) for text in texts) if self.knows(q) else _unknown()
+            self._rule.rewards([self._score(self._puzzle(q), text) for text in texts])
+            if self.catalogue.knows(q)
+            else _unknown()
             for q, texts in answers
         ]
 
@@ -124,16 +117,14 @@ class FilePuzzles:
         pass
 
     def _puzzle(self, question: Question) -> FilePuzzle:
-        order = list(range(self.count))
+        order = list(range(len(self._puzzles)))
         Random(f"{FILE_NAME}/{question.seed}").shuffle(order)
-        return self._puzzles[order[question.index % self.count]]
+        return self._puzzles[order[question.index % len(order)]]
 
     def _score(self, puzzle: FilePuzzle, text: str) -> float:
         if self._published_scorer:
-            share = scorers.compat(text, puzzle.solution)
-        else:
-            share = scorers.score(text, puzzle.solution, puzzle.options)
-        return float(share >= EXACT_FROM) if self._exact else share
+            return scorers.compat(text, puzzle.solution)
+        return scorers.score(text, puzzle.solution, puzzle.options)
 
 
 def read_puzzles(file: Path) -> list[FilePuzzle]:
@@ -159,3 +150,55 @@ def read_puzzles(file: Path) -> list[FilePuzzle]:
 
 def _unknown() -> Skipped:
     return Skipped(UNKNOWN_QUESTION)
+
+
+PUBLISHED_SCORER = "published scorer"
+
+
+class _Kind:
+    """What both kinds have in common. See kinds.EnvironmentKind."""
+
+    default_tasks: Sequence[str] = ()
+    scorers = ("", PUBLISHED_SCORER)
+    evaluated: Scoring = "graded"
+
+    def answer(self, question: Question) -> str:
+        raise UserError(f"attackers know no answers of {question.environment}")
+
+
+class TemporalClueKind(_Kind):
+    """Implements kinds.EnvironmentKind: generated puzzles."""
+
+    name = NAME
+    tasks: Tasks = ASKED
+
+    def why_not(self, task: str) -> str | None:
+        dataset, config_id = split_task(task)
+        if dataset != NAME or config_id not in SIZES:
+            return None
+        return (
+            f"takes too long to make on demand: make a file with python -m swarm_node.environments.temporal_clue.make "
+            f"{config_id}, name it as environment.puzzles, and ask {NAME}/{PUBLISHED}"
+        )
+
+    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> TemporalClue:
+        limits = settings.time_limit, settings.memory_limit
+        return TemporalClue(tasks, settings.scoring, *limits, settings.instruction, scorer == PUBLISHED_SCORER)
+
+
+class PuzzleFileKind(_Kind):
+    """Implements kinds.EnvironmentKind: the puzzles of a file."""
+
+    name = FILE_NAME
+    tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
+
+    def why_not(self, task: str) -> str | None:
+        return None
+
+    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> FilePuzzles:
+        if settings.puzzles is None:
+            raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set the option puzzles")
+        return FilePuzzles(settings.puzzles, settings.scoring, settings.instruction, scorer == PUBLISHED_SCORER)
+
+
+KIND, FILE_KIND = TemporalClueKind(), PuzzleFileKind()

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from swarm_node.environments.temporal_clue import generate, scoring, sizes, text
 
-VERSION = sizes.VERSION
+version = sizes.VERSION
 COMPAT = "compat"
 
 

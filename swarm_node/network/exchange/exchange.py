@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from protocol import announcing, codec, limits, wire
+from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.actions import Action
@@ -53,6 +54,7 @@ class Exchange:
         now: float,
         serve_only: bool = False,
         verifier: Verifier | None = None,
+        rules: AdmissionRules | None = None,
     ) -> None:
         self._knowledge = Knowledge(
             identity=identity,
@@ -63,6 +65,7 @@ class Exchange:
             verifier=verifier or Verifier(),
             view=View(),
             contacts=Contacts(),
+            rules=rules,
         )
         self._serve_only = serve_only
         self._calls = calls = Calls(self._knowledge)
@@ -176,11 +179,6 @@ class Exchange:
     def peers(self, now: float) -> list[PeerView]:
         """Everybody known, those heard last first."""
         return peer_views(self._knowledge, now)
-
-    def worth_keeping(self) -> list[PeerId]:
-        """Peers to stay connected to where connections are limited, best first."""
-        anchors = self._knowledge.contacts.anchors
-        return list(dict.fromkeys([*anchors, *(entry.announcement.author for entry in self._knowledge.view)]))
 
     def counters(self) -> Mapping[str, int]:
         """What happened so far: refusals and rejections by reason, failures, and bytes by protocol and direction."""

@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 
 from protocol import announcing, codec, wire
-from protocol.messages import PeerId
+from protocol.admission import review
+from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Rejected
-from swarm_node.network.actions import Action, Deliver
+from swarm_node.network.actions import Action, Deliver, Refuse
 from swarm_node.network.exchange.calls import Asked, Calls
 from swarm_node.network.exchange.knowledge import Knowledge
 from swarm_node.network.exchange.pulls import Want, Wants
-from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS, BAN
+from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS, BAN, OTHER_POINTS, POINTS
 
 MAX_PULLS = 8  # at the same time
 PAUSE = 0.5  # seconds until it is looked again whether there is something to fetch, after there was nothing
@@ -69,8 +70,8 @@ class Fetching:
         for key, envelope in zip(want.keys, envelopes, strict=True):
             if not envelope:
                 self._knowledge.counters["pull: no longer held"] += 1
-            elif self._is_genuine(asked.peer, want.origin, key, envelope, now):
-                actions += self._deliver(asked.peer, want.origin, key, envelope, now)
+            elif (group := self._genuine(asked.peer, want.origin, key, envelope, now)) is not None:
+                actions += self._take(asked.peer, group, key, envelope, now)
             else:
                 break  # one lie costs one verification, whatever stands behind it
         if all(key in self._seen for key in want.keys):
@@ -111,32 +112,38 @@ class Fetching:
     def _is_trusted(self, peer: PeerId, now: float) -> bool:
         return self._knowledge.reputation.is_trusted(peer, now)
 
-    def _is_genuine(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> bool:
+    def _genuine(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> RolloutGroup | None:
         """Other bytes than asked for, or a signature that does not hold, are the source's lie: whoever follows the
         protocol has checked both. An author that announces a group of another lies itself."""
         knowledge = self._knowledge
         if announcing.to_text(codec.content_hash(codec.split(envelope)[1])) != key:
             knowledge.counters["pull: hash mismatch"] += 1
             knowledge.ban(source, now)
-            return False
+            return None
         group = knowledge.verifier.authenticate(envelope, knowledge.swarm)
         if isinstance(group, Rejected):
             knowledge.counters[f"pull {group.reason}"] += 1
             knowledge.ban(source, now)
-            return False
+            return None
         if group.author != origin:
             knowledge.counters["pull: group of another author"] += 1
             knowledge.charge(origin, BAN, now)
-            return False
-        return True
+            return None
+        return group
 
-    def _deliver(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> list[Action]:
-        self._knowledge.reputation.pulled(source, success=True)
+    def _take(self, source: PeerId, group: RolloutGroup, key: str, envelope: bytes, now: float) -> list[Action]:
+        """Admit a genuine group. One that is refused is its author's fault, and is not passed on."""
+        knowledge = self._knowledge
+        knowledge.reputation.pulled(source, success=True)
         if key in self._seen:
             return []
         self.remember([key])
-        self._knowledge.store.add(key, envelope, own=False, round=self.round, now=now)
-        self._knowledge.counters["groups pulled"] += 1
-        if source != origin:
-            self._knowledge.counters["groups pulled from a holder"] += 1
-        return [Deliver(envelope, source)]
+        admitted = group if knowledge.rules is None else review(group, knowledge.rules)
+        if isinstance(admitted, Rejected):
+            knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now)
+            return [Refuse(admitted.reason)]
+        knowledge.store.add(key, envelope, own=False, round=self.round, now=now)
+        knowledge.counters["groups pulled"] += 1
+        if source != group.author:
+            knowledge.counters["groups pulled from a holder"] += 1
+        return [Deliver(group, announcing.to_bytes(key), source)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from protocol import limits
+from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Hello, PeerId
 from swarm_node.network.actions import Action, Disconnect
@@ -26,6 +27,7 @@ class Knowledge:
     verifier: Verifier
     view: View
     contacts: Contacts
+    rules: AdmissionRules | None = None  # what the trainer lets in; None where nobody trains: all that is genuine
     reputation: Reputation = field(default_factory=Reputation)
     counters: Counter[str] = field(default_factory=Counter)
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity

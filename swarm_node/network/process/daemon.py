@@ -11,8 +11,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocol.identity import Identity
+from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.network.process import messages
-from swarm_node.network.process.messages import Alive, Ask, Heard, Judged, Outbox, Publish, Said, Start, Stop, View
+from swarm_node.network.process.messages import (
+    Alive,
+    Ask,
+    Heard,
+    Judged,
+    Outbox,
+    Publish,
+    Refused,
+    Said,
+    Start,
+    Stop,
+    View,
+)
 from swarm_node.network.process.outgoing import Outgoing
 from swarm_node.network.process.service import NetworkService
 
@@ -32,15 +45,16 @@ async def converse(connection: socket.socket) -> None:
     start = await messages.read(reader)
     if not isinstance(start, Start):
         return
-    outbox = Outbox(OUTBOX_FRAMES)
+    outbox, identity = Outbox(OUTBOX_FRAMES), Identity.from_key_bytes(start.key)
     service = NetworkService(
-        Identity.from_key_bytes(start.key),
-        start.swarm,
+        identity,
+        start.rules.swarm,
         Path(start.home),
         start.config,
         start.memory,
-        deliver=lambda envelope: outbox.put(Heard(envelope=envelope)),
+        deliver=lambda action: outbox.put(_told(action)),
         say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
+        rules=start.rules.admission(identity.peer_id),
     )
     service.runner.perform(service.exchange.want(start.want, service.clock()))
     outgoing, written = Outgoing(start.config.serve_rounds), asyncio.Event()
@@ -61,6 +75,12 @@ async def converse(connection: socket.socket) -> None:
         writer.close()
     for task in done:
         task.result()
+
+
+def _told(action: Deliver | Refuse) -> Heard | Refused:
+    if isinstance(action, Refuse):
+        return Refused(reason=str(action.reason))
+    return Heard(group=action.group, content_hash=action.content_hash)
 
 
 async def _obey(

@@ -1,6 +1,6 @@
-"""Couples the exchange, which decides, with a backend, which dials and answers: the acting half of the network process.
+"""Runs the exchange, which decides, on a backend, which dials and answers: the acting half of the network process.
 
-A driver outlives its backends: when one dies, the next one goes on with the same exchange.
+It outlives its backends: when one dies, the next one goes on with the same exchange.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from protocol.messages import PeerId
-from swarm_node.network.actions import Action, Call, Deliver, Disconnect
+from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
 
@@ -40,12 +40,12 @@ class ExchangeRunner:
         self,
         exchange: Exchange,
         entries: Sequence[Entry],
-        deliver: Callable[[bytes], None],
+        deliver: Callable[[Deliver | Refuse], None],
         changed: Callable[[Sequence[str]], None],
         clock: Callable[[], float],
         random: Random,
     ) -> None:
-        """`deliver` takes groups for the trainer; `changed` hears own addresses whenever they differ from before."""
+        """`deliver` takes what is for the trainer; `changed` hears own addresses whenever they differ from before."""
         self.exchange = exchange
         self.entries = entries
         self.addresses: tuple[str, ...] = ()
@@ -84,8 +84,8 @@ class ExchangeRunner:
         """Does what the exchange asks for; returns at once."""
         for action in actions:
             match action:
-                case Deliver(envelope=envelope):
-                    self._deliver(envelope)
+                case Deliver() | Refuse():
+                    self._deliver(action)
                 case Disconnect(peer=peer) if self._backend is not None:
                     self._spawn(_disconnect(self._backend, peer))
                 case Call(token=token) if self._backend is None:

@@ -10,7 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from protocol.messages import PeerId, Round
+from protocol import limits
+from protocol.admission import AdmissionRules
+from protocol.messages import PeerId, RolloutGroup, Round
+from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.settings import NetworkConfig
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # 64 envelopes of 64 KB fit; a round has about 9 of 10 KB
@@ -34,12 +37,32 @@ class Memory(_Frame):
     peers: dict[PeerId, tuple[str, ...]]  # addresses by which others were reached, the best first
 
 
+class Rules(BaseModel):
+    """What the trainer lets in, as plain data."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    swarm: str
+    environments: dict[str, tuple[str, dict[str, tuple[str, ...]]]]  # see rollouts.catalogue.Catalogue
+    max_completions: int = limits.MAX_COMPLETIONS
+    max_completion_chars: int = limits.MAX_COMPLETION_CHARS
+
+    def admission(self, own_id: PeerId) -> AdmissionRules:
+        return AdmissionRules(
+            swarm=self.swarm,
+            own_id=own_id,
+            knows=Catalogue(self.environments).knows,
+            max_completions=self.max_completions,
+            max_completion_chars=self.max_completion_chars,
+        )
+
+
 class Start(_Frame):
     """First frame of the trainer. The key comes with it, so that the other process opens no secret file."""
 
     kind: Literal["start"] = "start"
     key: bytes
-    swarm: str
+    rules: Rules
     home: str
     config: NetworkConfig
     memory: Memory
@@ -77,10 +100,18 @@ class Stop(_Frame):
 
 
 class Heard(_Frame):
-    """A group of another peer: its signature and its hash are right."""
+    """A group of another peer, admitted. What crosses here is a value of ours: it is not checked again."""
 
     kind: Literal["heard"] = "heard"
-    envelope: bytes
+    group: RolloutGroup
+    content_hash: bytes
+
+
+class Refused(_Frame):
+    """A genuine group of another peer that is not admitted."""
+
+    kind: Literal["refused"] = "refused"
+    reason: str
 
 
 class Said(_Frame):
@@ -107,7 +138,7 @@ class View(_Frame):
 
 
 FromTrainer = Start | Publish | Judged | Ask | Stop
-FromNetwork = Memory | Heard | Said | Alive | View
+FromNetwork = Memory | Heard | Refused | Said | Alive | View
 Frame = FromTrainer | FromNetwork
 
 _ANY: TypeAdapter[Frame] = TypeAdapter(

@@ -15,14 +15,27 @@ from random import Random
 from typing import Any
 
 from protocol import codec
-from protocol.admission import AdmissionRules, Rejected, review
 from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.interfaces import Network
 from swarm_node.network.process import cache, control
-from swarm_node.network.process.messages import Alive, Ask, Frame, Heard, Judged, Memory, Publish, Said, Start, View
+from swarm_node.network.process.messages import (
+    Alive,
+    Ask,
+    Frame,
+    Heard,
+    Judged,
+    Memory,
+    Publish,
+    Refused,
+    Rules,
+    Said,
+    Start,
+    View,
+)
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
+from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig
 
 INBOX_GROUPS = 1024  # heard and not collected yet
@@ -43,7 +56,7 @@ class RemoteNetwork(Network):
         identity: Identity,
         home: Path,
         config: NetworkConfig,
-        rules: AdmissionRules,
+        rules: Rules,
         want: int,
         progress: Callable[[], dict[str, Any]],
         command: Sequence[str] = COMMAND,
@@ -51,7 +64,7 @@ class RemoteNetwork(Network):
         """`want`: groups of others per round; `progress`: what training says of itself to those who ask the node."""
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
         self._want, self._progress = want, progress
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[ExternalGroup] = deque()
         self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
         self._rejections: Counter[str] = Counter()
         self._memory = cache.load(home, rules.swarm)
@@ -94,31 +107,18 @@ class RemoteNetwork(Network):
                 self._rejections[UNSENT] += 1
         self._post(Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
 
-    def collect(self, now: Round) -> list[RolloutGroup]:
+    def collect(self, now: Round) -> list[ExternalGroup]:
         """What came for several quick rounds at once is handed out over as many: it would be too old for the last."""
-        admitted = []
         waiting = len(self._inbox)
-        for _ in range(min(waiting, max(self._want, math.ceil(waiting / SPREAD)))):
-            payload = codec.split(self._inbox.popleft())[1]
-            group = codec.decode(payload, RolloutGroup)
-            outcome = group if isinstance(group, Rejected) else review(group, self._rules)
-            if isinstance(outcome, RolloutGroup):
-                admitted.append(outcome)
-                continue
-            self._rejections[outcome.reason] += 1
-            if isinstance(group, RolloutGroup):
-                self._judge(group, str(outcome.reason))
-        return admitted
+        count = min(waiting, max(self._want, math.ceil(waiting / SPREAD)))
+        return [self._inbox.popleft() for _ in range(count)]
 
-    def judged(self, group: RolloutGroup, useful: bool, fault: str = "") -> None:
-        self._judge(group, fault or (USEFUL if useful else NO_SIGNAL))
+    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
+        outcome = fault or (USEFUL if useful else NO_SIGNAL)
+        self._post(Judged(author=external.author, content_hash=external.content_hash, outcome=outcome))
 
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}
-
-    def _judge(self, group: RolloutGroup, outcome: str) -> None:
-        name = codec.content_hash(codec.encode(group))
-        self._post(Judged(author=group.author, content_hash=name, outcome=outcome))
 
     def _post(self, frame: Frame) -> None:
         with suppress(RuntimeError):  # closed: whatever is said now is lost
@@ -148,7 +148,7 @@ class RemoteNetwork(Network):
     def _opening(self) -> list[Frame]:
         start = Start(
             key=self._identity.key_bytes(),
-            swarm=self._rules.swarm,
+            rules=self._rules,
             home=str(self._home),
             config=self._config,
             memory=self._memory,
@@ -163,11 +163,14 @@ class RemoteNetwork(Network):
 
     def _receive(self, frame: Frame) -> None:
         match frame:
-            case Heard(envelope=envelope):
+            case Heard(group=group, content_hash=content_hash):
                 if len(self._inbox) >= INBOX_GROUPS:
                     self._inbox.popleft()
                     self._rejections[INBOX_FULL] += 1
-                self._inbox.append(envelope)
+                self._inbox.append(ExternalGroup(group, content_hash))
+                self._heard += 1
+            case Refused(reason=reason):
+                self._rejections[reason] += 1
                 self._heard += 1
             case Memory():
                 self._memory = frame

@@ -14,10 +14,12 @@ from random import Random
 from typing import Any
 
 from protocol import limits
+from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_bytes
+from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
@@ -51,15 +53,16 @@ class NetworkService:
         home: Path,
         config: NetworkConfig,
         memory: Memory,
-        deliver: Callable[[bytes], None],
+        deliver: Callable[[Deliver | Refuse], None],
         say: Say,
         changed: Callable[[Sequence[str]], None] = lambda addresses: None,
-        serve_only: bool = False,
+        rules: AdmissionRules | None = None,
     ) -> None:
-        """`memory` is what is known from before; `deliver` takes groups for the trainer; `changed` hears own addresses.
-        The addresses of `config` are checked already."""
+        """`memory` is what is known from before; `deliver` takes what is for the trainer; `changed` own addresses.
+        `rules`: what the trainer lets in; None where nobody trains: such a node only serves. The addresses of `config`
+        are checked already."""
         self._identity, self._swarm, self._home, self._config = identity, swarm, home, config
-        self._say, self._changed, self._serve_only = say, changed, serve_only
+        self._say, self._changed, self._serve_only = say, changed, rules is None
         self._port = memory.port
         self._reach: reachability.Reachability | None = None
         self._unsaved = False  # whether the last attempt to save failed
@@ -67,7 +70,7 @@ class NetworkService:
         self._began = self.clock()
         random = Random()
         now = self.clock()
-        self.exchange = Exchange(identity, swarm, config, random, now, serve_only)
+        self.exchange = Exchange(identity, swarm, config, random, now, self._serve_only, rules=rules)
         if memory.exchange:
             with suppress(ValueError):  # of an older version, or damaged: begin anew
                 self.exchange.restore(memory.exchange, now)

@@ -8,7 +8,7 @@ from typing import Any
 from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.node import Batch, Node, Own
+from swarm_node.node import Generated, Node, Selection
 from swarm_node.reports import RoundReport
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.attacks.messages import Attack
@@ -36,14 +36,11 @@ class Hostile:
     attack: Attack
     swarm: MemorySwarm
 
-    def ask(self, now: Round) -> None:
+    def produce(self, now: Round) -> None:
         for data, sender in self.attack.messages(now):
             self.swarm.transmit(data, sender, now)
 
-    def hear(self, own: None) -> None:
-        pass
-
-    def learn(self, batch: None) -> RoundReport:
+    def consume(self, produced: None) -> RoundReport:
         raise AssertionError("a hostile node learns nothing")
 
 
@@ -63,22 +60,20 @@ class Victim:
     payload: Payload
     is_honest: Callable[[PeerId], bool]
 
-    def ask(self, now: Round) -> Own:
-        return self.node.ask(now)
+    def produce(self, now: Round) -> Generated:
+        return self.node.produce(now)
 
-    def hear(self, own: Own) -> Batch:
-        return self.node.hear(own)
-
-    def learn(self, batch: Batch) -> VictimReport:
-        report = self.node.learn(batch)
+    def consume(self, produced: Generated) -> VictimReport:
+        selection = self.node.rescue(self.node.select(produced))
+        report = self.node.train(selection)
         values: dict[str, Any] = {entry.name: getattr(report, entry.name) for entry in fields(RoundReport)}
-        return VictimReport(**values, attack=self._counts(batch))
+        return VictimReport(**values, attack=self._counts(selection))
 
-    def _counts(self, batch: Batch) -> dict[str, int]:
-        texts = [completion.text for group in batch.own.groups for completion in group.group.completions]
+    def _counts(self, selection: Selection) -> dict[str, int]:
+        texts = [completion.text for group in selection.generated.groups for completion in group.group.completions]
         counts = Counter({"written": len(texts), "marked": sum(map(self.payload.marks, texts))})
-        refused = [entry.author for entry in batch.refused]
-        for author in [*refused, *(group.author for group in batch.external)]:
+        refused = [entry.author for entry in selection.refused]
+        for author in [*refused, *(group.author for group in selection.external)]:
             counts["honest drawn" if self.is_honest(author) else "hostile drawn"] += 1
         for author in refused:
             counts["honest refused" if self.is_honest(author) else "hostile refused"] += 1

@@ -1,14 +1,15 @@
 """The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch, by build."""
 
+from functools import partial
 from random import Random
 
+from swarm_node.assembly.environments import build_environment, right_answer
 from swarm_node.assembly.learner import build_node
-from swarm_node.assembly.surroundings import build_environment, build_rules
-from swarm_node.interfaces import Environment, Member
+from swarm_node.assembly.network import build_rules
+from swarm_node.interfaces import Environment, Participant
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.settings import LearningConfig, SimulationConfig
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
-from swarm_node.simulation.attacks.key import answer_key
 from swarm_node.simulation.attacks.messages import Attack
 from swarm_node.simulation.attacks.payloads import payload_of
 from swarm_node.simulation.identities import identity
@@ -27,12 +28,12 @@ class LivePopulation:
         self._hostile = hostile_nodes(config)
         self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
 
-    def join(self, node: int) -> Member:
+    def join(self, node: int) -> Participant:
         own, who = node_config(self._config, node), self._identities[node]
         environment = self._environment(own)
         if node in self._hostile:
-            return Hostile(Attack(own, who, environment, answer_key), self._swarm)
-        network = self._swarm.join(who, build_rules(own, environment, who.peer_id))
+            return Hostile(Attack(own, who, environment, partial(right_answer, own.environment)), self._swarm)
+        network = self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
         honest = build_node(own, who.peer_id, environment, network)
         if own.attack.kind == "none":
             how = own.asynchronous

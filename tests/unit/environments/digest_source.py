@@ -6,7 +6,7 @@ from swarm_node.environments.reasoning_gym import source
 from swarm_node.environments.scoring import contract
 
 contract.QUESTION_BUDGET = 20.0  # what the questions are is compared, not how long they take
-VERSION = source.VERSION
+version = source.version
 
 
 class Digest:

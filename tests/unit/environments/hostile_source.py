@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
-VERSION = "hostile-1"
+version = "hostile-1"
 
 
 def busy() -> float:

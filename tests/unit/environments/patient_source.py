@@ -4,5 +4,5 @@ from swarm_node.environments.reasoning_gym import source
 from swarm_node.environments.scoring import contract
 
 contract.QUESTION_BUDGET = 20.0
-VERSION = source.VERSION
+version = source.version
 build = source.build

@@ -1,0 +1,63 @@
+"""From task names to environments. Those of reasoning-gym are found as anybody's are: by what is registered."""
+
+from functools import cache
+
+from protocol.messages import Question
+from swarm_node.common import plugins
+from swarm_node.environments.kinds import AskingEnvironment, EnvironmentKind, find
+from swarm_node.environments.mixture import Mixture
+from swarm_node.environments.plugged import PluggedKind
+from swarm_node.interfaces import Environment
+from swarm_node.settings import EnvironmentConfig, LearningConfig
+
+KIND = "environments"
+
+
+def kinds(settings: EnvironmentConfig) -> list[EnvironmentKind]:
+    """Those that the configuration names, first, then those that ship. UserError for one that cannot be loaded."""
+    return list(_kinds(settings.use))
+
+
+@cache
+def _kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
+    points = plugins.registered(KIND)
+    shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
+    used = [shipped.pop(name, None) or PluggedKind(plugins.target(KIND, name)) for name in use]
+    return (*used, *shipped.values())
+
+
+def tasks_of(settings: EnvironmentConfig) -> tuple[str, ...]:
+    """The tasks that are asked: those given, else all of the environments in use, else those the starters know."""
+    if settings.tasks:
+        return settings.tasks
+    asked = kinds(settings)[: len(settings.use) or None]
+    return tuple(task for kind in asked for task in kind.default_tasks)
+
+
+def by_kind(settings: EnvironmentConfig) -> list[tuple[EnvironmentKind, list[str]]]:
+    """The tasks of each environment that has one of them, in the order of the registry. UnknownTaskError."""
+    known = kinds(settings)
+    homes = [(task, find(task, known)) for task in tasks_of(settings)]
+    return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
+
+
+def build_environments(settings: EnvironmentConfig) -> dict[str, AskingEnvironment]:
+    """The environments that the tasks belong to. A node takes part in those it has a task of, and in no other."""
+    return {kind.name: kind.start(own, settings) for kind, own in by_kind(settings)}
+
+
+def build_environment(config: LearningConfig, prepare: bool = False) -> Environment:
+    """Every environment this node asks and scores, by the name that questions carry. Close it after use.
+
+    `prepare` starts their processes, which otherwise start with the first question.
+    """
+    environments = build_environments(config.environment)
+    if prepare:
+        for environment in environments.values():
+            environment.prepare()
+    return Mixture(environments)
+
+
+def right_answer(settings: EnvironmentConfig, question: Question) -> str:
+    """For simulated attackers, who can rebuild it like anybody. UserError where the environment does not tell."""
+    return next(kind for kind in kinds(settings) if kind.name == question.environment).answer(question)

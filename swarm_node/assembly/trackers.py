@@ -1,0 +1,37 @@
+"""Trackers by name. A tracker is a class that is made with the folder of the run: `telemetry.sinks.Sink`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from swarm_node.common import plugins
+from swarm_node.settings import TrackingConfig
+from swarm_node.telemetry.events import Event
+from swarm_node.telemetry.sinks import Sink
+
+
+class Guarded:
+    """A tracker whose mistakes cost its figures, and not the run."""
+
+    def __init__(self, name: str, tracker: Sink, warn: Callable[[str], None]) -> None:
+        self._name, self._tracker, self._warn = name, tracker, warn
+        self._failed = False
+
+    def take(self, event: Event) -> None:
+        if not self._failed:
+            self._try(lambda: self._tracker.take(event))
+
+    def close(self) -> None:
+        self._try(self._tracker.close)
+
+    def _try(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001  whatever somebody's tracker may raise
+            self._failed = True
+            self._warn(f"tracker {self._name} failed and is left out: {type(error).__name__}: {error}")
+
+
+def build_trackers(config: TrackingConfig, folder: Path, warn: Callable[[str], None]) -> list[Sink]:
+    """Those that the configuration names. UserError for one that cannot be loaded."""
+    made = [(name, plugins.load("trackers", name)(folder)) for name in config.to]
+    return [Guarded(name, tracker, warn) for name, tracker in made]

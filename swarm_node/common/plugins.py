@@ -1,0 +1,75 @@
+"""What can be plugged in: names that packages register, and MODULE:NAME for a file beside the configuration.
+
+A package registers a name by an entry point of the group `swarm_node.KIND`. What ships is registered the same way, in
+pyproject.toml. Nothing is imported that a configuration does not name.
+"""
+
+import difflib
+import importlib
+import importlib.util
+import sys
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from swarm_node.common.errors import UserError
+
+OURS = "swarm-node"  # the distribution whose plug-ins ship
+
+
+@cache
+def registered(kind: str) -> dict[str, EntryPoint]:
+    """By name. A name of ours cannot be taken by another package."""
+    found = entry_points(group=f"swarm_node.{kind}")
+    return {point.name: point for point in sorted(found, key=lambda point: (is_ours(point), point.name))}
+
+
+def is_ours(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == OURS
+
+
+def target(kind: str, name: str) -> str:
+    """MODULE:NAME or FILE.py:NAME of what is registered so, or of `name` itself if it is of that form. UserError."""
+    if ":" in name:
+        return name
+    known = registered(kind)
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise UserError(
+            f"nothing is registered as {name!r} among {kind}: {meant}There are {', '.join(sorted(known)) or 'none'}; "
+            "a file of your own is named as FILE:NAME, without .py"
+        )
+    return known[name].value
+
+
+def load(kind: str, name: str) -> Any:
+    """The registered object, imported into this process. UserError, one line, where it cannot be had."""
+    where, _, attribute = target(kind, name).partition(":")
+    try:
+        module = _from_file(where) if where.endswith(".py") else importlib.import_module(where)
+        found: Any = module
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever somebody's file may raise
+        raise UserError(f"{kind}: {name} cannot be loaded: {type(error).__name__}: {error}") from error
+    return found
+
+
+def located(name: str, folder: Path) -> str:
+    """MODULE:NAME with the path of the module's file, if there is such a file in `folder`; any other name as it is."""
+    module, colon, attribute = name.partition(":")
+    file = folder / (module.removesuffix(".py").replace(".", "/") + ".py")
+    return f"{file.resolve()}:{attribute}" if colon and file.is_file() else name
+
+
+def _from_file(path: str) -> Any:
+    name = f"swarm_node_plugin_{Path(path).stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module

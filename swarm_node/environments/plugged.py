@@ -1,0 +1,93 @@
+"""An environment from outside: a class with `name`, `version`, `tasks` and `build`, which runs in the scoring process.
+
+The node itself never imports it. What it has to know, a process that ends at once tells it (`scoring/describe.py`).
+"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from protocol.messages import NAME_PATTERN, Question
+from swarm_node.common.errors import UserError
+from swarm_node.environments.rewards import RewardRule, Scoring
+from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.environments.scoring.client import ScoringClient, ScoringPool, clean_environment, target_of
+from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.settings import EnvironmentConfig
+
+SECONDS = 60.0  # for its imports
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=64)]
+
+
+class Facts(BaseModel):
+    """What a class from outside says of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name
+    version: Name
+    tasks: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]], Field(min_length=1)]
+
+
+class PluggedKind:
+    """Implements kinds.EnvironmentKind for `target`: module:Class, or FILE.py:Class."""
+
+    scorers = ("",)
+    evaluated: Scoring = "exact"
+
+    def __init__(self, target: str) -> None:
+        self.target = target_of(target)
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
+
+    @property
+    def tasks(self) -> Tasks:
+        return self.facts.tasks
+
+    @property
+    def default_tasks(self) -> Sequence[str]:
+        return [f"{dataset}/{config_id}" for dataset, config_ids in self.tasks.items() for config_id in config_ids]
+
+    @cached_property
+    def facts(self) -> Facts:
+        """UserError, in one line, where the class cannot be loaded or says something impossible of itself."""
+        try:
+            done = subprocess.run(
+                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.environments.scoring.describe", self.target],
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+                env=clean_environment(),
+                cwd="/",
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UserError(f"environment {self.target}: its import takes more than {SECONDS:.0f} s") from error
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise UserError(f"environment {self.target} cannot be loaded: {last[:300]}")
+        try:
+            return Facts.model_validate_json(done.stdout)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"] if part != "[key]")
+            raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
+
+    def why_not(self, task: str) -> str | None:
+        return None
+
+    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
+        facts, limits = self.facts, (settings.time_limit, settings.memory_limit)
+        scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, *limits), settings.judges)
+        rule = RewardRule(settings.scoring)
+        return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule, settings.instruction)
+
+    def answer(self, question: Question) -> str:
+        raise UserError(f"attackers know no answers of {question.environment}")
