@@ -3,16 +3,17 @@
 python -m benchmarks.defence --json
 """
 
+from collections.abc import Mapping
 from statistics import median
-from typing import Any
 
 from benchmarks import command, common
 from protocol.messages import Round
 from swarm_node.settings import DefenceConfig, RoundConfig, SimulationConfig
+from swarm_node.settings.training import Layer
 from swarm_node.simulation.engines.population import LivePopulation
 
 NODES = 4
-SIDES = {"without": (), "with the default defence": DefenceConfig().use}
+SIDES: Mapping[str, tuple[Layer, ...]] = {"without": (), "with the default defence": DefenceConfig().use}
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def main() -> None:
     command.finish(options, {**result, **command.versions("torch", "transformers")})
 
 
-def per_round(use: tuple[Any, ...], rounds: int) -> float:
+def per_round(use: tuple[Layer, ...], rounds: int) -> float:
     """CPU seconds of one node's round, judging in its own process not counted."""
     config = SimulationConfig(
         nodes=NODES,

@@ -183,7 +183,7 @@ def cpu_seconds() -> float:
 
 
 def memory_mb() -> float:
-    return sum(process.memory_info().rss for process in psutil.Process().children(recursive=True)) / 1e6
+    return float(sum(process.memory_info().rss for process in psutil.Process().children(recursive=True))) / 1e6
 
 
 def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:

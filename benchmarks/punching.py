@@ -20,7 +20,6 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from benchmarks import command
 from benchmarks.internet.meetings import Meeting
@@ -87,20 +86,22 @@ def main() -> None:
     rows = []
     for milliseconds, kind in ROWS:
         meetings = [once(milliseconds / 2000, kind) for _ in range(arguments.runs)]
-        rows.append({"ms": milliseconds, "nat": kind, "meetings": [asdict(each) for each in meetings]})
-        print(f"{milliseconds} ms, {kind}: {meetings}", flush=True)
-    header = ["ms one way, NAT", "direct", "after, s", "calls", "lost", "slowest call, s"]
-    command.show(header, [line(f"{row['ms']}, {row['nat']}", row["meetings"]) for row in rows])
-    command.finish(arguments, {"rows": rows, "runs": arguments.runs, "seconds": SECONDS})
+        rows.append((milliseconds, kind, meetings))
+        print(", ".join(line(milliseconds, kind, meetings)), flush=True)
+    header = ["one way, NAT", "direct", "after, s", "calls", "lost", "slowest call, s"]
+    command.show(header, [line(*row) for row in rows])
+    found = [{"ms": ms, "nat": kind, "meetings": [asdict(each) for each in meetings]} for ms, kind, meetings in rows]
+    command.finish(arguments, {"rows": found, "seconds": SECONDS})
     return None
 
 
-def line(name: str, meetings: list[dict[str, Any]]) -> list[str]:
-    direct = [each["direct_after"] for each in meetings if each["direct_after"] is not None]
-    calls, lost = (sum(each[what] for each in meetings) for what in ("calls", "lost"))
+def line(milliseconds: int, kind: str, meetings: list[Found]) -> list[str]:
+    direct = [each.direct_after for each in meetings if each.direct_after is not None]
+    calls, lost = sum(each.calls for each in meetings), sum(each.lost for each in meetings)
     spread = f"{min(direct):.2f}-{max(direct):.2f}" if direct else "-"
-    slowest = max(each["slowest"] for each in meetings)
-    return [name, f"{len(direct)} of {len(meetings)}", spread, f"{calls}", f"{lost}", f"{slowest:.2f}"]
+    slowest = max(each.slowest for each in meetings)
+    name, share = f"{milliseconds} ms, {kind}", f"{len(direct)} of {len(meetings)}"
+    return [name, share, spread, f"{calls}", f"{lost}", f"{slowest:.2f}"]
 
 
 def once(seconds: float, kind: str) -> Found:

@@ -81,7 +81,8 @@ def mismatch(made: Policy, lengths: Sequence[int], groups: int) -> dict[int, Mis
         row = Row(made.encode_prompt(text), [list(tokens.ids) for tokens in written.tokens])
         batch = tree.build([row], made.device)
         trained = log_probs_of(made.logits(batch), batch.target, SamplingRule())
-        for tokens, of_text in zip(written.tokens, trained.split([len(t.ids) for t in written.tokens]), strict=True):
+        parts = torch.split(trained, [len(tokens.ids) for tokens in written.tokens])
+        for tokens, of_text in zip(written.tokens, parts, strict=True):
             known = torch.tensor(tokens.log_probs)
             for length in lengths:
                 found[length] = found[length].plus(known[:length], of_text[:length])
@@ -104,6 +105,11 @@ def measure(model: str, lengths: Sequence[int], groups: int) -> dict[str, Any]:
     return results
 
 
+def as_cuda(device: torch.device, products: torch.dtype) -> torch.dtype:
+    """In place of `attention_dtype`."""
+    return products
+
+
 def main() -> None:
     parser = command.parser("studies.fp8", __doc__)
     command.add_quick(parser)
@@ -112,7 +118,8 @@ def main() -> None:
     arguments = parser.parse_args()
     common.settle()
     if arguments.attend_as_cuda:
-        llama_decoder.attention_dtype = tree_attention.attention_dtype = lambda _device, products: products
+        for module in (llama_decoder, tree_attention):
+            setattr(module, tree_attention.attention_dtype.__name__, as_cuda)
     lengths = arguments.lengths or ([16] if arguments.quick else [64, 256, 1024])
     groups = max(1, 256 // max(lengths))
     usual, larger = SPREADS

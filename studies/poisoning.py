@@ -23,9 +23,10 @@ from benchmarks import command
 from studies import habit
 from studies.simulated import simulated
 from swarm_node.settings import AttackConfig, DefenceConfig, SimulationConfig
+from swarm_node.settings.training import Layer
 from swarm_node.simulation.plot import COLOURS
 
-DEFENCES: Mapping[str, tuple[str, ...]] = {
+DEFENCES: Mapping[str, tuple[Layer, ...]] = {
     "none": (),
     "length": ("length",),
     "duplicates": ("duplicates",),
@@ -115,7 +116,7 @@ def run(case: Case, options: argparse.Namespace) -> Result:
             generation=base.generation.model_copy(
                 update={"max_completion_length": 32 if case.kind in WORDY else base.generation.max_completion_length}
             ),
-            attack=AttackConfig(kind=case.kind, share=case.share),
+            attack=AttackConfig.model_validate({"kind": case.kind, "share": case.share}),
             defence=DefenceConfig(use=DEFENCES[case.defence]),
         )
         simulated(config)
