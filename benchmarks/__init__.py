@@ -1,4 +1,14 @@
-"""Speed, measured: `python -m benchmarks.generation`, `.step`, `.swarm`; see docs/results/speed.md.
+"""How fast the node is and how much it sends, beside others or beside itself done otherwise.
+
+`python -m benchmarks.NAME`, NAME one of those below; `--help` says what it does and takes. With `--json` the last line
+is one JSON object. Results are in docs/results.
+
+beside others      generation (Hugging Face), step (TRL), swarm and network (genrl)
+of the node        asynchronous, defence, fp8_gpu, interruption, micro_batches, packing, scoring
+of its network     backends, punching (as root: network namespaces)
+what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
+                   prompts, sides in turn), waiting, internet (hosts in network namespaces; tests use it, too), genrl
+other processes    genrl_node and genrl_gather, run by an interpreter that has genrl; asynchronous_child
 
 The environment is set here because it counts only before torch, transformers and TRL are imported.
 """

@@ -27,7 +27,7 @@ from typing import Any
 import psutil
 import torch
 
-from benchmarks import common
+from benchmarks import command, common
 from protocol.identity import Identity
 from protocol.messages import PeerId, Question, Round
 from swarm_node.assembly.asynchronous import driving
@@ -48,8 +48,8 @@ class Digits:
     """An environment without cost: the prompts of the other benchmarks; the reward is the share of digits."""
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        address = {"environment": "bench", "version": "1", "dataset": "digits", "config_id": "all", "seed": 0}
-        return [Question(**{**address, "index": index}) for index in range(count)]
+        first = Question(environment="bench", version="1", dataset="digits", config_id="all", seed=0, index=0)
+        return [first.model_copy(update={"index": index}) for index in range(count)]
 
     def knows(self, question: Question) -> bool:
         return True
@@ -91,10 +91,10 @@ def run_side(config: LearningConfig, rounds: int, trainer_threads: int) -> dict[
     """One side, in this process and what it starts: wall seconds per round, and where they went."""
     policy, environment = build(config)
     node = build_node(config, Identity.from_seed_bytes(b"b" * 32).peer_id, environment, Alone(), policy)
-    command = (sys.executable, "-m", "benchmarks.asynchronous_child")
+    generator = (sys.executable, "-m", "benchmarks.asynchronous_child")
     with (
         tempfile.TemporaryDirectory() as folder,
-        driving(config, node, policy, Path(folder) / "log", print, command=command) as driver,
+        driving(config, node, policy, Path(folder) / "log", print, command=generator) as driver,
     ):
         torch.set_num_threads(trainer_threads)
         # The generator is as far ahead when the clock stops as when it starts: as much is written as is trained on.
@@ -144,8 +144,8 @@ def measure(size: str, sides: dict[str, Side], rounds: int, repetitions: int) ->
             environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
             if side.how.enabled:
                 environment["OMP_WAIT_POLICY"] = "passive"  # threads that wait leave the core to the other process
-            command = [sys.executable, "-m", "benchmarks.asynchronous", "--order", order]
-            said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+            again = [sys.executable, "-m", "benchmarks.asynchronous", "--order", order]
+            said = subprocess.run(again, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
             runs[name].append(json.loads(said.splitlines()[-1]))
             latest = runs[name][-1]
             print(f"{size} {name} {repetition + 1}/{repetitions}: {latest['wall']:.3f} s a round", flush=True)
@@ -185,7 +185,7 @@ def compared(size: str, sides: dict[str, dict[str, Any]]) -> dict[str, Any]:
         ]
         for name, side in sides.items()
     ]
-    common.table([size, "s/round", "rollouts/s", "write / train s", "staleness", "busy", "over best sync"], lines)
+    command.show([size, "s/round", "rollouts/s", "write / train s", "staleness", "busy", "over best sync"], lines)
     ratio = sides[best]["wall"] / sides[fastest]["wall"]
     by_cpu = one["cpu"][0] / max(sides[fastest]["cpu"])
     print(f"{size}: {ratio:.2f}x over {best}; at most {limit:.2f}x for this split of writing and training")
@@ -195,8 +195,7 @@ def compared(size: str, sides: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = common.parser("asynchronous", __doc__ or "")
-    parser.add_argument("--sizes", nargs="*", help="of tiny, 1M, 10M")
+    parser = common.parser("benchmarks.asynchronous", __doc__, "tiny", "1M", "10M")
     parser.add_argument("--staleness", type=int, nargs="*", default=[1], help="max_staleness of asynchronous sides")
     parser.add_argument("--trainer-threads", type=int, nargs="*", default=[1, 2], help="of asynchronous sides")
     parser.add_argument("--long-tail", action="store_true", help="lengths with a long tail; interruption off and on")
@@ -205,11 +204,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.order:
         order = json.loads(arguments.order)
-        print(
-            json.dumps(
-                run_side(LearningConfig.model_validate(order["config"]), order["rounds"], order["trainer_threads"])
-            )
-        )
+        config = LearningConfig.model_validate(order["config"])
+        print(json.dumps(run_side(config, order["rounds"], order["trainer_threads"])))
         return
     sizes = arguments.sizes or (["tiny"] if arguments.quick else ["1M", "10M"])
     results = []
@@ -218,8 +214,7 @@ def main() -> None:
         name = size + (LONG_TAIL if arguments.long_tail else "")
         repetitions = arguments.repetitions or (1 if arguments.quick else 2)
         results.append(compared(name, measure(name, all_sides(arguments), rounds, repetitions)))
-    if arguments.json:
-        print(json.dumps({"ratio": results[0]["ratio"], "demand": DEMAND, "results": results}))
+    command.finish(arguments, {"ratio": results[0]["ratio"], "demand": DEMAND, "results": results})
 
 
 if __name__ == "__main__":

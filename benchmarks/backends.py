@@ -1,4 +1,6 @@
-"""What a call costs on each pair of backends, and what each backend weighs: `python -m benchmarks.backends [--json]`.
+"""What a call costs on each pair of backends, and what each backend weighs.
+
+    python -m benchmarks.backends --json
 
 Every host is a process of its own on loopback, over TCP. A call carries 20 KB to the other side, which sends them back,
 one call after another. Memory is resident, of the Python process and of p2pd beside it, after the calls. `ratio` is the
@@ -11,12 +13,12 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from statistics import median, quantiles
 from typing import Any
 
 import psutil
 
+from benchmarks import command
 from protocol.identity import Identity
 from swarm_node.network.backend import Backend, Caller
 from swarm_node.network.transport.backends import make_backend
@@ -78,8 +80,8 @@ def say(message: dict[str, Any]) -> None:
 
 
 def child(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.backends", "--child", *arguments]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    again = [sys.executable, "-m", "benchmarks.backends", "--child", *arguments]
+    return subprocess.Popen(again, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def measure(caller: str, callee: str, role: str = "node") -> dict[str, Any]:
@@ -94,33 +96,29 @@ def measure(caller: str, callee: str, role: str = "node") -> dict[str, Any]:
     return found
 
 
-def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    parser = command.parser("benchmarks.backends", __doc__)
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.child:
         role, *rest = options.child
         asyncio.run(serve(*rest) if role == "serve" else call(*rest))
         return
     pairs = {f"{caller} -> {callee}": measure(caller, callee) for caller in BACKENDS for callee in BACKENDS}
     pairs["hivemind -> hivemind, entry and relay node"] = measure("hivemind", "hivemind", "bootstrap")
-    print(
-        "| caller -> callee | callee starts, s | dial, ms | 20 KB both ways p50, ms | p95, ms | Python, MB | p2pd, MB |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    lines = []
     for pair, it in pairs.items():
         numbers = [f"{it[key]:.1f}" for key in ("dial_ms", "p50_ms", "p95_ms")]
         memory = [f"{it[key]:.0f}" if it[key] else "-" for key in ("python_mb", "p2pd_mb")]
-        print(f"| {pair} | {it['start_s']:.2f} | {' | '.join([*numbers, *memory])} |")
-    if options.json:
-        calls = [it["p50_ms"] for it in pairs.values()]
-        print(
-            json.dumps(
-                {"ratio": max(calls) / min(calls), "slowest_ms": max(calls), "quickest_ms": min(calls), "pairs": pairs}
-            )
-        )
+        lines.append([pair, f"{it['start_s']:.2f}", *numbers, *memory])
+    header = ["caller -> callee", "callee starts, s", "dial, ms", "20 KB both ways p50, ms", "p95, ms"]
+    command.show([*header, "Python, MB", "p2pd, MB"], lines)
+    calls = [it["p50_ms"] for it in pairs.values()]
+    slowest, quickest = max(calls), min(calls)
+    command.finish(
+        options, {"ratio": slowest / quickest, "slowest_ms": slowest, "quickest_ms": quickest, "pairs": pairs}
+    )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

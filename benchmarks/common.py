@@ -1,16 +1,13 @@
-"""What the benchmarks have in common: timing two sides in turn, a table, one line of JSON, the models and prompts.
+"""What benchmarks of models have in common: timing two sides in turn, the models and prompts.
 
 Sides are compared by CPU time of one thread, so that other work on the machine disturbs little, and run in turn
 (A B A B), so that what disturbs disturbs all. Nothing here knows which side is ours.
 """
 
 import argparse
-import json
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from statistics import median
 from typing import Any
 
@@ -18,6 +15,8 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils import logging
+
+from benchmarks import command
 
 GROUP_SIZE = 8
 
@@ -139,15 +138,6 @@ def progress(label: str, repetition: int, repetitions: int, latest: Mapping[str,
     print(f"{label} {repetition + 1}/{repetitions}, CPU s: {taken}", flush=True)
 
 
-def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns, the first to the left."""
-    widths = [max(len(line[column]) for line in [header, *lines]) for column in range(len(header))]
-    print()
-    for first, *rest in [header, *lines]:
-        aligned = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        print("  ".join([first.ljust(widths[0]), *aligned]), flush=True)
-
-
 def compared(spreads: Mapping[str, Spread], reference: str, tokens: int) -> dict[str, dict[str, Any]]:
     """Each side with its speed relative to the reference: ratio of medians, and range over the repetitions."""
     base = spreads[reference]
@@ -177,11 +167,13 @@ def side_lines(size: str, sides: Mapping[str, Mapping[str, Any]], demands: Mappi
 SIDE_HEADER = ["", "CPU s", "tokens/CPU s", "ratio", "range", "demand"]
 
 
-def parser(name: str, description: str) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    made.add_argument("--quick", action="store_true", help="a minute's trial on tiny sizes; its figures mean nothing")
-    made.add_argument("--repetitions", type=int, help="measured repetitions of each side")
+def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser:
+    """Of a benchmark that measures sides in turn, on models of these sizes where there is a choice."""
+    made = command.parser(module, doc)
+    command.add_quick(made)
+    command.add_repetitions(made)
+    if sizes:
+        made.add_argument("--sizes", nargs="+", choices=sizes, help="model sizes, parameters")
     return made
 
 
@@ -199,16 +191,5 @@ def settings(load: Workload) -> dict[str, Any]:
         "mean_prompt_tokens": sum(load.prompt_lengths) / len(load.prompt_lengths),
         "completions_per_prompt": GROUP_SIZE,
         "new_tokens": load.new_tokens,
-        **versions("torch", "transformers"),
+        **command.versions("torch", "transformers"),
     }
-
-
-def versions(*packages: str) -> dict[str, str]:
-    return {"python": platform.python_version(), **{package: version(package) for package in packages}}
-
-
-def finish(result: Mapping[str, Any], as_json: bool) -> None:
-    shown = "none" if result["ratio"] is None else f"{result['ratio']:.2f}"
-    print(f"\nratio {shown}", flush=True)
-    if as_json:
-        print(json.dumps(result), flush=True)

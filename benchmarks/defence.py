@@ -3,20 +3,21 @@
 python -m benchmarks.defence --json
 """
 
+from collections.abc import Mapping
 from statistics import median
-from typing import Any
 
-from benchmarks import common
+from benchmarks import command, common
 from protocol.messages import Round
 from swarm_node.settings import DefenceConfig, RoundConfig, SimulationConfig
+from swarm_node.settings.training import Layer
 from swarm_node.simulation.engines.population import LivePopulation
 
 NODES = 4
-SIDES = {"without": (), "with the default defence": DefenceConfig().use}
+SIDES: Mapping[str, tuple[Layer, ...]] = {"without": (), "with the default defence": DefenceConfig().use}
 
 
 def main() -> None:
-    options = common.parser("defence", __doc__.splitlines()[0]).parse_args()
+    options = common.parser("benchmarks.defence", __doc__).parse_args()
     common.settle()
     rounds = 2 if options.quick else 12
     repetitions = options.repetitions or (1 if options.quick else 3)
@@ -27,12 +28,12 @@ def main() -> None:
         common.progress("CPU s a round", repetition, repetitions, {name: taken[-1] for name, taken in seconds.items()})
     medians = {name: median(taken) for name, taken in seconds.items()}
     without, with_it = medians.values()
-    common.table(["", "CPU s a round"], [[name, f"{value:.3f}"] for name, value in medians.items()])
-    result: dict[str, Any] = {"ratio": with_it / without, "sides": seconds, "nodes": NODES, "rounds": rounds}
-    common.finish({**result, **common.versions("torch", "transformers")}, options.json)
+    command.show(["", "CPU s a round"], [[name, f"{value:.3f}"] for name, value in medians.items()])
+    result = {"ratio": with_it / without, "sides": seconds, "nodes": NODES, "rounds": rounds}
+    command.finish(options, {**result, **command.versions("torch", "transformers")})
 
 
-def per_round(use: tuple[Any, ...], rounds: int) -> float:
+def per_round(use: tuple[Layer, ...], rounds: int) -> float:
     """CPU seconds of one node's round, judging in its own process not counted."""
     config = SimulationConfig(
         nodes=NODES,

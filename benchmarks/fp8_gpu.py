@@ -7,7 +7,6 @@ Published by Jet-RL (arXiv 2601.14243) against BF16: writing up to 1.33x, traini
 """
 
 import gc
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from benchmarks import common
+from benchmarks import command, common
 from swarm_node.algorithm import tree
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
 from swarm_node.algorithm.mismatch import Mismatch
@@ -32,6 +31,7 @@ from swarm_node.settings import GenerationConfig
 
 BUDGET = 540.0  # seconds; what would not be done by then is left out
 GIBIBYTE = 2**30
+PARTS = ("writing", "training", "end_to_end")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 Shape = tuple[int, int, int, int, int]  # hidden, layers, feed-forward, heads, key-value heads
 Figures = dict[str, float]
@@ -230,7 +230,8 @@ def todo(plan: Plan) -> list[tuple[str, float, Callable[[], Figures]]]:
 
 
 def main() -> None:
-    parser = common.parser("fp8_gpu", (__doc__ or "").splitlines()[0])
+    parser = command.parser("benchmarks.fp8_gpu", __doc__)
+    command.add_quick(parser)
     arguments = parser.parse_args()
     if DEVICE.type != "cuda" and not arguments.quick:
         parser.error("needs a CUDA device, and there is none; --quick tries the code, studies.fp8 runs on a CPU")
@@ -249,7 +250,7 @@ def main() -> None:
         except torch.OutOfMemoryError:
             print(f"{what}: does not fit into memory", flush=True)
         forget_peak()
-    common.finish(summary(plan, results), arguments.json)
+    command.finish(arguments, summary(plan, results))
 
 
 def summary(plan: Plan, results: dict[str, Figures]) -> dict[str, Any]:
@@ -258,19 +259,19 @@ def summary(plan: Plan, results: dict[str, Figures]) -> dict[str, Any]:
     for size in plan.sizes:
         bf16, fp8 = (results.get(f"speed {size} {p}") for p in ("bf16", "fp8"))
         if bf16 and fp8:
-            ratios[size] = {
-                "writing": fp8["written_per_second"] / bf16["written_per_second"],
-                "training": fp8["trained_per_second"] / bf16["trained_per_second"],
-                "end_to_end": bf16["end_to_end_seconds"] / fp8["end_to_end_seconds"],
-            }
-    print(json.dumps(ratios, indent=2), flush=True)
+            writing = fp8["written_per_second"] / bf16["written_per_second"]
+            training = fp8["trained_per_second"] / bf16["trained_per_second"]
+            end_to_end = bf16["end_to_end_seconds"] / fp8["end_to_end_seconds"]
+            ratios[size] = dict(zip(PARTS, (writing, training, end_to_end), strict=True))
+    lines = [[size, *(f"{found[what]:.2f}x" for what in PARTS)] for size, found in ratios.items()]
+    command.show(["FP8 over BF16", *PARTS], lines)
     mismatches = [results.get(f"mismatch {flow}", {}) for flow in ("fp8_rollout", "fp8")]
     longest = f"kl_{max(plan.lengths)}"
     if all(longest in found for found in mismatches):
         mixed, unified = (found[longest] for found in mismatches)
         print(f"mixed over unified divergence at {max(plan.lengths)} tokens: {mixed / max(1e-12, unified):.1f}")
     last = list(ratios.values())[-1]["end_to_end"] if ratios else None
-    return {"benchmark": "fp8_gpu", "ratio": last, "ratios": ratios, "results": results, **common.versions("torch")}
+    return {"ratio": last, "ratios": ratios, "results": results, **command.versions("torch")}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from benchmarks import common
+from benchmarks import command, common
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.rollouts.groups import Written
@@ -74,18 +74,15 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = common.parser("generation", __doc__.splitlines()[0])
-    parser.add_argument("--sizes", nargs="+", choices=["tiny", "1M", "10M"], help="model sizes, parameters")
-    arguments = parser.parse_args()
+    arguments = common.parser("benchmarks.generation", __doc__, "tiny", "1M", "10M").parse_args()
     common.settle()
     load = common.workload(arguments)
     results = {size: measure(size, load) for size in load.sizes}
     lines = [line for size in load.sizes for line in common.side_lines(size, results[size]["sides"], DEMANDS)]
-    common.table(common.SIDE_HEADER, lines)
+    command.show(common.SIDE_HEADER, lines)
     last = results[load.sizes[-1]]
     headline = last["sides"][HEADLINE]
     result = {
-        "benchmark": "generation",
         "ratio": headline["ratio"]["median"],
         "ours": {"name": HEADLINE, **headline},
         "theirs": {"name": last["reference"], **last["sides"][last["reference"]]},
@@ -93,7 +90,7 @@ def main() -> None:
         "demands": DEMANDS,
         "settings": common.settings(load),
     }
-    common.finish(result, arguments.json)
+    command.finish(arguments, result)
 
 
 if __name__ == "__main__":

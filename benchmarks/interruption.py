@@ -6,13 +6,12 @@
 192 new tokens), CPU time of one thread. New weights come once, after so many steps, or not at all.
 """
 
-import json
 from statistics import median
 from time import process_time
 
 import torch
 
-from benchmarks import common
+from benchmarks import command, common
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.rollouts.groups import Written
@@ -42,7 +41,7 @@ def generate(policy: Policy, after: int) -> tuple[float, float, int]:
 
 
 def main() -> None:
-    arguments = common.parser("interruption", __doc__ or "").parse_args()
+    arguments = common.parser("benchmarks.interruption", __doc__).parse_args()
     common.settle()
     policy = Policy(common.model("tiny" if arguments.quick else "1M"), common.tokenizer(), torch.device("cpu"))
     policy.eos_ids = frozenset({10, 20, 30, 40})
@@ -64,9 +63,8 @@ def main() -> None:
         [name, f"{side['cpu_seconds']:.2f}", f"{side['cost']:.2f}x", f"{side['fresh_share']:.0%}", f"{side['tokens']}"]
         for name, side in sides.items()
     ]
-    common.table(["new weights", "CPU s", "cost", "of new weights", "tokens"], lines)
-    if arguments.json:
-        print(json.dumps({"ratio": max(side["cost"] for side in sides.values()), "sides": sides}))
+    command.show(["new weights", "CPU s", "cost", "of new weights", "tokens"], lines)
+    command.finish(arguments, {"ratio": max(side["cost"] for side in sides.values()), "sides": sides})
 
 
 if __name__ == "__main__":

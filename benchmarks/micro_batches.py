@@ -6,7 +6,6 @@
 many rows in the order they come, tight and dynamic are the options of `training.micro_batches`.
 """
 
-import json
 import random
 from collections.abc import Sequence
 from statistics import median
@@ -14,7 +13,7 @@ from time import process_time
 
 import torch
 
-from benchmarks import common
+from benchmarks import command, common
 from swarm_node.algorithm import rows
 from swarm_node.algorithm.batching import dynamic_batches
 from swarm_node.compute.policy import Policy
@@ -41,7 +40,7 @@ def step(policy: Policy, layout: Sequence[rows.Row], batches: Sequence[Sequence[
     for indices in batches:
         batch = rows.build([layout[i] for i in indices], policy.pad_id, policy.device)
         log_probs = torch.log_softmax(policy.logits(batch).float(), -1).gather(-1, batch.target[:, None])
-        log_probs.sum().backward()
+        log_probs.sum().backward()  # type: ignore[no-untyped-call]
     policy.model.zero_grad()
     return process_time() - began
 
@@ -55,7 +54,7 @@ def padded_share(layout: Sequence[rows.Row], batches: Sequence[Sequence[int]]) -
 
 
 def main() -> None:
-    arguments = common.parser("micro_batches", __doc__ or "").parse_args()
+    arguments = common.parser("benchmarks.micro_batches", __doc__).parse_args()
     common.settle()
     policy = Policy(common.model("tiny" if arguments.quick else "1M"), common.tokenizer(), torch.device("cpu"))
     packed = groups(policy)
@@ -83,10 +82,9 @@ def main() -> None:
         [name, f"{side['micro_batches']:.0f}", f"{side['padded_share']:.1%}", f"{side['cpu_seconds']:.3f}"]
         for name, side in found.items()
     ]
-    common.table(["", "micro-batches", "pads", "CPU s"], lines)
-    if arguments.json:
-        ratio = found["padded, fixed"]["cpu_seconds"] / found["padded, dynamic"]["cpu_seconds"]
-        print(json.dumps({"ratio": ratio, "sides": found}))
+    command.show(["", "micro-batches", "pads", "CPU s"], lines)
+    ratio = found["padded, fixed"]["cpu_seconds"] / found["padded, dynamic"]["cpu_seconds"]
+    command.finish(arguments, {"ratio": ratio, "sides": found})
 
 
 if __name__ == "__main__":

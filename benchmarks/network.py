@@ -17,15 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import psutil
 
+from benchmarks import command, genrl
+from benchmarks.waiting import until
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
@@ -61,7 +62,6 @@ def main() -> None:
         if theirs_["nodes"] == ours_["nodes"] and theirs_["kilobytes"]
     }
     result = {
-        "benchmark": "network",
         "ratio": max(ratios.values(), default=None),
         "ratios": ratios,
         "spread": max(sizes) / min(sizes) - 1,  # between the swarm sizes
@@ -69,30 +69,25 @@ def main() -> None:
         "theirs": theirs,
         "settings": {"groups": GROUPS, "group_bytes": GROUP_BYTES, "wanted": WANTED, "round_seconds": ROUND_SECONDS},
     }
-    if arguments.json:
-        print(json.dumps(result))
+    command.finish(arguments, result)
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__)
+    parser = command.parser("benchmarks.network", __doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--rounds", type=int, default=8, help="measured rounds")
     parser.add_argument("--backend", choices=["hivemind", "libp2p"], default="hivemind")
-    default = os.environ.get("GENRL_PYTHON") or (sys.executable if find_spec("genrl") else None)
-    parser.add_argument("--genrl-python", default=default, help="interpreter that has genrl; GENRL_PYTHON")
+    genrl.add_python(parser)
     parser.add_argument("--genrl-nodes", type=int, nargs="+", default=[8, 16])
     parser.add_argument("--genrl-rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return parser.parse_args()
 
 
 def in_namespace() -> int:
     """Run this command again where loopback is nobody else's, so that its counters count us alone."""
-    command = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    environment = {**os.environ, INSIDE: "1"}
-    return subprocess.run(
-        [*command, sys.executable, "-m", "benchmarks.network", *sys.argv[1:]], env=environment
-    ).returncode
+    unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    again = [*unshare, sys.executable, "-m", "benchmarks.network", *sys.argv[1:]]
+    return subprocess.run(again, env={**os.environ, INSIDE: "1"}).returncode
 
 
 def loopback_bytes() -> int:
@@ -170,7 +165,12 @@ def group(identity: Identity, number: int, index: int) -> RolloutGroup:
 
 def address_of(home: Path) -> str:
     """Of the node of this home, as its status says."""
-    return str(wait(lambda: ((control.ask(home) or {}).get("network") or {}).get("addresses"))[0])
+
+    def addresses() -> list[str]:
+        view = (control.ask(home) or {}).get("network") or {}
+        return list(view.get("addresses") or [])
+
+    return until(addresses, START_SECONDS, "the start of a node")[0]
 
 
 def cpu_seconds() -> float:
@@ -183,7 +183,7 @@ def cpu_seconds() -> float:
 
 
 def memory_mb() -> float:
-    return sum(process.memory_info().rss for process in psutil.Process().children(recursive=True)) / 1e6
+    return float(sum(process.memory_info().rss for process in psutil.Process().children(recursive=True))) / 1e6
 
 
 def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:
@@ -191,6 +191,11 @@ def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:
     work = Path(tempfile.mkdtemp(prefix="genrl-bench-"))
     script = Path(__file__).with_name("genrl_gather.py")
     processes = []
+
+    def left(sign: str) -> None:
+        """Returns when every node has left this file."""
+        until(lambda: len(list(work.glob(f"{sign}.*"))) == nodes, START_SECONDS, f"{sign} of all nodes")
+
     try:
         for rank in range(nodes):
             order = {
@@ -208,9 +213,9 @@ def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:
                 )
         marks = []
         for number in range(rounds + 1):
-            wait(lambda number=number: len(list(work.glob(f"round{number}.*"))) == nodes)  # type: ignore[misc]
+            left(f"round{number}")
             marks.append(loopback_bytes())
-        wait(lambda: len(list(work.glob("done.*"))) == nodes)
+        left("done")
         marks.append(loopback_bytes())
         reports = [
             json.loads(path.read_text()) for n in range(1, rounds + 1) for path in work.glob(f"report{n}.*.json")
@@ -230,26 +235,16 @@ def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:
     return side
 
 
-def wait(ready: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + START_SECONDS
-    while not (value := ready()):
-        if time.monotonic() > deadline:
-            sys.exit("a node did not get ready in time")
-        time.sleep(0.1)
-    return value
-
-
 def show(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> None:
-    print("\n| | nodes | KB per node and round, sent and received | heard per round | network CPU ms | MB |")
-    print("|---|---|---|---|---|---|")
+    lines = []
     for side in ours:
-        print(
-            f"| ours | {side['nodes']} | {side['kilobytes']:.0f} | {side['heard']:.1f} groups | {side['cpu_ms']:.0f} "
-            f"| {side['memory_mb']:.0f} |"
-        )
+        costs = [f"{side['cpu_ms']:.0f}", f"{side['memory_mb']:.0f}"]
+        lines.append(["ours", f"{side['nodes']}", f"{side['kilobytes']:.0f}", f"{side['heard']:.1f} groups", *costs])
     for side in theirs:
-        print(f"| genrl 0.3.0 | {side['nodes']} | {side['kilobytes']:.0f} | {side['heard']:.0f} nodes | - | - |")
-    print(flush=True)
+        heard = f"{side['heard']:.0f} nodes"
+        lines.append(["genrl 0.3.0", f"{side['nodes']}", f"{side['kilobytes']:.0f}", heard, "-", "-"])
+    header = ["", "nodes", "KB per node and round, sent and received", "heard per round", "network CPU ms", "MB"]
+    command.show(header, lines)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ A step is the trainer's own: forward, loss, backward, clip, AdamW. Only the layo
 compared by CPU time of one thread; with --gpu by wall time, on the shape of Qwen2.5-0.5B with rows of 16k tokens.
 """
 
-import argparse
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -16,7 +15,7 @@ from typing import Any, Literal
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from benchmarks import common
+from benchmarks import command, common
 from protocol.messages import Completion, PeerId, Question, RolloutGroup
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
@@ -112,10 +111,10 @@ def peak_memory(size: str, shape: Shape, layout: Layout, device: str) -> float:
     warm = Shape(8, 2, 4, 1, 0.0)
     step(made, groups(warm), warm)()
     if device == "cuda":
-        before = torch.cuda.memory_allocated()
+        held = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         step(made, groups(shape), shape)()
-        return (torch.cuda.max_memory_allocated() - before) / MEBIBYTE
+        return (torch.cuda.max_memory_allocated() - held) / MEBIBYTE
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     before = high_water_mark()
     step(made, groups(shape), shape)()
@@ -144,7 +143,7 @@ def on_gpu(sides: Mapping[str, Callable[[], None]], repetitions: int) -> dict[st
 def measure(size: str, shape: Shape, repetitions: int, device: str) -> dict[str, Any]:
     made = {layout: trainer(size, layout, device) for layout in LAYOUTS}
     load = groups(shape)
-    works = {layout: step(made[layout], load, shape) for layout in LAYOUTS}
+    works: dict[str, Callable[[], None]] = {layout: step(made[layout], load, shape) for layout in LAYOUTS}
     label = f"{size}, {shape.name}"
     spreads = on_gpu(works, repetitions) if device == "cuda" else common.in_turn(works, repetitions, label)
     packing = made["packed"].packing
@@ -178,8 +177,7 @@ HEADER = ["", "packed s", "padded s", "ratio", "tokens", "demand", "packed MiB",
 
 
 def main() -> None:
-    parser: argparse.ArgumentParser = common.parser("packing", (__doc__ or "").splitlines()[0])
-    parser.add_argument("--sizes", nargs="+", choices=["tiny", "1M", "10M", "0.5B"], help="model sizes, parameters")
+    parser = common.parser("benchmarks.packing", __doc__, "tiny", "1M", "10M", "0.5B")
     parser.add_argument("--gpu", action="store_true", help="the recipe on CUDA: rows of 16k tokens, 0.5 B parameters")
     arguments = parser.parse_args()
     common.settle()
@@ -190,17 +188,16 @@ def main() -> None:
     repetitions = arguments.repetitions or (1 if arguments.quick else 2)
     device = "cuda" if arguments.gpu else "cpu"
     results = {s: {shape.name: measure(s, shape, repetitions, device) for shape in shapes} for s in sizes}
-    common.table(HEADER, [line(f"{s}, {name}", r) for s, found in results.items() for name, r in found.items()])
+    command.show(HEADER, [line(f"{s}, {name}", r) for s, found in results.items() for name, r in found.items()])
     first = results[sizes[-1]][shapes[0].name]
     result = {
-        "benchmark": "packing",
         "ratio": first["ratio"],
         "ours": {"name": "packed", "seconds": first["seconds"]["packed"]},
         "theirs": {"name": "padded", "seconds": first["seconds"]["padded"]},
         "sizes": results,
-        "settings": {"device": device, "repetitions": repetitions, **common.versions("torch", "transformers")},
+        "settings": {"device": device, "repetitions": repetitions, **command.versions("torch", "transformers")},
     }
-    common.finish(result, arguments.json)
+    command.finish(arguments, result)
 
 
 if __name__ == "__main__":

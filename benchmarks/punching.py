@@ -19,10 +19,12 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import asdict, dataclass
 
-from tests.network.meetings import Meeting
-from tests.network.namespaces import Internet, Namespace, reason
-from tests.network.remote import Remote, RemoteFailed
+from benchmarks import command
+from benchmarks.internet.meetings import Meeting
+from benchmarks.internet.namespaces import Internet, Namespace, reason
+from benchmarks.internet.remote import Remote, RemoteFailed
 
 SECONDS = 10.0
 ROWS = [(0, "closed"), (15, "closed"), (80, "closed"), (250, "closed"), (0, "open"), (15, "open"), (80, "open")]
@@ -30,6 +32,16 @@ ROWS += [(0, "symmetric"), (80, "symmetric")]  # ms from one NAT to the other, o
 
 _SIOCETHTOOL, _ETHTOOL_OFF = 0x8946, (0x17, 0x1F, 0x24, 0x19)  # checksums, TSO, GSO, scatter: see linux/ethtool.h
 _PACKET_OUTGOING, _ETH_P_ALL = 4, 3
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of one meeting."""
+
+    direct_after: float | None  # seconds from the dial to the direct connection; None: there is none
+    calls: int
+    lost: int
+    slowest: float  # seconds of a call
 
 
 class Delayed(Internet):
@@ -54,13 +66,13 @@ class Delayed(Internet):
             _inside(router, sys.executable, "-m", "benchmarks.punching", "--plain", "eth0")
             _inside(self._bridge, sys.executable, "-m", "benchmarks.punching", "--plain", near, far, host.port)
             wire = ["--wire", host.port, near, str(self._seconds)]
-            command = [sys.executable, "-m", "benchmarks.punching", *wire]
-            subprocess.Popen(["ip", "netns", "exec", self._bridge, *command])  # ends with the namespace
+            again = [sys.executable, "-m", "benchmarks.punching", *wire]
+            subprocess.Popen(["ip", "netns", "exec", self._bridge, *again])  # ends with the namespace
         return host
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.punching", description=__doc__)
+    parser = command.parser("benchmarks.punching", __doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--plain", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--wire", nargs=3, help=argparse.SUPPRESS)
@@ -71,22 +83,28 @@ def main() -> None:
         return wire(arguments.wire[0], arguments.wire[1], float(arguments.wire[2]))
     if missing := reason():
         sys.exit(missing)
-    print("ms one way  NAT        direct  after, s  calls  lost  slowest call, s")
+    rows = []
     for milliseconds, kind in ROWS:
-        results = [once(milliseconds / 2000, kind) for _ in range(arguments.runs)]
-        direct = [after for after, _, _, _ in results if after is not None]
-        calls, lost = (sum(each[column] for each in results) for column in (1, 2))
-        spread = f"{min(direct):.2f}-{max(direct):.2f}" if direct else "-"
-        print(
-            f"{milliseconds:<11} {kind:<10} {len(direct)} of {len(results)}  {spread:<9} {calls:<6} {lost:<5} "
-            f"{max(each[3] for each in results):.2f}",
-            flush=True,
-        )
+        meetings = [once(milliseconds / 2000, kind) for _ in range(arguments.runs)]
+        rows.append((milliseconds, kind, meetings))
+        print(", ".join(line(milliseconds, kind, meetings)), flush=True)
+    header = ["one way, NAT", "direct", "after, s", "calls", "lost", "slowest call, s"]
+    command.show(header, [line(*row) for row in rows])
+    found = [{"ms": ms, "nat": kind, "meetings": [asdict(each) for each in meetings]} for ms, kind, meetings in rows]
+    command.finish(arguments, {"rows": found, "seconds": SECONDS})
     return None
 
 
-def once(seconds: float, kind: str) -> tuple[float | None, int, int, float]:
-    """Seconds from the dial to the direct connection (None: there is none), calls, calls lost, slowest call."""
+def line(milliseconds: int, kind: str, meetings: list[Found]) -> list[str]:
+    direct = [each.direct_after for each in meetings if each.direct_after is not None]
+    calls, lost = sum(each.calls for each in meetings), sum(each.lost for each in meetings)
+    spread = f"{min(direct):.2f}-{max(direct):.2f}" if direct else "-"
+    slowest = max(each.slowest for each in meetings)
+    name, share = f"{milliseconds} ms, {kind}", f"{len(direct)} of {len(meetings)}"
+    return [name, share, spread, f"{calls}", f"{lost}", f"{slowest:.2f}"]
+
+
+def once(seconds: float, kind: str) -> Found:
     with Delayed(seconds, kind) as internet:
         meeting = Meeting(internet, symmetric=kind == "symmetric")
         began = time.monotonic()
@@ -110,7 +128,7 @@ def once(seconds: float, kind: str) -> tuple[float | None, int, int, float]:
             thread.start()
         for thread in threads:
             thread.join()
-        return (after[0] if after else None), len(took), len(lost), max(took)
+        return Found(after[0] if after else None, len(took), len(lost), max(took))
 
 
 def plain(interfaces: list[str]) -> None:

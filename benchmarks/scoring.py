@@ -8,16 +8,15 @@ questions. CPU time is that of the node's side, the judge, the fork server and a
 starter's round in a swarm of eight, whose other phases are measured by the simulation's own clock.
 """
 
-import argparse
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from statistics import median
 from typing import Any
 
 import psutil
 
+from benchmarks import command
 from benchmarks.swarm import PHASES, own_rounds
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
@@ -81,10 +80,7 @@ def _judge(gym: ReasoningGym, batches: list[Batch]) -> None:
 def cpu_seconds(gym: ReasoningGym) -> float:
     """Of this process, of the judge and what it started, living and dead."""
     judge, spent = psutil.Process(gym.judge_pid), time.process_time()
-    for process in (
-        *judge.children(recursive=True)[::-1],
-        judge,
-    ):  # who ends meanwhile is in its parent's time
+    for process in (*judge.children(recursive=True)[::-1], judge):  # who ends meanwhile is in its parent's time
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             spent += times.user + times.system + times.children_user + times.children_system
@@ -107,19 +103,17 @@ def share_of_round(judge_ms: float, rounds: int) -> dict[str, float]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = command.parser("benchmarks.scoring", __doc__)
+    command.add_quick(parser)
     parser.add_argument("--calls", type=int, default=300, help="rounds, or groups, of each measurement")
     parser.add_argument("--rounds", type=int, default=10, help="rounds of the simulation that gives the other phases")
-    parser.add_argument("--quick", action="store_true", help="a few calls, to see that it works")
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     calls, rounds = (5, 1) if options.quick else (options.calls, options.rounds)
     gym = ReasoningGym(STARTER_TASKS, "exact")
     workload = Workload(gym)
     _judge(gym, workload.round())  # starts the judge
     result: dict[str, Any] = {
-        "benchmark": "judging",
         "layers": gym.layers,
         "round": measure(gym, workload.round, calls),
         "own groups, one child": measure(gym, workload.own, calls),
@@ -128,12 +122,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gym.close()
     result["share"] = share_of_round(result["round"]["cpu_ms"], rounds)
     result["ratio"] = result["round"]["per_cpu_second"] / 5000
-    for name in ("round", "own groups, one child", "one group of another, one child"):
-        row = result[name]
-        print(f"{name:34} {row['per_cpu_second']:8.0f} scores per CPU second, {row['cpu_ms']:6.2f} ms CPU")
+    names = ("round", "own groups, one child", "one group of another, one child")
+    lines = [[name, f"{result[name]['per_cpu_second']:.0f}", f"{result[name]['cpu_ms']:.2f}"] for name in names]
+    command.show(["", "scores per CPU second", "ms CPU"], lines)
     print(", ".join(f"{name} {value:.3f}" for name, value in result["share"].items()))
-    if options.json:
-        print(json.dumps(result))
+    command.finish(options, result)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from benchmarks import common
+from benchmarks import command, common
 from protocol.messages import PeerId, Question, RolloutGroup
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
@@ -153,9 +153,7 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = common.parser("step", __doc__.splitlines()[0])
-    parser.add_argument("--sizes", nargs="+", choices=["tiny", "1M", "10M"], help="model sizes, parameters")
-    arguments = parser.parse_args()
+    arguments = common.parser("benchmarks.step", __doc__, "tiny", "1M", "10M").parse_args()
     common.settle()
     load = common.workload(arguments)
     results = {size: measure(size, load) for size in load.sizes}
@@ -163,18 +161,17 @@ def main() -> None:
     for size, result in results.items():
         lines += common.side_lines(size, result["sides"], DEMANDS)
         lines += common.side_lines(f"{size} (ratio to TRL bfloat16)", result["against_trl_bfloat16"], {})
-    common.table(common.SIDE_HEADER, lines)
+    command.show(common.SIDE_HEADER, lines)
     last = results[load.sizes[-1]]["sides"]
     result = {
-        "benchmark": "step",
         "ratio": last[HEADLINE]["ratio"]["median"],
         "ours": {"name": HEADLINE, **last[HEADLINE]},
         "theirs": {"name": REFERENCE, **last[REFERENCE]},
         "sizes": results,
         "demands": DEMANDS,
-        "settings": {**common.settings(load), **common.versions("trl")},
+        "settings": {**common.settings(load), **command.versions("trl")},
     }
-    common.finish(result, arguments.json)
+    command.finish(arguments, result)
 
 
 if __name__ == "__main__":

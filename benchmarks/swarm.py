@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from statistics import fmean, median
@@ -29,7 +28,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import common
+from benchmarks import command, common, genrl
 from swarm_node import starters
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
 from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
@@ -45,10 +44,6 @@ SLEEP = 1.0  # seconds; HivemindBackend.all_gather_object sleeps as long in ever
 CELL = Cell(Arm(QUESTIONS, EXTERNAL_GROUPS), seed=0)
 PHASES = ("generate", "judge", "share", "train")
 RATE = 1e-9  # both sides keep their policy, so that lengths and rewards stay comparable
-RECIPE = (
-    "python3 -m venv GENRL && GENRL/bin/pip install gensyn-genrl==0.3.0 hivemind==1.1.12 reasoning-gym==0.1.25 "
-    "'torch>=2.9,<2.14' 'transformers>=5,<6', then --genrl-python GENRL/bin/python"
-)
 NODE = Path(__file__).with_name("genrl_node.py")
 FAVOURED = "genrl, favoured"
 COMPETITORS: Mapping[str, Mapping[str, Any]] = {
@@ -295,17 +290,12 @@ def say(name: str, rounds: Sequence[Mapping[str, Any]]) -> None:
     print(f"{name}, seconds a round: " + ", ".join(f"{entry['round']:.2f}" for entry in rounds), flush=True)
 
 
-def default_python() -> str | None:
-    """GENRL_PYTHON, else this interpreter if it has genrl."""
-    return os.environ.get("GENRL_PYTHON") or (sys.executable if find_spec("genrl") else None)
-
-
 def parsed() -> argparse.Namespace:
-    parser = common.parser("swarm", __doc__.splitlines()[0])
+    parser = common.parser("benchmarks.swarm", __doc__)
     parser.add_argument("--nodes", type=int, help="nodes of either swarm (8)")
     parser.add_argument("--model", default="rare", help="starter, or a folder with a chat template")
     parser.add_argument("--engine", choices=["memory", "process"], default="memory", help="what our nodes are")
-    parser.add_argument("--genrl-python", default=default_python(), help="interpreter that has genrl; GENRL_PYTHON")
+    genrl.add_python(parser)
     return parser.parse_args()
 
 
@@ -316,17 +306,16 @@ def main() -> None:
     nodes = arguments.nodes or (2 if arguments.quick else 8)
     rounds = arguments.repetitions or (1 if arguments.quick else 5)
     if not arguments.genrl_python:
-        print(f"genrl is not installed, so only our side runs. To get it: {RECIPE}")
+        print(f"genrl is not installed, so only our side runs. To get it: {genrl.RECIPE}")
     competitors = {FAVOURED: COMPETITORS[FAVOURED]} if arguments.quick else COMPETITORS
     own = {"memory": own_rounds, "process": real_rounds}[arguments.engine]
     ours, theirs = measure(arguments.genrl_python, arguments.model, nodes, rounds, competitors, own)
     header = ["seconds a round", "all", *PHASES, "CPU s", "tokens", "heard", "times ours"]
-    common.table(header, [line("ours", ours, None), *(line(name, side, ours) for name, side in theirs.items())])
+    command.show(header, [line("ours", ours, None), *(line(name, side, ours) for name, side in theirs.items())])
     if "network_share" in ours:
         shares = {part: f"{100 * share:.1f} %" for part, share in ours["network_share"].items()}
         print(f"\nthe network's share of our round: {shares['cpu']} of the CPU time, {shares['wall']} of the wall time")
     result = {
-        "benchmark": "swarm",
         "ratio": ratio(ours, theirs),
         "ours": ours,
         "theirs": theirs,
@@ -341,18 +330,18 @@ def main() -> None:
             "external_groups": EXTERNAL_GROUPS,
             "cores": os.cpu_count(),
             "genrl_sleep_subtracted": SLEEP,
-            **common.versions("torch", "transformers", "reasoning-gym"),
+            **command.versions("torch", "transformers", "reasoning-gym"),
         },
     }
-    common.finish(result, arguments.json)
+    command.finish(arguments, result)
 
 
 def ratio(ours: Mapping[str, Any], theirs: Mapping[str, Mapping[str, Any]]) -> float | None:
     """Seconds of the favoured genrl without its sleep over ours; None without genrl."""
     if not theirs:
         return None
-    genrl = theirs[FAVOURED]["seconds_per_round"]["median"] - SLEEP
-    return float(genrl / ours["seconds_per_round"]["median"])
+    favoured = theirs[FAVOURED]["seconds_per_round"]["median"] - SLEEP
+    return float(favoured / ours["seconds_per_round"]["median"])
 
 
 if __name__ == "__main__":

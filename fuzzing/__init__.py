@@ -1,1 +1,11 @@
-"""Hostile inputs: corpora, mutations, and the commands that send them."""
+"""Hostile inputs: what makes them, and the commands that send them.
+
+`python -m fuzzing.NAME`, NAME one of those below; `--help` says what it does and takes. With `--json` the last line is
+one JSON object. Results are in docs/results/security.md, judging.md and network.md.
+
+fuzz       mutated inputs (mutation) over every decoder and handler that a stranger's bytes reach (targets)
+hostile    hostile answers (hostile_answers) against every data set, through a real judge (hostile_source)
+flood      a real node under a thousand requests a second
+"""
+
+import benchmarks as benchmarks  # sets the environment, which counts only before torch is imported

@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import network
+from benchmarks import command, network
 from protocol import limits, wire
 from protocol.identity import Identity
 from swarm_node.network.backend import CallFailed
@@ -33,10 +34,9 @@ FLIGHT = 1024  # calls of the flooder under way: it does not wait for answers
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m fuzzing.flood", description=__doc__)
+    parser = command.parser("fuzzing.flood", __doc__)
     parser.add_argument("--rate", type=int, default=1000, help="requests a second of the flooder")
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--role", choices=["honest", "flooder"], help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -50,12 +50,11 @@ def main() -> None:
         address = network.address_of(work / "0")
         quiet = measured(address, options.seconds, None)
         flooded = measured(address, options.seconds, options.rate)
-    for name, side in (("quiet", quiet), ("flooded", flooded)):
-        print(f"{name}: CPU {100 * side['cpu']:.1f} % of a core, honest call {1000 * side['latency']:.1f} ms, {side}")
-    ratio = flooded["latency"] / quiet["latency"]
-    print(f"\nhonest latency {ratio:.2f} times")
-    if options.json:
-        print(json.dumps({"benchmark": "flood", "ratio": ratio, "quiet": quiet, "flooded": flooded}))
+    sides = {"quiet": quiet, "flooded": flooded}
+    lines = [[name, f"{100 * it['cpu']:.1f}", f"{1000 * it['latency']:.1f}"] for name, it in sides.items()]
+    command.show(["", "CPU, % of a core", "honest call, ms"], lines)
+    print(f"honest peer {quiet}\nbeside the flood {flooded}")
+    command.finish(options, {"ratio": flooded["latency"] / quiet["latency"], **sides})
 
 
 def measured(address: str, seconds: float, rate: int | None) -> dict[str, Any]:
@@ -72,12 +71,12 @@ def measured(address: str, seconds: float, rate: int | None) -> dict[str, Any]:
 
 
 def launch(role: str, address: str, seconds: float, rate: int | None) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "fuzzing.flood", "--role", role, "--address", address]
-    return subprocess.Popen([*command, "--seconds", str(seconds), "--rate", str(rate)], stdout=subprocess.PIPE)
+    again = [sys.executable, "-m", "fuzzing.flood", "--role", role, "--address", address]
+    return subprocess.Popen([*again, "--seconds", str(seconds), "--rate", str(rate)], stdout=subprocess.PIPE)
 
 
 def cpu(processes: list[psutil.Process]) -> float:
-    return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
+    return float(sum(times.user + times.system for times in (process.cpu_times() for process in processes)))
 
 
 async def ask(role: str, address: str, rate: int, seconds: float) -> dict[str, Any]:
@@ -86,7 +85,8 @@ async def ask(role: str, address: str, rate: int, seconds: float) -> dict[str, A
     await host.start({}, {})
     peer = await host.dial([address], 10.0)
     request = wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag("benchmark"), 8, {}, b""))
-    answered, taken, failed = 0, [], {}
+    answered, taken = 0, list[float]()
+    failed: Counter[str] = Counter()
     space = asyncio.Semaphore(1 if role == "honest" else FLIGHT)
 
     async def call() -> None:
@@ -98,17 +98,17 @@ async def ask(role: str, address: str, rate: int, seconds: float) -> dict[str, A
                 answered += 1
                 taken.append(time.perf_counter() - began)
             except CallFailed as error:
-                failed[str(error.failure)] = failed.get(str(error.failure), 0) + 1
+                failed[str(error.failure)] += 1
 
-    end, calls = time.monotonic() + seconds, set()
+    end = time.monotonic() + seconds
+    calls: set[asyncio.Task[None]] = set()
     while time.monotonic() < end:
         if role == "honest":
             await call()
             await asyncio.sleep(PAUSE)
         else:
-            calls = {task for task in calls if not task.done()} | {
-                asyncio.create_task(call()) for _ in range(rate // 100)
-            }
+            calls = {task for task in calls if not task.done()}
+            calls |= {asyncio.create_task(call()) for _ in range(rate // 100)}
             await asyncio.sleep(0.01)
     await asyncio.gather(*calls)
     await host.close()

@@ -6,8 +6,6 @@ Feedback is by outcome: an input that makes a target do what it never did before
 cost more than it finds here, since decoding ends in pydantic and in C.
 """
 
-import argparse
-import json
 import os
 import resource
 import signal
@@ -21,6 +19,7 @@ from random import Random
 from types import FrameType
 from typing import Any
 
+from benchmarks import command
 from fuzzing.mutation import mutate
 from fuzzing.targets import Target, targets
 
@@ -88,7 +87,6 @@ def run(inputs: int, seed: int, only: Sequence[str] = ()) -> dict[str, Any]:
     finally:
         signal.signal(signal.SIGALRM, before)
     return {
-        "benchmark": "fuzz",
         "inputs": sum(tally.inputs for tally in tallies.values()),
         "failures": {name: tally.failures for name, tally in tallies.items() if tally.failures},
         "rss_mb": memory,
@@ -117,17 +115,21 @@ def rss_mb() -> float:
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = command.parser("fuzzing.fuzz", __doc__)
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--targets", nargs="*", default=[])
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     result = run(options.inputs, options.seed, options.targets)
-    for name, row in result["targets"].items():
-        print(f"| {name} | {row['inputs']} | {row['outcomes']} | {row['slowest_ms']} |")
-    print(json.dumps(result, indent=None if options.json else 2))
+    lines = [[name, *(str(value) for value in row.values())] for name, row in result["targets"].items()]
+    command.show(["target", "inputs", "outcomes", "accepted", "slowest, ms"], lines)
+    print(
+        f"{result['inputs']} inputs, memory after each tenth {result['rss_mb']}, at most {result['rss_peak_mb']:.1f} MB"
+    )
+    for name, failures in result["failures"].items():
+        print(f"{name}: " + "\n    ".join(failures))
+    command.finish(options, result)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ that execute answers, which only the sandbox stands up to. Afterwards nothing ma
 process; the judge must never have been replaced, and honest answers must be paid as before.
 """
 
-import argparse
-import json
 import socket
 import tempfile
 import time
@@ -22,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks import command
 from fuzzing.hostile_answers import answers
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.scoring.client import Reply, ScoringClient
@@ -160,19 +159,15 @@ def _accepted(listener: socket.socket) -> bool:
     return True
 
 
-def table(results: dict[str, dict[str, Tally]]) -> str:
-    lines = [
-        "| data set | items | forged, here | forged, library's scorer | stopped by the sandbox | slowest, s |",
-        "|---|---|---|---|---|---|",
-    ]
+def show(results: dict[str, dict[str, Tally]]) -> None:
+    lines = []
     for name, by_mode in results.items():
         ours, library = by_mode.get("ours"), by_mode["library"]
-        stopped = sum(library.skipped.values())
-        lines.append(
-            f"| {name} | {sum(t.answers for t in by_mode.values())} | {len(ours.forged) if ours else 'left out'} | "
-            f"{len(library.forged)} | {stopped} | {max(t.slowest for t in by_mode.values()):.2f} |"
-        )
-    return "\n".join(lines)
+        items, slowest = sum(t.answers for t in by_mode.values()), max(t.slowest for t in by_mode.values())
+        forged = [str(len(ours.forged)) if ours else "left out", str(len(library.forged))]
+        lines.append([name, str(items), *forged, str(library.skipped.total()), f"{slowest:.2f}"])
+    header = ["data set", "items", "forged, here", "forged, library's scorer"]
+    command.show([*header, "stopped by the sandbox", "slowest, s"], lines)
 
 
 def summary(results: dict[str, dict[str, Tally]]) -> dict[str, Any]:
@@ -181,7 +176,6 @@ def summary(results: dict[str, dict[str, Tally]]) -> dict[str, Any]:
     for (_, mode), tally in tallies.items():
         skipped[mode].update(tally.skipped)
     return {
-        "benchmark": "hostile",
         "data_sets": len(results),
         "items": sum(tally.answers for tally in tallies.values()),
         "answers_per_data_set": max(tally.answers for tally in tallies.values()),
@@ -193,15 +187,16 @@ def summary(results: dict[str, dict[str, Tally]]) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = command.parser("fuzzing.hostile", __doc__)
     parser.add_argument("--data-sets", nargs="*", help="only these")
     parser.add_argument("--each", type=int, help="only the first so many answers of each kind")
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     results = run(options.data_sets or all_data_sets(), options.each)
-    print(table(results))
-    print(json.dumps(summary(results), indent=None if options.json else 2))
+    show(results)
+    found = summary(results)
+    print("\n".join(f"{what}: {value}" for what, value in found.items()))
+    command.finish(options, found)
 
 
 def all_data_sets() -> list[str]:

@@ -101,7 +101,7 @@ def _splice(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 def _number(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     width = rng.choice((1, 2, 4))
     place = rng.randrange(max(1, len(data) - width + 1))
-    return data[:place] + (rng.choice(NUMBERS) % 256**width).to_bytes(width, "big") + data[place + width :]
+    return data[:place] + (rng.choice(NUMBERS) % (1 << 8 * width)).to_bytes(width, "big") + data[place + width :]
 
 
 def _grow(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:

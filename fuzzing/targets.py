@@ -179,7 +179,7 @@ def _hello(data: bytes) -> str:
 def _peer_id(data: bytes) -> str:
     text = data.decode("utf-8", "replace")
     try:
-        assert identity.peer_id(identity.public_key(text)) == text  # type: ignore[arg-type]
+        assert identity.peer_id(identity.public_key(text)) == text
     except ValueError:
         return "no peer id"
     return "ok"

@@ -2,11 +2,12 @@
 
     python -m studies.catalogue_survey swarm_node/environments/reasoning_gym/catalogue.json
 
-Run by hand when the pinned version changes (about five minutes on one core); not part of a node. One process goes
+Run by hand when the pinned version changes (about five minutes on one core). One process goes
 through everything forwards, the other backwards, so that whatever depends on the order shows. easy, medium and hard are
 levels 0, 1 and 2 of the library's own curricula; what lies beyond is too long for the models of a swarm.
 """
 
+import argparse
 import dataclasses
 import hashlib
 import json
@@ -22,6 +23,7 @@ from typing import Any
 
 from reasoning_gym.factory import DATASETS, create_curriculum, has_curriculum
 
+from benchmarks import command
 from swarm_node.environments.reasoning_gym.catalogue import REFUSED
 from swarm_node.environments.reasoning_gym.source import LibraryItem, NoAnswer
 from swarm_node.environments.scoring.children import is_score
@@ -156,14 +158,21 @@ def render(catalogue: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    (argument,) = sys.argv[1:]
-    if argument in ORDERS:
+    parser = command.parser("studies.catalogue_survey", __doc__)
+    parser.add_argument("file", type=Path, help="where the catalogue goes")
+    parser.add_argument("--order", choices=ORDERS, help=argparse.SUPPRESS)  # one of the two processes
+    options = parser.parse_args()
+    if options.order:
         answers, sys.stdout = sys.stdout, sys.stderr  # generators print
-        json.dump(survey(backwards=argument == "backwards"), answers)
+        json.dump(survey(backwards=options.order == "backwards"), answers)
         return
-    command = [sys.executable, "-s", "-P", "-m", "studies.catalogue_survey"]
-    one, two = (json.loads(subprocess.check_output([*command, order], env={"PYTHONHASHSEED": "0"})) for order in ORDERS)
-    Path(argument).write_text(render(merge(one, two)), encoding="utf-8")
+    again = [sys.executable, "-s", "-P", "-m", "studies.catalogue_survey", str(options.file), "--order"]
+    one, two = (json.loads(subprocess.check_output([*again, order], env={"PYTHONHASHSEED": "0"})) for order in ORDERS)
+    catalogue = merge(one, two)
+    options.file.write_text(render(catalogue), encoding="utf-8")
+    counts = {"data_sets": len(catalogue["tasks"]), "left_out": len(catalogue["left_out"])}
+    print(f"{counts['data_sets']} data sets, {counts['left_out']} levels left out")
+    command.finish(options, counts)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ def size(setting: Setting) -> int:
     rooms, times = len(setting.rooms), len(setting.times)
     strolls = sum(walks(setting, path) for path in product(range(rooms), repeat=times))
     weapons: int = (rooms**times) ** len(setting.weapons)
-    return strolls ** (setting.victim + 1) * weapons
+    people: int = strolls ** (setting.victim + 1)
+    return people * weapons
 
 
 def check(puzzle: Puzzle) -> str:

@@ -4,14 +4,13 @@ The divergence is the K3 estimate of KL(as written || in training) over the mode
 node's decoder and read again by its training forward with the same weights. FP8 is emulated exactly.
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from benchmarks import common
+from benchmarks import command, common
 from swarm_node import starters
 from swarm_node.algorithm import tree
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
@@ -82,7 +81,8 @@ def mismatch(made: Policy, lengths: Sequence[int], groups: int) -> dict[int, Mis
         row = Row(made.encode_prompt(text), [list(tokens.ids) for tokens in written.tokens])
         batch = tree.build([row], made.device)
         trained = log_probs_of(made.logits(batch), batch.target, SamplingRule())
-        for tokens, of_text in zip(written.tokens, trained.split([len(t.ids) for t in written.tokens]), strict=True):
+        parts = torch.split(trained, [len(tokens.ids) for tokens in written.tokens])
+        for tokens, of_text in zip(written.tokens, parts, strict=True):
             known = torch.tensor(tokens.log_probs)
             for length in lengths:
                 found[length] = found[length].plus(known[:length], of_text[:length])
@@ -105,14 +105,21 @@ def measure(model: str, lengths: Sequence[int], groups: int) -> dict[str, Any]:
     return results
 
 
+def as_cuda(device: torch.device, products: torch.dtype) -> torch.dtype:
+    """In place of `attention_dtype`."""
+    return products
+
+
 def main() -> None:
-    parser: argparse.ArgumentParser = common.parser("fp8", (__doc__ or "").splitlines()[0])
+    parser = command.parser("studies.fp8", __doc__)
+    command.add_quick(parser)
     parser.add_argument("--lengths", nargs="+", type=int, help="completion lengths of the untrained model, tokens")
     parser.add_argument("--attend-as-cuda", action="store_true", help="training attends in bfloat16, as it does there")
     arguments = parser.parse_args()
     common.settle()
     if arguments.attend_as_cuda:
-        llama_decoder.attention_dtype = tree_attention.attention_dtype = lambda _device, products: products
+        for module in (llama_decoder, tree_attention):
+            setattr(module, tree_attention.attention_dtype.__name__, as_cuda)
     lengths = arguments.lengths or ([16] if arguments.quick else [64, 256, 1024])
     groups = max(1, 256 // max(lengths))
     usual, larger = SPREADS
@@ -124,18 +131,17 @@ def main() -> None:
         for name, result in results.items()
         for flow, side in result["sides"].items()
     ]
-    common.table(["", "flow", "KL", "mean", "max"], lines)
+    command.show(["", "flow", "KL", "mean", "max"], lines)
     worst = min(results.values(), key=lambda result: float(result["ratio"]))
     result = {
-        "benchmark": "fp8",
         "ratio": worst["ratio"],
         "ours": {"name": FLOWS["fp8"], **worst["sides"]["fp8"]},
         "theirs": {"name": FLOWS["fp8_rollout"], **worst["sides"]["fp8_rollout"]},
         "results": results,
         "demand": DEMAND,
-        "settings": common.versions("torch", "transformers"),
+        "settings": command.versions("torch", "transformers"),
     }
-    common.finish(result, arguments.json)
+    command.finish(arguments, result)
 
 
 if __name__ == "__main__":

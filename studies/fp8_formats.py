@@ -21,7 +21,8 @@ class FewBits(Recipe):
 
     @property
     def largest(self) -> float:
-        return (2.0 - 2.0**-self.mantissa) * 2.0 ** (2 ** (self.exponent - 1))
+        whole: float = 2.0 ** (2 ** (self.exponent - 1))
+        return (2.0 - 2.0**-self.mantissa) * whole
 
     def rounded(self, x: Tensor) -> Tensor:
         """Halves go to the even number, as where torch rounds to FP8."""
@@ -31,11 +32,11 @@ class FewBits(Recipe):
         return torch.round(x / step) * step
 
 
-WHOLE = {"group": 0, "side": 1024}  # one scale per token of activations, one per matrix of weights (of the starters)
 FORMATS: Mapping[str, Recipe] = {
     "E4M3": BLOCKS,
     "E4M3, published scales": Recipe(powers=False),
-    "E5M2, whole": Recipe(torch.float8_e5m2, **WHOLE),
+    # One scale per token of activations, one per matrix of weights (of the starters).
+    "E5M2, whole": Recipe(torch.float8_e5m2, group=0, side=1024),
     "E2M3": FewBits(exponent=2, mantissa=3),  # six bits
     "E3M1": FewBits(exponent=3, mantissa=1),  # five
     "E2M1": FewBits(exponent=2, mantissa=1),  # four

@@ -8,16 +8,18 @@ One node alone, all its questions its own. Reward is that of the text it writes,
 quantised. Coarser formats are for finding out which flow fails first.
 """
 
+import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from benchmarks import common
+from benchmarks import command, common
 from protocol.messages import PeerId, Round
 from studies.fp8_formats import FORMATS
 from swarm_node.assembly.learner import build_node, build_policy
@@ -44,7 +46,7 @@ FLOWS = {  # precision, objective
 FIRST, LAST = slice(WINDOW), slice(-WINDOW, None)
 DRAWN, USUAL = ("E4M3", "E2M3", "E3M1", "E2M1"), (ROUNDS, RATE, 1)  # formats of the figure; rounds, rate and passes
 UNSEEN = 1e-10  # nats per token; less is drawn as this
-HEADER = f"| flow | reward of the last {WINDOW} rounds | divergence | largest difference | clipped at the end |"
+HEADER = ["flow", f"reward of the last {WINDOW} rounds", "divergence", "largest difference", "clipped at the end"]
 Setting = tuple[str, str, int, float, int]  # format, starter, rounds, rate, passes
 Runs = list[dict[str, Any]]  # one for each seed
 
@@ -98,25 +100,17 @@ def run(cell: Cell) -> list[RoundReport]:
         environment.close()
 
 
-def kept(cell: Cell, folder: Path) -> dict[str, Any]:
-    """The cell's result, from the folder where it is there."""
-    file = folder / cell.file
-    if not file.exists():
-        reports = run(cell)
-        content = {
-            **asdict(cell),
-            "rewards": [report.reward for report in reports],
-            "kl": [report.step.mismatch_kl for report in reports],
-            "largest": [report.step.mismatch_max for report in reports],
-            "clipped": [report.step.clip_fraction for report in reports],
-            "entropy": [report.step.entropy for report in reports],
-        }
-        partial = file.with_suffix(".partial")
-        partial.write_text(json.dumps(content) + "\n")
-        partial.rename(file)
-        print(f"{cell.file}: {fmean(content['rewards'][-WINDOW:]):.3f}", flush=True)
-    result: dict[str, Any] = json.loads(file.read_text())
-    return result
+def measured(cell: Cell) -> dict[str, Any]:
+    reports = run(cell)
+    print(f"{cell.file}: {fmean(report.reward for report in reports[-WINDOW:]):.3f}", flush=True)
+    return {
+        **asdict(cell),
+        "rewards": [report.reward for report in reports],
+        "kl": [report.step.mismatch_kl for report in reports],
+        "largest": [report.step.mismatch_max for report in reports],
+        "clipped": [report.step.clip_fraction for report in reports],
+        "entropy": [report.step.entropy for report in reports],
+    }
 
 
 def read(folder: Path) -> dict[Setting, dict[str, Runs]]:
@@ -136,11 +130,11 @@ def _setting(cell: Mapping[str, Any]) -> Setting:
     return cell["format"], cell["starter"], cell["rounds"], cell["rate"], cell["passes"]
 
 
-def tables(found: Mapping[Setting, Mapping[str, Runs]]) -> str:
+def show(found: Mapping[Setting, Mapping[str, Runs]]) -> None:
     """Reward of the last rounds for every seed, divergence in the first and in the last."""
-    lines = []
     for (name, starter, rounds, rate, passes), flows in found.items():
-        lines += [f"\n{name}: {starter}, {rounds} rounds, rate {rate:g}, passes {passes}", HEADER]
+        print(f"\n{name}: {starter}, {rounds} rounds, rate {rate:g}, passes {passes}")
+        lines = []
         for flow in (flow for flow in FLOWS if flow in flows):
             runs = flows[flow]
             final = [fmean(run["rewards"][-WINDOW:]) for run in runs]
@@ -148,9 +142,9 @@ def tables(found: Mapping[Setting, Mapping[str, Runs]]) -> str:
             largest = max(max(run["largest"]) for run in runs)
             clipped = fmean(fmean(run["clipped"][LAST]) for run in runs)
             seeds = ", ".join(f"{reward:.3f}" for reward in final)
-            shown = f"{early:.1e} -> {late:.1e} | {largest:.1e} | {clipped:.1%}"
-            lines.append(f"| {flow} | {fmean(final):.3f} ({seeds}) | {shown} |")
-    return "\n".join(lines)
+            shown = [f"{early:.1e} -> {late:.1e}", f"{largest:.1e}", f"{clipped:.1%}"]
+            lines.append([flow, f"{fmean(final):.3f} ({seeds})", *shown])
+        command.show(HEADER, lines)
 
 
 def draw(found: Mapping[Setting, Mapping[str, Runs]], drawn: Sequence[Setting], file: Path) -> None:
@@ -169,7 +163,6 @@ def draw(found: Mapping[Setting, Mapping[str, Runs]], drawn: Sequence[Setting], 
     axes[0, 0].set(ylabel="reward (mean of 10 rounds)", ylim=(0, None))
     axes[1, 0].set(ylabel="divergence, nats per token")
     axes[0, 0].legend(frameon=False, loc="upper left")
-    file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=110)
 
 
@@ -178,26 +171,20 @@ def compared(setting: Setting, flows: Mapping[str, Runs]) -> dict[str, Any]:
     final = {flow: fmean(fmean(run["rewards"][LAST]) for run in runs) for flow, runs in flows.items() if runs}
     ours, theirs = final.get("one flow"), final.get("mixed")
     ratio = ours / theirs if ours is not None and theirs else None
-    return {
-        "benchmark": "fp8_learning",
-        "ratio": ratio,
-        "ours": ours,
-        "theirs": theirs,
-        "final": final,
-        "setting": setting,
-    }
+    return {"ratio": ratio, "ours": ours, "theirs": theirs, "final": final, "setting": setting}
 
 
-def report(folder: Path, file: Path) -> None:
-    found = read(folder)
-    print(tables(found))
+def report(found: Mapping[Setting, Mapping[str, Runs]], file: Path) -> None:
+    show(found)
     drawn = [setting for name in DRAWN for setting in found if setting[0] == name and setting[2:] == USUAL]
     if drawn:
         draw(found, drawn, file)
 
 
 def main() -> None:
-    parser = common.parser("fp8_learning", (__doc__ or "").splitlines()[0])
+    parser = command.parser("studies.fp8_learning", __doc__)
+    command.add_runs(parser)
+    command.add_out(parser)
     parser.add_argument("--starter", default="rare_small")
     parser.add_argument("--formats", nargs="*", choices=list(FORMATS), default=["E4M3"])
     parser.add_argument("--flows", nargs="*", choices=list(FLOWS), default=list(FLOWS))
@@ -205,23 +192,26 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rate", type=float, default=RATE, help="learning rate")
     parser.add_argument("--passes", type=int, default=1, help="over the text of a round")
-    parser.add_argument("--runs", type=Path, default=Path("runs/fp8"), help="where finished cells are kept")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/fp8/learning.png"), help="figure of --report")
     parser.add_argument("--report", action="store_true", help="tables and figure of the finished cells; runs none")
     options = parser.parse_args()
+    if not options.report:
+        common.settle()
+        for cell in cells(options):
+            command.kept(options.runs / cell.file, partial(measured, cell))
+    found = read(options.runs)
     if options.report:
-        report(options.runs, options.out)
-        return
-    common.settle()
-    options.runs.mkdir(parents=True, exist_ok=True)
-    for seed in range(options.seeds):  # seed by seed, so that what is done so far can be compared
+        report(found, command.out(options) / "learning.png")
+    setting = (options.formats[-1], options.starter, options.rounds, options.rate, options.passes)
+    command.finish(options, compared(setting, found.get(setting, {})))
+
+
+def cells(options: argparse.Namespace) -> Iterator[Cell]:
+    """Seed by seed, so that what is done so far can be compared."""
+    for seed in range(options.seeds):
         for name in options.formats:
             for flow in options.flows:
-                plain = "none" if flow == PLAIN else name
-                cell = Cell(plain, flow, seed, options.rounds, options.starter, options.rate, options.passes)
-                kept(cell, options.runs)
-    setting = (options.formats[-1], options.starter, options.rounds, options.rate, options.passes)
-    common.finish(compared(setting, read(options.runs).get(setting, {})), options.json)
+                kind = "none" if flow == PLAIN else name
+                yield Cell(kind, flow, seed, options.rounds, options.starter, options.rate, options.passes)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ here for a set of layers.
 """
 
 import argparse
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,14 +18,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from rich.console import Console
 
+from benchmarks import command
 from studies import habit
+from studies.simulated import simulated
 from swarm_node.settings import AttackConfig, DefenceConfig, SimulationConfig
-from swarm_node.simulation.main import simulate
+from swarm_node.settings.training import Layer
 from swarm_node.simulation.plot import COLOURS
 
-DEFENCES: Mapping[str, tuple[str, ...]] = {
+DEFENCES: Mapping[str, tuple[Layer, ...]] = {
     "none": (),
     "length": ("length",),
     "duplicates": ("duplicates",),
@@ -69,7 +69,9 @@ class Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command.parser("studies.poisoning", __doc__)
+    command.add_runs(parser)
+    command.add_out(parser)
     parser.add_argument("--starter", default="dense")
     parser.add_argument("--kinds", nargs="*", default=["stealth"])
     parser.add_argument("--shares", type=float, nargs="*", default=list(SHARES))
@@ -77,18 +79,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--rate", type=float, default=6e-4, help="learning rate")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--runs", type=Path, default=Path("runs/poisoning"), help="where the simulations are kept")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/poisoning"))
     parser.add_argument("--report", action="store_true", help="run nothing, report what is there")
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    out = command.out(options)
     if not options.report:
         for case in cases(options.kinds, options.shares, options.defences):
-            print(line(run(case, options)), flush=True)
+            print(", ".join(line(run(case, options))), flush=True)
     results = list(finished(options.runs / options.starter))
-    (options.out / f"{options.starter}.json").write_text(json.dumps([asdict(result) for result in results]) + "\n")
-    print(table(results))
-    draw(results, options.out / "poisoning.png")
+    found = [asdict(result) for result in results]
+    (out / f"{options.starter}.json").write_text(json.dumps(found) + "\n")
+    command.show(HEADER, [line(result) for result in results])
+    draw(results, out / "poisoning.png")
+    command.finish(options, {"starter": options.starter, "results": found})
 
 
 def cases(kinds: Sequence[str], shares: Sequence[float], defences: Sequence[str]) -> list[Case]:
@@ -109,16 +111,15 @@ def run(case: Case, options: argparse.Namespace) -> Result:
             seeds=options.seeds,
             out=out,
             workers=1,
-            resume=(out / "manifest.json").exists(),
             model=base.model.model_copy(update={"name": model}),
             training=base.training.model_copy(update={"learning_rate": options.rate}),
             generation=base.generation.model_copy(
                 update={"max_completion_length": 32 if case.kind in WORDY else base.generation.max_completion_length}
             ),
-            attack=AttackConfig(kind=case.kind, share=case.share),
+            attack=AttackConfig.model_validate({"kind": case.kind, "share": case.share}),
             defence=DefenceConfig(use=DEFENCES[case.defence]),
         )
-        simulate(config, Console(file=io.StringIO()))
+        simulated(config)
     return read(out)
 
 
@@ -158,16 +159,14 @@ def read(out: Path) -> Result:
     )
 
 
-HEADER = (
-    "| attack | hostile | defence | seeds | attack success | accuracy | tokens | honest refused | hostile refused |\n"
-    "|---|---|---|---|---|---|---|---|---|"
-)
+HEADER = ["attack", "hostile", "defence", "seeds", "attack success", "accuracy", "tokens"]
+HEADER += ["honest refused", "hostile refused"]
 
 
-def line(result: Result) -> str:
+def line(result: Result) -> list[str]:
     shares = (result.honest_refused, result.hostile_refused)
     refused = ["-" if share is None else f"{100 * share:.1f} %" for share in shares]
-    cells = [
+    return [
         result.kind,
         f"{100 * result.share:g} %",
         result.defence,
@@ -177,17 +176,12 @@ def line(result: Result) -> str:
         f"{fmean(result.length):.1f}",
         *refused,
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def spread(values: Sequence[float], digits: int) -> str:
     """Mean, and lowest and highest seed."""
     ends = f" ({min(values):.{digits}f}-{max(values):.{digits}f})" if len(values) > 1 else ""
     return f"{fmean(values):.{digits}f}{ends}"
-
-
-def table(results: Sequence[Result]) -> str:
-    return "\n".join([HEADER, *map(line, results)])
 
 
 def draw(results: Sequence[Result], path: Path) -> None:

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks import command
 from swarm_node import starters
 from swarm_node.commands.run.start import run
 from swarm_node.environments.temporal_clue.generate import Puzzle
@@ -57,14 +58,13 @@ class Shares:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
+    parser = command.parser("studies.puzzle_learning", __doc__)
+    command.add_runs(parser)
     parser.add_argument("--model", default="puzzler", help="a starter or a folder")
     parser.add_argument("--rounds", type=int, default=80)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--arms", nargs="+", default=["many", str(FEW)])
-    parser.add_argument("--runs", type=Path, default=Path("runs/puzzle_learning"))
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -82,8 +82,7 @@ def main() -> None:
     }
     if options.figure:
         draw(result, options.figure)
-    if options.json:
-        print(json.dumps(result))
+    command.finish(options, result)
 
 
 def study(arm: str, options: argparse.Namespace, held_out: list[Puzzle], before: Shares) -> dict[str, Any]:
@@ -167,9 +166,8 @@ def draw(result: dict[str, Any], file: Path) -> None:
         middle = [fmean(column) for column in zip(*seeds, strict=True)]
         words = f"{arm} training puzzles, {len(seeds)} seeds"
         axis.plot(rounds, middle, marker="o", markersize=3, color=colour, linewidth=2, label=words)
-        axis.fill_between(
-            rounds, *([bound(c) for c in zip(*seeds, strict=True)] for bound in (min, max)), color=colour, alpha=0.15
-        )
+        lowest, highest = ([bound(c) for c in zip(*seeds, strict=True)] for bound in (min, max))
+        axis.fill_between(rounds, lowest, highest, color=colour, alpha=0.15)
         end = rounds[-1] * (1.02 + 0.02 * shift)
         _bar(axis, end, found["sampled"], found["sampled_interval"], colour)
     _bar(axis, 0, before["sampled"], before["sampled_interval"], "black")

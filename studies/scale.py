@@ -1,4 +1,6 @@
-"""What the exchange costs and brings with 100, 1,000 and 10,000 nodes: `python -m studies.scale [--json]`.
+"""What the exchange costs and brings with 100, 1,000 and 10,000 nodes.
+
+    python -m studies.scale --json
 
 The state machines are those of a node and their bytes are real; the wire is an event queue with latency and loss. All
 nodes run in one process, so every distinct announcement and group is parsed and verified once for all of them (a node
@@ -6,8 +8,6 @@ verifies what it hears itself: 66 us each). Groups are small and counted as 10 K
 don't train, and join during the first two rounds; after a while 30 % die at once and as many new ones join.
 """
 
-import argparse
-import json
 import resource
 import time
 from collections import Counter
@@ -18,6 +18,7 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
+from benchmarks import command
 from protocol import codec
 from protocol.addressing import question_seed
 from protocol.identity import Identity
@@ -238,35 +239,22 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m studies.scale", description=__doc__)
+    parser = command.parser("studies.scale", __doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 10_000], help="sizes of the swarm")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     arguments = parser.parse_args()
     results = []
     for nodes in arguments.nodes:
         results.append(run(nodes, arguments.seed))
         print(f"{nodes} nodes: {results[-1]['cpu_seconds']:.0f} CPU s", flush=True)
     _show(results)
-    if arguments.json:
-        small, large = (
-            result["steady"]["kilobytes_per_node_and_round"]["mean"] for result in (results[0], results[-1])
-        )
-        print(
-            json.dumps(
-                {
-                    "benchmark": "scale",
-                    "ratio": large / small,
-                    "smallest": results[0],
-                    "largest": results[-1],
-                    "all": results,
-                }
-            )
-        )
+    small, large = (result["steady"]["kilobytes_per_node_and_round"]["mean"] for result in (results[0], results[-1]))
+    found = {"ratio": large / small, "smallest": results[0], "largest": results[-1], "all": results}
+    command.finish(arguments, found)
 
 
 def _show(results: Sequence[dict[str, Any]]) -> None:
-    """A Markdown table, one column per size."""
+    """One column per size."""
     lines = []
     for phase in ("steady", "churned"):
         for what, form in (
@@ -300,9 +288,7 @@ def _show(results: Sequence[dict[str, Any]]) -> None:
             )
         )
     lines += [_line(results, what, (what,), ".0f") for what in ("cpu_seconds", "peak_megabytes")]
-    header = ["nodes", *(f"{result['nodes']:,}" for result in results)]
-    for line in [header, ["---"] * len(header), *lines]:
-        print("|", " | ".join(line).replace("_", " "), "|")
+    command.show(["nodes", *(f"{result['nodes']:,}" for result in results)], lines)
 
 
 def _line(results: Sequence[dict[str, Any]], name: str, path: Sequence[str], form: str) -> list[str]:
@@ -311,7 +297,7 @@ def _line(results: Sequence[dict[str, Any]], name: str, path: Sequence[str], for
         for key in path:
             value = value[key]
         values.append(format(value, form))
-    return [name, *values]
+    return [name.replace("_", " "), *values]
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ For each starter: a sweep of learning rates, the same for all arms, on a seed of
 that suited it best, on other seeds. Two ablations ask where the gain comes from.
 """
 
-import argparse
-import io
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +17,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from rich.console import Console
 
+from benchmarks import command
+from studies.simulated import simulated
 from swarm_node.settings import RoundConfig, SimulationConfig
-from swarm_node.simulation.main import simulate
 from swarm_node.simulation.plot import COLOURS
 from swarm_node.simulation.statistics import ci95
 from swarm_node.telemetry.manifest import usable_cores
@@ -77,7 +75,9 @@ class Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command.parser("studies.sharing", __doc__)
+    command.add_runs(parser)
+    command.add_out(parser)
     parser.add_argument("--starters", nargs="*", default=list(ORDER))
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument(
@@ -86,18 +86,18 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="*", default=[1.5e-4, 3e-4, 6e-4])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ablations", action="store_true", help="also the two ablations")
-    parser.add_argument("--runs", type=Path, default=Path("runs/sharing"), help="where the simulations are kept")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/sharing"))
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    out, contents = command.out(options), []
     for starter in options.starters:
         variants = MAIN + (ABLATIONS if options.ablations else ())
         size = Size(options.rounds, options.sweep_rounds or options.rounds, options.seeds, tuple(options.rates))
         results = study(starter, variants, size, options.runs / starter)
         content = {"starter": starter, "rounds": options.rounds, "results": [asdict(result) for result in results]}
-        (options.out / f"{starter}.json").write_text(json.dumps(content) + "\n")
-        print(table(starter, results))
-    draw(options.out)
+        (out / f"{starter}.json").write_text(json.dumps(content) + "\n")
+        show(starter, results)
+        contents.append(content)
+    draw(out)
+    command.finish(options, {"studies": contents})
 
 
 def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -> list[Result]:
@@ -147,7 +147,6 @@ def run(
             seeds=seeds,
             out=out,
             workers=1,
-            resume=(out / "manifest.json").exists(),
         )
         config = config.model_copy(
             update={
@@ -156,7 +155,7 @@ def run(
                 "round": RoundConfig(**dict(variant.round)),
             }
         )
-        simulate(config, Console(file=io.StringIO()))
+        simulated(config)
         print(f"{starter} {name} done", flush=True)
     report = json.loads((out / "report.json").read_text())
     return {"questions": report["questions"], "arm": report["arms"][variant.arm]}
@@ -171,19 +170,15 @@ def totals(report: Mapping[str, Any]) -> tuple[float, ...]:
     return tuple(scale(report) * value for value in report["arm"]["cumulative_reward"])
 
 
-def table(starter: str, results: Sequence[Result]) -> str:
-    lines = [
-        f"### {starter}",
-        "",
-        "| own / others' groups | best rate | cumulative reward, 95 % | per seed | gain over alone |",
-        "|---|---|---|---|---|",
-    ]
+def show(starter: str, results: Sequence[Result]) -> None:
+    lines = []
     for result in results:
         half = "" if result.ci95 is None else f" ± {result.ci95:.0f}"
         seeds = ", ".join(f"{value:.0f}" for value in result.cumulative_reward)
         gain = "-" if result.gain is None else f"{result.gain:.2f}x"
-        lines.append(f"| {result.variant} | {result.learning_rate:g} | {result.mean:.0f}{half} | {seeds} | {gain} |")
-    return "\n".join(lines) + "\n"
+        lines.append([result.variant, f"{result.learning_rate:g}", f"{result.mean:.0f}{half}", seeds, gain])
+    print(f"\n### {starter}")
+    command.show(["own / others' groups", "best rate", "cumulative reward, 95 %", "per seed", "gain over alone"], lines)
 
 
 def draw(folder: Path) -> None:

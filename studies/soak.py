@@ -7,8 +7,6 @@ whatever fills up does so in half the time. Everything else is as in `benchmarks
 through the second half of the samples, by least squares.
 """
 
-import argparse
-import json
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -18,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from benchmarks import network
+from benchmarks import command, network
 from swarm_node.settings import NetworkConfig
 
 ROUND_SECONDS = 1.0
@@ -27,11 +25,10 @@ PARTS = ("network process", "p2pd")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m studies.soak", description=__doc__)
+    parser = command.parser("studies.soak", __doc__)
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--round-seconds", type=float, default=ROUND_SECONDS)
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     arguments = parser.parse_args()
     if arguments.minutes * 60 < 4 * SAMPLE_SECONDS:
         parser.error(f"a slope needs two samples, one every {SAMPLE_SECONDS:g} s: at least 1.4 --minutes")
@@ -45,20 +42,15 @@ def main() -> None:
         part: 3600 * linear_regression([sample["seconds"] for sample in half], [sample[part] for sample in half]).slope
         for part in PARTS
     }
-    print("\n| MB of a node | start | end | largest | slope of the second half, MB per hour |\n|---|---|---|---|---|")
+    lines = []
     for part in PARTS:
         sizes = [sample[part] for sample in samples]
-        print(f"| {part} | {sizes[0]:.1f} | {sizes[-1]:.1f} | {max(sizes):.1f} | {slopes[part]:+.2f} |")
+        lines.append([part, *(f"{size:.1f}" for size in (sizes[0], sizes[-1], max(sizes))), f"{slopes[part]:+.2f}"])
+    command.show(["MB of a node", "start", "end", "largest", "slope of the second half, MB per hour"], lines)
     print(f"\n{heard} groups heard in {arguments.minutes:g} minutes by {arguments.nodes} nodes")
-    if arguments.json:
-        half_hour = {part: samples[-1][part] / half[0][part] for part in PARTS}
-        result = {
-            "benchmark": "soak",
-            "ratio": max(half_hour.values()),
-            "slope_mb_per_hour": slopes,
-            "samples": samples,
-        }
-        print(json.dumps({**result, "heard": heard, "nodes": arguments.nodes, "minutes": arguments.minutes}))
+    growth = max(samples[-1][part] / half[0][part] for part in PARTS)
+    result = {"ratio": growth, "slope_mb_per_hour": slopes, "samples": samples}
+    command.finish(arguments, {**result, "heard": heard, "nodes": arguments.nodes, "minutes": arguments.minutes})
 
 
 def watched(members: list[network.Member], seconds: float, round_seconds: float) -> tuple[list[dict[str, float]], int]:

@@ -11,11 +11,10 @@ Staleness is simulated, so that runs are deterministic: all text is as old as al
 fast as the trainer without admission: round r is written with the weights after r / 2 updates.
 """
 
-import argparse
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
+from benchmarks import command
 from protocol.messages import Round
 from swarm_node.interfaces import Member
 from swarm_node.node import Batch, Node, Own
@@ -72,7 +72,7 @@ class Adviser:
             self.told[group.author, group.question] = sums
         return own
 
-    def receive(self, own: Own) -> Batch:
+    def hear(self, own: Own) -> Batch:
         batch = self.node.hear(own)
         heard = [replace(group, advised=self.told[group.author, group.question]) for group in batch.external]
         return replace(batch, external=heard)
@@ -126,8 +126,8 @@ def configuration(variant: Variant, starter: str, seed: int) -> SimulationConfig
     return cell_config(whole, Cell(variant.arm, seed))
 
 
-def run(variant: Variant, starter: str, seed: int, file: Path) -> None:
-    """One cell, in this process; its rewards per round as JSON."""
+def run(variant: Variant, starter: str, seed: int) -> dict[str, Any]:
+    """One cell, in this process."""
     config = configuration(variant, starter, seed)
     torch.set_num_threads(1)
     population = variant.population(config)
@@ -135,16 +135,14 @@ def run(variant: Variant, starter: str, seed: int, file: Path) -> None:
         rounds = list(run_cell(config, Cell(variant.arm, seed), population))
     finally:
         population.close()
-    content = {
+    print(f"{variant.study} {variant.name} seed {seed}", flush=True)
+    return {
         "study": variant.study,
         "name": variant.name,
         "seed": seed,
         "rewards": [done.reward for done in rounds],
         "clip_fraction": fmean(done.clip_fraction for done in rounds),
     }
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(content) + "\n")
-    partial.rename(file)
 
 
 def read(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
@@ -161,11 +159,9 @@ def interval(values: Sequence[float], digits: int) -> str:
     return f"{fmean(values):.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
 
 
-def tables(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]], rate: float) -> str:
-    out = io.StringIO()
+def show(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]], rate: float) -> None:
     for study, cells in found.items():
-        print(f"\n| {study} | seeds | cumulative reward | last {LAST} rounds, of 9 | clipped tokens |", file=out)
-        print("|---|---|---|---|---|", file=out)
+        lines = []
         for variant in variants(study, rate):
             runs = cells.get(variant.name, [])
             if not runs:
@@ -173,8 +169,8 @@ def tables(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]], rate:
             total = interval([sum(r["rewards"]) for r in runs], 0)
             last = interval([fmean(r["rewards"][-LAST:]) for r in runs], 2)
             clipped = fmean(r["clip_fraction"] for r in runs)
-            print(f"| {variant.name} | {len(runs)} | {total} | {last} | {clipped:.1%} |", file=out)
-    return out.getvalue()
+            lines.append([variant.name, f"{len(runs)}", total, last, f"{clipped:.1%}"])
+        command.show([study, "seeds", "cumulative reward", f"last {LAST} rounds, of 9", "clipped tokens"], lines)
 
 
 def draw(cells: Mapping[str, Sequence[Mapping[str, Any]]], file: Path) -> None:
@@ -194,28 +190,25 @@ def draw(cells: Mapping[str, Sequence[Mapping[str, Any]]], file: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command.parser("studies.staleness", __doc__)
+    command.add_runs(parser)
+    command.add_out(parser)
     parser.add_argument("--studies", nargs="*", choices=["alone", "swarm", "foreign"], default=[])
     parser.add_argument("--starter", default="rare")
     parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--runs", type=Path, default=Path("runs/staleness"), help="where finished cells are kept")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/asynchronous"))
     parser.add_argument("--report", action="store_true", help="tables and figure of the finished cells")
     options = parser.parse_args()
-    options.runs.mkdir(parents=True, exist_ok=True)
     for study in options.studies:
         for seed in range(options.seeds):  # seed by seed, so that what is done so far can be compared
             for variant in variants(study, options.rate):
                 file = options.runs / f"{study}-{variant.name.replace(' ', '-')}-{seed}.json"
-                if not file.exists():
-                    run(variant, options.starter, seed, file)
-                    print(f"{study} {variant.name} seed {seed}", flush=True)
+                command.kept(file, partial(run, variant, options.starter, seed))
     found = read(options.runs)
-    print(tables(found, options.rate))
+    show(found, options.rate)
     if options.report and "alone" in found:
-        options.out.mkdir(parents=True, exist_ok=True)
-        draw(found["alone"], options.out / "staleness.png")
+        draw(found["alone"], command.out(options) / "staleness.png")
+    command.finish(options, {"studies": found})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Temporal Clue: are the puzzles right, are answers paid rightly, and how long does a puzzle take?
 
-    python -m studies.temporal_clue [--json]      # docs/results/temporal_clue.md
+    python -m studies.temporal_clue --json      # docs/results/temporal_clue.md
 
 CPU seconds, one thread. The last line of --json: `ratio` is the judge's budget over the slowest shared puzzle.
 """
 
-import argparse
 import json
 import os
 import random
@@ -18,6 +17,7 @@ from itertools import count, islice
 from pathlib import Path
 from statistics import fmean, median, stdev
 
+from benchmarks import command
 from studies import enumeration
 from swarm_node.environments.scoring.contract import QUESTION_BUDGET
 from swarm_node.environments.temporal_clue import published, scoring, text
@@ -44,8 +44,7 @@ class Paid:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
+    parser = command.parser("studies.temporal_clue", __doc__)
     parser.add_argument("--generated", type=int, default=1000, help="puzzles whose right answers are scored")
     parser.add_argument("--enumerated", type=int, default=200, help="puzzles that are checked without CP-SAT")
     parser.add_argument("--full", type=int, default=12, help="puzzles of the sizes made ahead")
@@ -74,8 +73,7 @@ def main() -> None:
         print(name, ", ".join(f"{key} {value:.3g}" for key, value in figures.items()), flush=True)
     slowest = max(timings[name]["max"] for name in SHARED)
     result |= {"ratio": QUESTION_BUDGET / slowest, "budget": QUESTION_BUDGET, "slowest_shared": slowest}
-    if options.json:
-        print(json.dumps(result))
+    command.finish(options, result)
 
 
 def solve_published() -> int:

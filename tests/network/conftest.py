@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.internet.namespaces import Internet
 from tests.network.hosts import Pair, started, until_connected
-from tests.network.namespaces import Internet
 
 BACKENDS = ("hivemind", "libp2p")
 PAIRS = [(first, second) for first in BACKENDS for second in BACKENDS]

@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.internet.meetings import Meeting
+from benchmarks.internet.namespaces import Internet, reason
+from benchmarks.internet.remote import RemoteFailed
 from protocol.identity import Identity
 from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
 from swarm_node.network.transport.punching import (
@@ -23,10 +26,7 @@ from swarm_node.network.transport.punching import (
     may_punch,
     own_endpoints,
 )
-from tests.network.meetings import Meeting
 from tests.network.members import until
-from tests.network.namespaces import Internet, reason
-from tests.network.remote import RemoteFailed
 
 MISSING = reason()
 in_namespaces = pytest.mark.skipif(bool(MISSING), reason=MISSING)

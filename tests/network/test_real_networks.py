@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from benchmarks.internet.namespaces import Internet, reason
+from benchmarks.internet.remote import Remote, RemoteFailed
 from tests.network.members import until
-from tests.network.namespaces import Internet, reason
-from tests.network.remote import Remote, RemoteFailed
 
 MISSING = reason()
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

@@ -1,8 +1,8 @@
 """Which reasoning-gym questions exist in the swarm: dataset -> config id -> parameters of `create_dataset`.
 
 Pure data: both sides of a question know a config by its id, and parameters never travel. The levels in catalogue.json
-are measured: survey.py says how. `tiny` are the tasks of the starter policies, `paper` those of the SAPO paper, `easy`,
-`medium` and `hard` levels 0, 1 and 2 of the library's curricula, `default` the library's defaults.
+are measured: studies/catalogue_survey.py says how. `tiny` are the tasks of the starter policies, `paper` those of the
+SAPO paper, `easy`, `medium` and `hard` levels 0, 1 and 2 of the library's curricula, `default` the library's defaults.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""A host in a process of its own, driven by JSON lines: for tests in which hosts live in different networks.
+"""A host in a process of its own, driven by JSON lines, so that hosts can live in different networks.
 
-`python -m tests.network.remote BACKEND ROLE OPTIONS` is the process, `Remote` the test's end of it.
+`python -m benchmarks.internet.remote BACKEND ROLE OPTIONS` is the process, `Remote` our end of it.
 """
 
 import asyncio
@@ -11,12 +11,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.internet.namespaces import Namespace
+from protocol.identity import Identity
 from protocol.messages import PeerId
-from swarm_node.network.backend import Backend, CallFailed
-from tests.network.hosts import LIMIT, started
-from tests.network.namespaces import Namespace
+from swarm_node.network.backend import Backend, Caller, CallFailed
+from swarm_node.network.transport.backends import make_backend
+from swarm_node.settings import NetworkConfig
 
 ROOT = Path(__file__).parents[2]
+ECHO = "/swarm-node-remote/echo/1"
+LIMIT = 512 * 1024  # bytes, request and reply
 
 
 class Remote:
@@ -30,7 +34,7 @@ class Remote:
     def start(cls, where: Namespace, backend: str, bootstrap: bool = False, **options: Any) -> "Remote":
         options = {"host": "0.0.0.0", "relay": True, **options}
         role = "bootstrap" if bootstrap else "node"
-        command = [sys.executable, "-m", "tests.network.remote", backend, role, json.dumps(options)]
+        command = [sys.executable, "-m", "benchmarks.internet.remote", backend, role, json.dumps(options)]
         return cls(where.popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT))
 
     def dial(self, addresses: Sequence[str], timeout: float = 10.0) -> str:
@@ -69,9 +73,18 @@ class RemoteFailed(Exception):
     pass
 
 
-def operations(host: Backend) -> dict[str, Callable[..., Awaitable[Any]]]:
-    from tests.network.hosts import ECHO
+async def answer(caller: Caller, request: bytes) -> bytes:
+    return b">" + request
 
+
+async def started(backend: str, bootstrap: bool, options: dict[str, Any]) -> Backend:
+    config = NetworkConfig.model_validate({"backend": backend, **options})
+    host = make_backend(config, Identity.create(), bootstrap)
+    await host.start({ECHO: answer}, {ECHO: LIMIT})
+    return host
+
+
+def operations(host: Backend) -> dict[str, Callable[..., Awaitable[Any]]]:
     async def echo(peer: str, text: str, timeout: float) -> str:
         return (await host.call(PeerId(peer), ECHO, text.encode(), LIMIT, timeout)).decode()
 
@@ -100,17 +113,16 @@ def say(message: object) -> None:
 
 
 async def main(backend: str, role: str, options: str) -> None:
-    host = await started(backend, bootstrap=role == "bootstrap", **json.loads(options))
+    host = await started(backend, role == "bootstrap", json.loads(options))
     known = operations(host)
     say({"peer": host.peer_id})
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         operation, *arguments = json.loads(line)
         try:
-            answer = {"result": await known[operation](*arguments)}
+            say({"result": await known[operation](*arguments)})
         except CallFailed as error:
-            answer = {"failed": str(error)}
-        say(answer)
+            say({"failed": str(error)})
     await host.close()
 
 

@@ -1,8 +1,8 @@
 """Two hosts behind NATs that meet at a relay: where hole punching begins."""
 
-from tests.network.members import until
-from tests.network.namespaces import Internet
-from tests.network.remote import Remote
+from benchmarks.internet.namespaces import Internet
+from benchmarks.internet.remote import Remote
+from benchmarks.waiting import until
 
 
 class Meeting:
@@ -16,7 +16,7 @@ class Meeting:
         entry = f"/ip4/{self.where.address}/{witness}/p2p/{self.relay.peer_id}"
         self.a = Remote.start(internet.behind_nat("a"), "hivemind", peers=[entry], port=31331)
         self.b = Remote.start(internet.behind_nat("b", symmetric), caller, peers=[entry], port=31331)
-        until(lambda: bool(self.addresses()))
+        until(self.addresses, 20.0, "an address through the relay")
         self.b.dial([entry])
         self.b.dial(self.addresses())
 

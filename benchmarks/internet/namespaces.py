@@ -1,4 +1,4 @@
-"""A small internet of network namespaces for tests of what real networks do: NAT, partitions, lost relays.
+"""A small internet of network namespaces for what real networks do: NAT, partitions, lost relays.
 
 Nothing in it has a route to the outside. Its addresses look public, because libp2p treats others as local. Needs root
 on Linux and iptables; `reason()` says what is missing.

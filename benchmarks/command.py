@@ -1,0 +1,88 @@
+"""How every command of benchmarks, studies and fuzzing is asked and answers.
+
+People read text and Markdown tables; with `--json` the last line is one JSON object with the key `benchmark`, and with
+`ratio` where two sides are compared. What takes hours is kept as it is done, under `runs/`, and not done again.
+Nothing here needs torch, so that a command that needs none starts at once.
+"""
+
+import argparse
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from swarm_node.common.files import write_bytes
+
+
+def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
+    """Of `python -m module`, with its docstring as help."""
+    raw = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(prog=f"python -m {module}", description=doc, formatter_class=raw)
+    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    made.set_defaults(benchmark=module.rpartition(".")[2])
+    return made
+
+
+def add_quick(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--quick", action="store_true", help="a minute's trial on tiny sizes; its figures mean nothing")
+
+
+def add_repetitions(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--repetitions", type=int, help="measured repetitions of each side")
+
+
+def add_runs(made: argparse.ArgumentParser) -> None:
+    default = Path("runs/studies") / made.get_default("benchmark")
+    words = f"what is done is kept here, and not done again ({default})"
+    made.add_argument("--runs", type=Path, default=default, metavar="FOLDER", help=words)
+
+
+def add_out(made: argparse.ArgumentParser) -> None:
+    """For results meant to be looked at. They go into the documentation only when told so."""
+    words = "results and figures go here, such as docs/results/NAME (as --runs)"
+    made.add_argument("--out", type=Path, metavar="FOLDER", help=words)
+
+
+def out(options: argparse.Namespace) -> Path:
+    folder: Path = options.out or options.runs
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
+    """The ratio, where sides were compared, and the line of JSON, where it is asked for."""
+    if "ratio" in result:
+        ratio = result["ratio"]
+        print(f"\nratio {'none' if ratio is None else f'{ratio:.2f}'}", flush=True)
+    if options.json:
+        print(json.dumps({"benchmark": options.benchmark, **result}), flush=True)
+
+
+def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Markdown with aligned columns, the first to the left."""
+    widths = [max(3, *(len(line[column]) for line in [header, *lines])) for column in range(len(header))]
+    rules = [f":{'-' * (widths[0] - 1)}", *("-" * (width - 1) + ":" for width in widths[1:])]
+    rows = [
+        " | ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
+        for first, *rest in [header, rules, *lines]
+    ]
+    return "\n".join(f"| {row} |" for row in rows)
+
+
+def show(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    print(f"\n{table(header, lines)}", flush=True)
+
+
+def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """What `file` holds. Where it is not there it is made now, and written whole or not at all."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(file, (json.dumps(make()) + "\n").encode())
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def versions(*packages: str) -> dict[str, str]:
+    return {"python": platform.python_version(), **{package: version(package) for package in packages}}

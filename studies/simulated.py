@@ -1,0 +1,18 @@
+"""Simulations as parts of a study, each going on where it stopped."""
+
+import io
+import json
+from typing import Any
+
+from rich.console import Console
+
+from swarm_node.settings import SimulationConfig
+from swarm_node.simulation.main import simulate
+
+
+def simulated(config: SimulationConfig, quiet: bool = True) -> dict[str, Any]:
+    """The report of the simulation in the folder of this configuration, made now or gone on with."""
+    config = config.model_copy(update={"resume": (config.out / "manifest.json").exists()})
+    console = Console(file=io.StringIO()) if quiet else Console()
+    report: dict[str, Any] = json.loads(simulate(config, console).read_text())
+    return report
