@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from tests.network.members import until
 from tests.network.namespaces import Internet, reason
 from tests.network.remote import Remote, RemoteFailed
+from tests.waiting import until
 
 MISSING = reason()
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

@@ -5,35 +5,17 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.telemetry.jsonlines import read_jsonlines
+from tests.commands import read_until, started
 
 
-def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "swarm_node.cli", "run", "--home", str(home), "--model.name", "dense"]
+def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
     options = ["--threads", "1", "--checkpoint.every", "4", "--round.questions", "4", "--training.num-iterations", "2"]
-    return subprocess.Popen(
-        [*command, *options, *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        preexec_fn=before,
-    )
-
-
-def read_until(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stdout is not None
-    seen = []
-    for line in process.stdout:
-        seen.append(line)
-        if text in line:
-            return
-    raise AssertionError(f"{text!r} never came: {''.join(seen)}")
+    return started("run", "--home", home, "--model.name", "dense", *options, *flags, preexec_fn=before)
 
 
 def curve(home: Path) -> dict[int, tuple[float, ...]]:
