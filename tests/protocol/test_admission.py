@@ -19,6 +19,7 @@ def reason(data: bytes, rules: AdmissionRules) -> Reason | None:
     return outcome.reason if isinstance(outcome, Rejected) else None
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=40), min_size=2, max_size=8), st.integers(0, limits.MAX_ROUND), st.integers(0, 255))
 def test_what_a_peer_sealed_for_this_swarm_comes_in_unchanged(
     ann: Identity, bobs_rules: AdmissionRules, texts: list[str], round: int, index: int

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import read_until, started
@@ -29,6 +31,7 @@ def curve(home: Path) -> dict[int, tuple[float, ...]]:
     return rounds
 
 
+@pytest.mark.slow
 def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(tmp_path):
     whole = start(tmp_path / "whole", "--max-rounds", "10")
     output, _ = whole.communicate(timeout=120)
@@ -50,6 +53,7 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(tmp_path):
     assert last[0].read_bytes() == last[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_sigterm_ends_the_round_and_saves(tmp_path):
     node = start(tmp_path)
     read_until(node, "round 1 ")
@@ -62,6 +66,7 @@ def test_sigterm_ends_the_round_and_saves(tmp_path):
     assert state["rounds"] == done == max(curve(tmp_path)) + 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
     first = start(tmp_path, "--max-rounds", "4")
     assert "checkpoint after 4 rounds" in first.communicate(timeout=120)[0]
@@ -78,6 +83,7 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004"]
 
 
+@pytest.mark.slow
 def test_a_home_belongs_to_one_node_at_a_time(tmp_path):
     first = start(tmp_path)
     read_until(first, "round 0 ")

@@ -25,6 +25,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> No
         assert word in result.stderr
 
 
+@pytest.mark.slow
 def test_help_reads_like_a_page():
     result = ended("--help")
     assert result.returncode == 0
@@ -32,6 +33,7 @@ def test_help_reads_like_a_page():
         assert f"\n  {command} " in result.stdout
 
 
+@pytest.mark.slow
 def test_leaving_runs_exit_handlers_but_does_not_take_modules_apart():
     program = """
 import atexit, sys
@@ -53,6 +55,7 @@ main()
         assert result.stdout.endswith("handled\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "simulate", "eval"])
 def test_every_command_explains_its_options(command):
     result = ended(command, "--help")
@@ -64,6 +67,7 @@ def test_an_unknown_command_is_named():
     assert_one_line(ended("frobnicate"), "frobnicate", "simulate")
 
 
+@pytest.mark.slow
 def test_an_identity_is_made_once_and_private(tmp_path):
     home = tmp_path / "home"
     assert_one_line(ended("id", env=home_at(home)), "swarm-node init")
@@ -74,12 +78,14 @@ def test_an_identity_is_made_once_and_private(tmp_path):
     assert again.stdout.split()[0] == first.stdout.split()[0] == shown.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_key_that_others_may_read_is_refused_with_the_remedy(tmp_path):
     ended("init", env=home_at(tmp_path))
     (tmp_path / "identity.key").chmod(0o644)
     assert_one_line(ended("id", env=home_at(tmp_path)), "chmod 600")
 
 
+@pytest.mark.slow
 def test_check_explains_every_option_and_what_it_comes_to(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text('[model]\nname = "dense"\n')
@@ -89,6 +95,7 @@ def test_check_explains_every_option_and_what_it_comes_to(tmp_path):
     assert "parameters" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -104,6 +111,7 @@ def test_a_mistake_is_one_line(tmp_path, arguments, words):
     assert_one_line(ended("run", *first, "--home", str(tmp_path), "--max-rounds", "1", *rest), *words)
 
 
+@pytest.mark.slow
 def test_a_broken_model_folder_is_one_line(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
@@ -112,6 +120,7 @@ def test_a_broken_model_folder_is_one_line(tmp_path):
     assert_one_line(ended("eval", str(folder), "--questions", "1"), "cannot load model")
 
 
+@pytest.mark.slow
 def test_eval_gives_accuracy_with_an_interval_per_task():
     result = ended("eval", "dense", "--tasks", "gcd/tiny", "lcm/tiny", "--questions", "20", "--json")
     assert result.returncode == 0, result.stderr
@@ -124,6 +133,7 @@ def test_eval_gives_accuracy_with_an_interval_per_task():
     assert "gcd/tiny" in shown.stdout
 
 
+@pytest.mark.slow
 def test_attack_has_short_names_for_what_it_is_about(tmp_path):
     flags = ("--kind", "lies", "--share", "1.0", "--defence", "regroup", "clip", "--out", str(tmp_path / "out"))
     assert_one_line(ended("attack", *flags), "somebody to attack")

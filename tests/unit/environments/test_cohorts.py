@@ -86,6 +86,7 @@ def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another
     assert companies == {("forkserver", None), ("here", 1), ("here", 2)}
 
 
+@pytest.mark.slow
 def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(judged) -> None:
     asked = [asked_of(name, author) for author, name in enumerate(("gcd", "die", "lcm", "hang", "ab", "die", "gcd"))]
     replies, shared = judged(asked)

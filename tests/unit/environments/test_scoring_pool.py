@@ -35,6 +35,7 @@ def slow(index: int, seconds: float = 1.0) -> Item:
     return answers(*["tenth"] * round(10 * seconds), index=index)
 
 
+@pytest.mark.slow
 def test_slow_groups_are_judged_by_several_processes() -> None:
     pool = pool_of(2)
     assert pool.ask([slow(k, 0.5) for k in range(4)]) == [(1.0,) * 5] * 4
@@ -42,6 +43,7 @@ def test_slow_groups_are_judged_by_several_processes() -> None:
     pool.close()
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_killed_in_the_middle_loses_no_group_and_judges_none_twice() -> None:
     pool = pool_of(1)
     assert pool.ask([answers(*GOOD)]) == [PAID]

@@ -51,6 +51,7 @@ def judge() -> Iterator[ScoringClient]:
         yield client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "reason", "restarts"),
     [
@@ -83,6 +84,7 @@ def test_a_bad_scorer_costs_its_own_group_and_no_other(
     assert judge.ask([answers(*GOOD)]) == [PAID]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["lie", "patch", "die", "busy"])
 def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(judge: ScoringClient, text: str) -> None:
     batch = [answers(*GOOD), answers(text, "wrong", author=2), answers(*GOOD, author=3), answers("wrong", author=3)]
@@ -106,6 +108,7 @@ def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(judge: ScoringC
     assert judge.restarts == 0
 
 
+@pytest.mark.slow
 def test_two_bad_groups_in_one_batch_cost_two_children(judge: ScoringClient) -> None:
     batch = [answers("die"), answers(*GOOD), answers("busy"), answers(*GOOD)]
     assert judge.ask(batch) == [Skipped("judge crashed"), PAID, Skipped("judge timeout"), PAID]

@@ -84,6 +84,7 @@ def test_a_group_too_big_to_travel_is_counted(tmp_path: Path) -> None:
         assert made.rejections() == {remote.UNSENT: 1}
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did(tmp_path: Path) -> None:
     said: list[str] = []
     with network(tmp_path, "echo") as made:
@@ -96,6 +97,7 @@ def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did
         assert any("training goes on" in line for line in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "words"), [("dies", "stand-in life"), ("nonsense", "nonsense")])
 def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(tmp_path: Path, way: str, words: str) -> None:
     said: list[str] = []
@@ -109,6 +111,7 @@ def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(tmp_path
         until(lambda: words in " ".join(lines_of(made, said)))
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_killed_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "SILENCE_SECONDS", 0.3)
     said: list[str] = []
@@ -116,6 +119,7 @@ def test_a_process_that_hangs_is_killed_and_replaced(tmp_path: Path, monkeypatch
         until(lambda: "said nothing" in " ".join(lines_of(made, said)))
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_listen_never_holds_up_a_publisher(tmp_path: Path) -> None:
     with network(tmp_path, "deaf") as made:
         until(lambda: (tmp_path / "lives").exists())
@@ -127,6 +131,7 @@ def test_a_process_that_does_not_listen_never_holds_up_a_publisher(tmp_path: Pat
         until(lambda: made._supervisor.dropped > 100)
 
 
+@pytest.mark.slow
 def test_a_flood_keeps_the_newest_and_is_counted(tmp_path: Path) -> None:
     with network(tmp_path, "floods") as made:
         until(lambda: made.rejections().get(INBOX_FULL, 0) > 100)
@@ -137,6 +142,7 @@ def test_a_flood_keeps_the_newest_and_is_counted(tmp_path: Path) -> None:
         assert made.rejections()["malformed"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["echo", "stays", "dies", "deaf", "nonsense"])
 def test_closing_ends_the_process_soon_whatever_it_does(
     tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
