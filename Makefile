@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
+EXTRAS := base libp2p docker dev bench
 
-.PHONY: install simulate test lint format starters clean help
+.PHONY: install simulate test test-fast test-extras lint format starters clean help
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
 install: $(READY)  ## a .venv with everything
 
@@ -28,6 +29,18 @@ simulate: install  ## eight nodes that learn by sharing, beside eight that learn
 test: install  ## the whole test suite
 	$(BIN)/pytest -n 2 --dist loadfile
 
+test-fast: install  ## every room in less than a minute
+	$(BIN)/pytest -n 2 -m "not slow and not network and not gpu"
+
+test-extras: $(EXTRAS:%=.venvs/%/installed)  ## each extra, and none, in an environment of its own; writes docs/results/extras.md
+	$(PYTHON) tests/extras/run.py
+
+.venvs/%/installed: pyproject.toml
+	$(PYTHON) -m venv .venvs/$*
+	.venvs/$*/bin/pip install --disable-pip-version-check --quiet --editable '.[$(filter-out base,$*)]' \
+		'pytest>=8.4' 'pytest-timeout>=2.4' 'hypothesis>=6.130'
+	@touch $@
+
 lint: install  ## style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,4 +55,4 @@ starters: install  ## make the starter policies again
 	$(BIN)/python -m swarm_node.starters.make
 
 clean:  ## remove what make made
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venvs runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

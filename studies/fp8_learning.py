@@ -18,12 +18,12 @@ from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
+from swarm_node.assembly.surroundings import build_environment
 
 from benchmarks import command, common
 from protocol.messages import PeerId, Round
 from studies.fp8_formats import FORMATS
 from swarm_node.assembly.learner import build_node, build_policy
-from swarm_node.assembly.surroundings import build_environment
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision.kernels import Kernel, reference
 from swarm_node.compute.precision.linear import swap_linears

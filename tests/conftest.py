@@ -21,6 +21,8 @@ if ROOT not in sys.path:
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+pytest_plugins = ["tests.skips"]
+
 settings.register_profile("suite", deadline=None)  # milliseconds say how busy the machine is, not what is right
 settings.load_profile("suite")
 

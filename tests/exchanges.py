@@ -5,14 +5,14 @@ from functools import lru_cache, partial
 from random import Random
 
 from protocol import announcing, codec
-from protocol.addressing import question_seed
 from protocol.identity import Identity
-from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Announcement, PeerId, RolloutGroup, Round
 from protocol.rejection import Rejected
 from studies.simulated_exchange import Answering, SharedVerifier, SimulatedPeer, World
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.verifier import Verifier
 from swarm_node.settings import NetworkConfig
+from tests.groups import group
 
 SWARM = "test-swarm"
 
@@ -28,17 +28,8 @@ def address(number: int, network: int | None = None) -> str:
     return f"/ip4/{20 + first}.{last}.7.{1 + number % 250}/tcp/31330"
 
 
-def group(author: Identity, round: int, index: int = 0, text: str = "4") -> RolloutGroup:
-    seed = question_seed(author.peer_id, Round(round))
-    question = Question(
-        environment="reasoning_gym", version="0.1.25", dataset="chain_sum", config_id="easy", seed=seed, index=index
-    )
-    answers = (Completion(text=text, ended=True), Completion(text=f"{text}?", ended=False))
-    return RolloutGroup(author=author.peer_id, round=round, question=question, completions=answers)
-
-
 def sealed_groups(author: Identity, round: int, count: int = 9, swarm: str = SWARM) -> list[bytes]:
-    return [codec.seal(group(author, round, index), author, swarm) for index in range(count)]
+    return [codec.seal(group(author.peer_id, round, index), author, swarm) for index in range(count)]
 
 
 def key_of(envelope: bytes) -> bytes:

@@ -10,10 +10,9 @@ import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from protocol.messages import PeerId, Question, Round
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
@@ -26,6 +25,7 @@ from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
 from swarm_node.settings import DefenceConfig, GenerationConfig, PoolConfig, RoundConfig, TrainingConfig
+from tests import groups
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -102,9 +102,11 @@ def tiny_policy(
 MANY_EOS = (EOS, *range(5, 17))  # signs before the digits: about one token in eight ends a completion
 
 
+DIGITS = {"environment": "digits", "version": "1", "dataset": "sums", "config_id": "easy"}
+
+
 def question(author: str = "ann", round: int = 0, index: int = 0, **fields: Any) -> Question:
-    address = {"environment": "digits", "version": "1", "dataset": "sums", "config_id": "easy"}
-    return Question(**{**address, "seed": question_seed(PeerId(author), Round(round)), "index": index, **fields})
+    return groups.question(PeerId(author), round, index, **{**DIGITS, **fields})
 
 
 def text_group(
@@ -117,12 +119,7 @@ def text_group(
     index: int = 0,
 ) -> ScoredGroup:
     """A group as heard from a peer: text only."""
-    flags = ended or [True] * len(texts)
-    completions = tuple(Completion(text=text, ended=end) for text, end in zip(texts, flags, strict=True))
-    group = RolloutGroup(
-        author=PeerId(author), round=round, question=question(author, round, index), completions=completions
-    )
-    return ScoredGroup(group, prompt, tuple(rewards))
+    return ScoredGroup(groups.group(PeerId(author), round, index, texts, ended, **DIGITS), prompt, tuple(rewards))
 
 
 def token_group(

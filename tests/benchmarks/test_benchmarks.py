@@ -12,6 +12,7 @@ import pytest
 
 from swarm_node import starters
 
+pytestmark = pytest.mark.slow
 NAMES = ("fp8_gpu", "generation", "packing", "step", "swarm")
 needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
 needs_genrl = pytest.mark.skipif(

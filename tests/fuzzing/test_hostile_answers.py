@@ -1,5 +1,7 @@
 """A part of `fuzzing.hostile`, through real judge processes: data sets that were the worst, and some plain ones."""
 
+import pytest
+
 from fuzzing import hostile
 from fuzzing.hostile_answers import answers, counts
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
@@ -13,6 +15,7 @@ def test_the_corpus_has_more_than_a_hundred_answers() -> None:
     assert sum(counts().values()) >= 190 and len(counts()) == 6
 
 
+@pytest.mark.slow
 def test_nothing_hostile_is_paid_or_leaves_a_trace() -> None:
     results = hostile.run([*EXECUTE, *PLAIN], only=7)
     assert hostile.summary(results)["broken"] == {}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from protocol.messages import PeerId, Question, RolloutGroup
+from protocol.messages import PeerId
 from swarm_node.assembly.learner import build_policy
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.precision import kernels
@@ -11,6 +11,7 @@ from swarm_node.compute.precision.quantise import BLOCKS, quantise
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.rollouts.groups import ScoredGroup, Written
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from tests.groups import group
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
@@ -18,23 +19,19 @@ PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
 
 def written(policy_config: ModelConfig, decoder: str) -> list[Written]:
     generator = BatchGenerator(build_policy(policy_config), GenerationConfig(decoder=decoder))
-    return [group for group in generator.generate(PROMPTS, 8, "gpu") if isinstance(group, Written)]
+    return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, Written)]
 
 
-def scored(groups: list[Written]) -> list[ScoredGroup]:
+def scored(written: list[Written]) -> list[ScoredGroup]:
     return [
         ScoredGroup(
-            RolloutGroup(author=PeerId("a"), round=0, question=question(i), completions=group.completions),
+            group(PeerId("a"), index=i).model_copy(update={"completions": each.completions}),
             PROMPTS[i],
             tuple(float(k % 2) for k in range(8)),
-            group.tokens,
+            each.tokens,
         )
-        for i, group in enumerate(groups)
+        for i, each in enumerate(written)
     ]
-
-
-def question(index: int) -> Question:
-    return Question(environment="e", version="1", dataset="d", config_id="c", seed=0, index=index)
 
 
 def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:

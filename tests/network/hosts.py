@@ -13,6 +13,7 @@ from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.multiaddr import peer_bytes
 from swarm_node.network.transport.streams import Stream
 from swarm_node.settings import NetworkConfig
+from tests.waiting import until_awaited
 
 T = TypeVar("T")
 ECHO = "/swarm-node-test/echo/1"
@@ -70,9 +71,10 @@ class Pair:
 
 
 async def until_connected(host: Backend, peers: set[str], seconds: float = 5.0) -> None:
-    async with asyncio.timeout(seconds):
-        while {connection.peer for connection in await host.connections()} != peers:
-            await asyncio.sleep(0.02)
+    async def connected() -> bool:
+        return {connection.peer for connection in await host.connections()} == peers
+
+    await until_awaited(connected, seconds, "connecting")
 
 
 async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:

@@ -15,10 +15,9 @@ from typing import Any
 import psutil
 
 from protocol import codec
-from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from protocol.messages import PeerId, RolloutGroup, Round
 from swarm_node.network.backend import Handler
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import control
@@ -28,6 +27,8 @@ from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
+from tests.groups import group
+from tests.waiting import until
 
 SWARM = "test"
 ROUND_SECONDS = 0.25
@@ -36,22 +37,6 @@ ROUND_SECONDS = 0.25
 def config(peers: Sequence[str] = (), **options: Any) -> NetworkConfig:
     quick = {"host": "127.0.0.1", "mdns": False, "relay": False, "exchange_seconds": 2.0}
     return NetworkConfig.model_validate({**quick, "peers": tuple(peers), **options})
-
-
-def group(author: PeerId, number: int, index: int) -> RolloutGroup:
-    seed = question_seed(author, Round(number))
-    question = Question(environment="e", version="1", dataset="d", config_id="c", seed=seed, index=index)
-    completions = tuple(Completion(text=text, ended=True) for text in ("a", "b"))
-    return RolloutGroup(author=author, round=Round(number), question=question, completions=completions)
-
-
-def until(found: Callable[[], object], seconds: float = 20.0, what: str = "it") -> float:
-    """Poll: there are real processes at the other end. Seconds it took."""
-    began = time.monotonic()
-    while not found():
-        assert time.monotonic() - began < seconds, f"{what} did not happen within {seconds} s"
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 class Member:
@@ -126,13 +111,15 @@ def closing(*members: Member) -> Iterator[None]:
 
 def rounds(members: Sequence[Member], enough: Callable[[], object], seconds: float = 20.0, what: str = "it") -> float:
     """All of them publish and listen until it is enough. Seconds it took."""
-    began = time.monotonic()
-    while not enough():
-        assert time.monotonic() - began < seconds, f"{what} did not happen within {seconds} s"
+
+    def after_another() -> bool:
+        if enough():
+            return True
         for member in members:
             member.step()
-        time.sleep(ROUND_SECONDS)
-    return time.monotonic() - began
+        return False
+
+    return until(after_another, seconds, what, pause=ROUND_SECONDS)
 
 
 def heard_since(reader: Member, writer: PeerId, number: int) -> bool:

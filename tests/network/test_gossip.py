@@ -15,6 +15,7 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.service import NetworkService
 from tests.network.hosts import ECHO, LIMIT, config, raw_stream, started
+from tests.waiting import until_awaited
 
 pytestmark = pytest.mark.network
 TOPIC = "swarm-node/test"
@@ -35,10 +36,12 @@ def test_all_members_hear_a_message() -> None:
         for number, host in enumerate(hosts):
             message = bytes([number]) + os.urandom(1500)
             others = [ear for ear in ears if ear is not ears[number]]
-            async with asyncio.timeout(10.0):
-                while not all(message in ear for ear in others):
-                    await host.publish(message)  # again until the mesh has formed; what was heard is heard once
-                    await asyncio.sleep(0.2)
+
+            async def heard(host: Backend = host, message: bytes = message, others: list[list[bytes]] = others) -> bool:
+                await host.publish(message)  # again until the mesh has formed; what was heard is heard once
+                return all(message in ear for ear in others)
+
+            await until_awaited(heard, 10.0, pause=0.2)
         for host in hosts:
             await host.close()
 
@@ -102,15 +105,18 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
         overheard: list[bytes] = []
         last.exchange.overheard = lambda sealed, now: overheard.append(sealed)  # type: ignore[method-assign]
         tasks = [asyncio.create_task(life.live()) for life in lives]
-        async with asyncio.timeout(40.0):
-            while not all(life.runner.addresses for life in lives):
-                await asyncio.sleep(0.05)
-            assert middle.runner._backend is not None
-            for end in (first, last):
-                await middle.runner._backend.dial(end.runner.addresses, 5.0)
-            while first.exchange.announcement() not in overheard:
-                first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(overheard)}"])  # something new to say
-                await asyncio.sleep(0.2)
+        await until_awaited(lambda: all(life.runner.addresses for life in lives))
+        assert middle.runner._backend is not None
+        for end in (first, last):
+            await middle.runner._backend.dial(end.runner.addresses, 5.0)
+
+        def heard() -> bool:
+            if first.exchange.announcement() in overheard:
+                return True
+            first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(overheard)}"])  # something new to say
+            return False
+
+        await until_awaited(heard, pause=0.2)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,6 +12,7 @@ from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.lan import Lan
 from tests.network.hosts import ECHO, LIMIT, config, started
+from tests.waiting import until_awaited
 
 pytestmark = pytest.mark.network
 
@@ -26,9 +27,7 @@ class Ear:
         self.heard[peer] = addresses
 
     async def hears(self, peer: PeerId) -> Sequence[str]:
-        async with asyncio.timeout(10.0):
-            while peer not in self.heard:
-                await asyncio.sleep(0.02)
+        await until_awaited(lambda: peer in self.heard, 10.0)
         return self.heard[peer]
 
 
@@ -103,9 +102,7 @@ def test_two_nodes_without_entry_nodes_connect(tmp_path: Path) -> None:
             for backend in ("hivemind", "libp2p")
         ]
         tasks = [asyncio.create_task(life.live()) for life in lives]
-        async with asyncio.timeout(20.0):
-            while not all(life.runner.connected for life in lives):
-                await asyncio.sleep(0.05)
+        await until_awaited(lambda: all(life.runner.connected for life in lives))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,7 +6,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,9 @@ import pytest
 from swarm_node.commands.home import load_identity
 from swarm_node.network.process import control
 from swarm_node.telemetry.jsonlines import read_jsonlines
-from tests.network.members import black_hole, until
+from tests.commands import command, ended, started
+from tests.network.members import black_hole
+from tests.waiting import until
 
 pytestmark = pytest.mark.network
 
@@ -44,20 +45,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "swarm_node.cli", *map(str, arguments)]
-
-
-def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120, check=False, **options)
-
-
 @contextmanager
-def running(home: Path, *arguments: object) -> Iterator["subprocess.Popen[bytes]"]:
+def running(home: Path, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
     """A node, told to leave at the end as an engine tells it."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "output.log").open("wb") as output:
-        process = subprocess.Popen(command(*arguments, "--home", home), stdout=output, stderr=subprocess.STDOUT)
+        process = started(*arguments, "--home", home, stdout=output)
     try:
         yield process
     finally:

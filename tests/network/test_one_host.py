@@ -26,6 +26,7 @@ from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.libp2p_backend import Libp2pBackend, TrioStream
 from swarm_node.settings import NetworkConfig
 from tests.network.hosts import ECHO, LIMIT, SILENT, raw_stream, started, until_connected
+from tests.waiting import until_awaited
 
 pytestmark = pytest.mark.network
 BACKENDS = ["hivemind", "libp2p"]
@@ -195,9 +196,11 @@ def test_idle_identities_do_not_push_out_a_peer_that_was_of_use(backend: str) ->
         await late.dial(address, 5.0)
         assert await late.call(victim.peer_id, ECHO, b"me too", LIMIT, 5.0) == b">me too"
         if backend == "libp2p":  # p2pd looks every 10 s, and not at connections younger than 20 s
-            async with asyncio.timeout(5.0):
-                while len(await victim.connections()) > 8:
-                    await asyncio.sleep(0.02)
+
+            async def few() -> bool:
+                return len(await victim.connections()) <= 8
+
+            await until_awaited(few, 5.0)
         for host in (victim, honest, late, *crowd):
             await host.close()
 
@@ -270,9 +273,11 @@ def test_a_peer_that_ignores_its_window_is_hung_up_on() -> None:
 
         with suppress(Exception):
             await liar.thread.call(flood)
-        async with asyncio.timeout(5.0):
-            while await victim.connections():
-                await asyncio.sleep(0.02)
+
+        async def alone() -> bool:
+            return not await victim.connections()
+
+        await until_awaited(alone, 5.0)
         await honest.dial(address, 5.0)
         assert await honest.call(victim.peer_id, ECHO, b"dry", LIMIT, 5.0) == b">dry"
         for host in (victim, liar, honest):

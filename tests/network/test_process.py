@@ -19,20 +19,22 @@ from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.keyfile import load_or_create
 from swarm_node.network.process import cache
 from swarm_node.network.process.service import free_port
+from tests.commands import ended, started
+from tests.groups import group
 from tests.network.members import (
     SWARM,
     Member,
     black_hole,
     closing,
     config,
-    group,
     heard_since,
     hostile,
     rounds,
-    until,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.network
+BOOTSTRAP = ("bootstrap", "--host", "127.0.0.1")
 
 
 def pair(folder: Path) -> tuple[Member, Member]:
@@ -191,13 +193,8 @@ def test_an_address_this_machine_does_not_have_is_named_and_training_goes_on(tmp
         assert a.heard == []
 
 
-def bootstrap(home: Path, *flags: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "swarm_node.cli", "bootstrap", "--host", "127.0.0.1", "--home", str(home), *flags]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves_at_once(tmp_path: Path) -> None:
-    process = bootstrap(tmp_path / "entry", "--port", "0", "--swarm", SWARM)
+    process = started(*BOOTSTRAP, "--home", tmp_path / "entry", "--port", 0, "--swarm", SWARM, stderr=subprocess.PIPE)
     assert process.stdout is not None
     try:
         address = process.stdout.readline().strip()
@@ -221,9 +218,9 @@ def test_a_bootstrap_node_does_without_nothing_of_its_port(tmp_path: Path) -> No
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        process = bootstrap(tmp_path, "--port", str(port))
-        _, said = process.communicate(timeout=30)
+        process = ended(*BOOTSTRAP, "--home", tmp_path, "--port", port)
     assert process.returncode == 2
+    said = process.stderr
     assert said.strip().splitlines()[-1].startswith("swarm-node: cannot listen on 127.0.0.1 port")
     assert "Traceback" not in said
 

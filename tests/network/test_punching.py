@@ -1,6 +1,5 @@
 """Hole punching: what is decided, by numbers alone, and hosts behind NATs that go on without their relay."""
 
-import time
 from ipaddress import ip_address
 
 import pytest
@@ -26,7 +25,7 @@ from swarm_node.network.transport.punching import (
     may_punch,
     own_endpoints,
 )
-from tests.network.members import until
+from tests.waiting import until
 
 MISSING = reason()
 in_namespaces = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -161,10 +160,12 @@ def test_seen_by_tcp_the_port_is_taken_for_the_one_it_listens_on() -> None:
 @pytest.mark.parametrize("witness", ["udp/31330/quic-v1", "tcp/31330"])
 def test_after_the_punch_nobody_needs_the_relay(internet: Internet, witness: str) -> None:
     meeting = Meeting(internet, witness=witness)
-    deadline = time.monotonic() + 20.0
-    while not meeting.direct():
-        assert time.monotonic() < deadline
+
+    def direct() -> bool:
         meeting.talk()  # none of these calls is lost, whatever they are carried by
+        return meeting.direct()
+
+    until(direct, what="the punch")
     assert meeting.b.counters() == {"punch: direct": 1}
     before = meeting.where.received()
     meeting.talk()
@@ -177,10 +178,12 @@ def test_after_the_punch_nobody_needs_the_relay(internet: Internet, witness: str
 @in_namespaces
 def test_a_nat_with_another_port_for_everybody_leaves_them_at_the_relay(internet: Internet) -> None:
     meeting = Meeting(internet, symmetric=True)
-    deadline = time.monotonic() + 20.0
-    while not meeting.b.counters():
-        assert time.monotonic() < deadline
+
+    def counted() -> bool:
         meeting.talk()
+        return bool(meeting.b.counters())
+
+    until(counted, what="the end of the attempt")
     assert meeting.b.counters() == {"punch: no way through": 1}
     assert not meeting.direct()
     meeting.talk()

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.internet.namespaces import Internet, reason
 from benchmarks.internet.remote import Remote, RemoteFailed
-from tests.network.members import until
+from tests.waiting import until
 
 MISSING = reason()
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

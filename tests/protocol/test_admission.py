@@ -1,6 +1,5 @@
 """What gets in, and the one reason why the rest does not."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,10 +9,9 @@ from hypothesis import strategies as st
 from protocol import codec, limits
 from protocol.admission import AdmissionRules, Reason, Rejected, admit
 from protocol.identity import Identity, peer_id
-from protocol.messages import RolloutGroup
+from tests.groups import group
 
 SWARM = "test-swarm"
-Make = Callable[..., RolloutGroup]
 
 
 def reason(data: bytes, rules: AdmissionRules) -> Reason | None:
@@ -21,34 +19,33 @@ def reason(data: bytes, rules: AdmissionRules) -> Reason | None:
     return outcome.reason if isinstance(outcome, Rejected) else None
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=40), min_size=2, max_size=8), st.integers(0, limits.MAX_ROUND), st.integers(0, 255))
 def test_what_a_peer_sealed_for_this_swarm_comes_in_unchanged(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make, texts: list[str], round: int, index: int
+    ann: Identity, bobs_rules: AdmissionRules, texts: list[str], round: int, index: int
 ) -> None:
-    group = make_group(ann, round=round, index=index, texts=texts)
-    assert admit(codec.seal(group, ann, SWARM), bobs_rules) == group
+    sent = group(ann.peer_id, round=round, index=index, texts=texts)
+    assert admit(codec.seal(sent, ann, SWARM), bobs_rules) == sent
 
 
-def test_a_message_with_any_flipped_bit_is_refused(ann: Identity, bobs_rules: AdmissionRules, make_group: Make) -> None:
-    sealed = codec.seal(make_group(ann), ann, SWARM)
+def test_a_message_with_any_flipped_bit_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
+    sealed = codec.seal(group(ann.peer_id), ann, SWARM)
     for bit in range(8 * len(sealed)):
         flipped = bytearray(sealed)
         flipped[bit // 8] ^= 1 << bit % 8
         assert reason(bytes(flipped), bobs_rules), bit
 
 
-def test_a_message_with_any_changed_byte_is_refused(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make
-) -> None:
-    sealed = codec.seal(make_group(ann), ann, SWARM)
+def test_a_message_with_any_changed_byte_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
+    sealed = codec.seal(group(ann.peer_id), ann, SWARM)
     for position, byte in enumerate(sealed):
         for other in {0, 0x20, 0x30, 0x41, 0xFF, byte ^ 1} - {byte}:
             changed = sealed[:position] + bytes([other]) + sealed[position + 1 :]
             assert reason(changed, bobs_rules), (position, other)
 
 
-def test_a_message_cut_anywhere_is_refused(ann: Identity, bobs_rules: AdmissionRules, make_group: Make) -> None:
-    sealed = codec.seal(make_group(ann), ann, SWARM)
+def test_a_message_cut_anywhere_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
+    sealed = codec.seal(group(ann.peer_id), ann, SWARM)
     assert {reason(sealed[:length], bobs_rules) for length in range(len(sealed))} == {Reason.MALFORMED}
 
 
@@ -61,11 +58,9 @@ def test_any_bytes_are_refused_and_nothing_raises(bobs_rules: AdmissionRules, da
 
 
 @given(st.text(max_size=80))
-def test_any_author_text_is_refused_and_nothing_raises(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make, author: str
-) -> None:
-    group = make_group(ann).model_copy(update={"author": author})
-    assert reason(codec.seal(group, ann, SWARM), bobs_rules) in {Reason.BAD_AUTHOR, Reason.MALFORMED}
+def test_any_author_text_is_refused_and_nothing_raises(ann: Identity, bobs_rules: AdmissionRules, author: str) -> None:
+    sent = group(ann.peer_id).model_copy(update={"author": author})
+    assert reason(codec.seal(sent, ann, SWARM), bobs_rules) in {Reason.BAD_AUTHOR, Reason.MALFORMED}
 
 
 def test_a_message_over_the_limit_is_too_big(bobs_rules: AdmissionRules) -> None:
@@ -73,111 +68,99 @@ def test_a_message_over_the_limit_is_too_big(bobs_rules: AdmissionRules) -> None
     assert reason(bytes(limits.MAX_MESSAGE_BYTES), bobs_rules) is Reason.MALFORMED
 
 
-def test_a_payload_without_signature_is_malformed(ann: Identity, bobs_rules: AdmissionRules, make_group: Make) -> None:
-    assert reason(codec.encode(make_group(ann)), bobs_rules) is Reason.MALFORMED
+def test_a_payload_without_signature_is_malformed(ann: Identity, bobs_rules: AdmissionRules) -> None:
+    assert reason(codec.encode(group(ann.peer_id)), bobs_rules) is Reason.MALFORMED
 
 
-def test_a_signed_payload_that_is_not_canonical_is_refused(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make
-) -> None:
-    payload = codec.encode(make_group(ann)).replace(b'"round":3', b'"round": 3')
+def test_a_signed_payload_that_is_not_canonical_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
+    payload = codec.encode(group(ann.peer_id, round=3)).replace(b'"round":3', b'"round": 3')
     sealed = ann.sign(codec.rollout_domain(SWARM), payload) + payload
     assert reason(sealed, bobs_rules) is Reason.NOT_CANONICAL
 
 
-def test_an_author_that_anybody_can_sign_for_is_a_bad_author(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make
-) -> None:
+def test_an_author_that_anybody_can_sign_for_is_a_bad_author(ann: Identity, bobs_rules: AdmissionRules) -> None:
     neutral = (1).to_bytes(32, "little")  # with this key, R = key and S = 0 passes OpenSSL for every message
-    group = make_group(ann).model_copy(update={"author": peer_id(neutral)})
-    assert reason(neutral + bytes(32) + codec.encode(group), bobs_rules) is Reason.BAD_AUTHOR
+    sent = group(ann.peer_id).model_copy(update={"author": peer_id(neutral)})
+    assert reason(neutral + bytes(32) + codec.encode(sent), bobs_rules) is Reason.BAD_AUTHOR
 
 
-def test_a_group_of_one_signed_by_another_is_refused(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make
-) -> None:
+def test_a_group_of_one_signed_by_another_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
     eve = Identity.from_seed_bytes(b"e" * 32)
-    assert reason(codec.seal(make_group(ann), eve, SWARM), bobs_rules) is Reason.BAD_SIGNATURE
+    assert reason(codec.seal(group(ann.peer_id), eve, SWARM), bobs_rules) is Reason.BAD_SIGNATURE
 
 
-def test_a_signature_is_not_transferred_to_another_group(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make
-) -> None:
-    signature, _ = codec.split(codec.seal(make_group(ann), ann, SWARM))
-    other = codec.encode(make_group(ann, texts=("4", "six")))
+def test_a_signature_is_not_transferred_to_another_group(ann: Identity, bobs_rules: AdmissionRules) -> None:
+    signature, _ = codec.split(codec.seal(group(ann.peer_id), ann, SWARM))
+    other = codec.encode(group(ann.peer_id, texts=("4", "six")))
     assert reason(signature + other, bobs_rules) is Reason.BAD_SIGNATURE
 
 
-def test_a_message_for_another_swarm_is_refused(ann: Identity, bobs_rules: AdmissionRules, make_group: Make) -> None:
+def test_a_message_for_another_swarm_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
     for other in ("test-swarm2", "test-swar", "Test-swarm"):
-        assert reason(codec.seal(make_group(ann), ann, other), bobs_rules) is Reason.BAD_SIGNATURE
+        assert reason(codec.seal(group(ann.peer_id), ann, other), bobs_rules) is Reason.BAD_SIGNATURE
 
 
-def test_an_own_message_that_comes_back_is_refused(bob: Identity, bobs_rules: AdmissionRules, make_group: Make) -> None:
-    assert reason(codec.seal(make_group(bob), bob, SWARM), bobs_rules) is Reason.OWN_MESSAGE
+def test_an_own_message_that_comes_back_is_refused(bob: Identity, bobs_rules: AdmissionRules) -> None:
+    assert reason(codec.seal(group(bob.peer_id), bob, SWARM), bobs_rules) is Reason.OWN_MESSAGE
 
 
 def test_a_message_forged_in_the_own_name_is_not_taken_for_own(
-    ann: Identity, bob: Identity, bobs_rules: AdmissionRules, make_group: Make
+    ann: Identity, bob: Identity, bobs_rules: AdmissionRules
 ) -> None:
-    assert reason(codec.seal(make_group(bob), ann, SWARM), bobs_rules) is Reason.BAD_SIGNATURE
+    assert reason(codec.seal(group(bob.peer_id), ann, SWARM), bobs_rules) is Reason.BAD_SIGNATURE
 
 
-def test_an_author_cannot_pick_its_questions(
-    ann: Identity, bob: Identity, bobs_rules: AdmissionRules, make_group: Make
-) -> None:
-    honest = make_group(ann, round=3)
-    for seed in (0, honest.question.seed ^ 1, make_group(ann, round=4).question.seed, make_group(bob).question.seed):
-        picked = make_group(ann, round=3, seed=seed)
+def test_an_author_cannot_pick_its_questions(ann: Identity, bob: Identity, bobs_rules: AdmissionRules) -> None:
+    honest = group(ann.peer_id, round=3)
+    others = [group(ann.peer_id, round=4), group(bob.peer_id, round=3)]
+    for seed in (0, honest.question.seed ^ 1, *(other.question.seed for other in others)):
+        picked = group(ann.peer_id, round=3, seed=seed)
         assert reason(codec.seal(picked, ann, SWARM), bobs_rules) is Reason.WRONG_SEED
 
 
 def test_an_author_cannot_ask_more_questions_than_the_receiver_allows(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make
+    ann: Identity, bobs_rules: AdmissionRules
 ) -> None:
     rules = replace(bobs_rules, max_questions=9)
-    assert reason(codec.seal(make_group(ann, index=8), ann, SWARM), rules) is None
-    assert reason(codec.seal(make_group(ann, index=9), ann, SWARM), rules) is Reason.WRONG_INDEX
+    assert reason(codec.seal(group(ann.peer_id, index=8), ann, SWARM), rules) is None
+    assert reason(codec.seal(group(ann.peer_id, index=9), ann, SWARM), rules) is Reason.WRONG_INDEX
 
 
 @pytest.mark.parametrize(
     "address", [{"dataset": "leg_counting"}, {"dataset": "__import__"}, {"dataset": "..", "config_id": "."}]
 )
 def test_a_question_the_environment_cannot_rebuild_is_refused(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make, address: dict[str, str]
+    ann: Identity, bobs_rules: AdmissionRules, address: dict[str, str]
 ) -> None:
-    assert reason(codec.seal(make_group(ann, **address), ann, SWARM), bobs_rules) is Reason.UNKNOWN_QUESTION
+    assert reason(codec.seal(group(ann.peer_id, **address), ann, SWARM), bobs_rules) is Reason.UNKNOWN_QUESTION
 
 
-def test_the_environment_is_asked_last(ann: Identity, bobs_rules: AdmissionRules, make_group: Make) -> None:
+def test_the_environment_is_asked_last(ann: Identity, bobs_rules: AdmissionRules) -> None:
     def must_not_be_asked(question: object) -> bool:
         raise AssertionError(question)
 
     rules = replace(bobs_rules, max_questions=9, max_completions=2, max_completion_chars=5, knows=must_not_be_asked)
     for refused in (
-        make_group(ann, seed=0),
-        make_group(ann, index=9),
-        make_group(ann, texts=["4"] * 3),
-        make_group(ann, texts=["4", "sixsix"]),
+        group(ann.peer_id, seed=0),
+        group(ann.peer_id, index=9),
+        group(ann.peer_id, texts=["4"] * 3),
+        group(ann.peer_id, texts=["4", "sixsix"]),
     ):
         assert reason(codec.seal(refused, ann, SWARM), rules)
 
 
-def test_the_number_of_completions_is_the_receivers_choice(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make
-) -> None:
+def test_the_number_of_completions_is_the_receivers_choice(ann: Identity, bobs_rules: AdmissionRules) -> None:
     rules = replace(bobs_rules, min_completions=3, max_completions=4)
-    reasons = [reason(codec.seal(make_group(ann, texts=["4"] * count), ann, SWARM), rules) for count in range(2, 6)]
+    reasons = [reason(codec.seal(group(ann.peer_id, texts=["4"] * count), ann, SWARM), rules) for count in range(2, 6)]
     assert reasons == [Reason.TOO_FEW_COMPLETIONS, None, None, Reason.TOO_MANY_COMPLETIONS]
 
 
-def test_a_text_longer_than_the_receiver_wants_is_refused(
-    ann: Identity, bobs_rules: AdmissionRules, make_group: Make
-) -> None:
+def test_a_text_longer_than_the_receiver_wants_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
     rules = replace(bobs_rules, max_completion_chars=5)
-    assert reason(codec.seal(make_group(ann, texts=("éé\0\n🐝", "")), ann, SWARM), rules) is None
+    assert reason(codec.seal(group(ann.peer_id, texts=("éé\0\n🐝", "")), ann, SWARM), rules) is None
     assert (
-        reason(codec.seal(make_group(ann, texts=("12345", "123456")), ann, SWARM), rules) is Reason.COMPLETION_TOO_LONG
+        reason(codec.seal(group(ann.peer_id, texts=("12345", "123456")), ann, SWARM), rules)
+        is Reason.COMPLETION_TOO_LONG
     )
 
 

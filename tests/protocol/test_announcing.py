@@ -50,6 +50,7 @@ def opened(data: bytes, swarm: str = SWARM) -> Announcement | Reason:
     return announcing.objection(data, announcement, swarm) or announcement
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_what_was_sealed_opens_unchanged(ann: Identity, data: st.DataObject) -> None:
     announcement = data.draw(announcements(ann.peer_id))

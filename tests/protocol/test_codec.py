@@ -1,7 +1,6 @@
 """One message, one encoding."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from protocol import codec, limits
 from protocol.identity import Identity
 from protocol.messages import Completion, Question, RolloutGroup
 from protocol.rejection import Reason, Rejected
+from tests import groups
 
 names = st.text("abcXYZ019._+-", min_size=1, max_size=limits.MAX_NAME_CHARS)
 completions = st.builds(Completion, text=st.text(max_size=60), ended=st.booleans())
@@ -24,7 +24,7 @@ questions = st.builds(
     seed=st.integers(0, limits.MAX_SEED),
     index=st.integers(0, limits.MAX_QUESTIONS_PER_ROUND - 1),
 )
-groups = st.builds(
+messages = st.builds(
     RolloutGroup,
     author=st.text(max_size=limits.MAX_NAME_CHARS),
     round=st.integers(0, limits.MAX_ROUND),
@@ -33,18 +33,18 @@ groups = st.builds(
 )
 
 
-@given(groups)
+@given(messages)
 def test_a_message_survives_the_round_trip(group: RolloutGroup) -> None:
     assert codec.decode(codec.encode(group), RolloutGroup) == group
 
 
-@given(groups)
+@given(messages)
 def test_the_encoding_is_json_with_sorted_keys_and_no_spaces(group: RolloutGroup) -> None:
     data = codec.encode(group)
     assert data == json.dumps(json.loads(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-@given(groups, groups)
+@given(messages, messages)
 def test_different_messages_have_different_hashes(one: RolloutGroup, other: RolloutGroup) -> None:
     same = codec.content_hash(codec.encode(one)) == codec.content_hash(codec.encode(other))
     assert same == (one == other)
@@ -55,7 +55,7 @@ def test_any_bytes_decode_to_a_message_or_a_reason(data: bytes) -> None:
     assert isinstance(codec.decode(data, RolloutGroup), RolloutGroup | Rejected)
 
 
-@given(groups, st.data())
+@given(messages, st.data())
 def test_whatever_decodes_after_an_edit_has_those_very_bytes(group: RolloutGroup, data: st.DataObject) -> None:
     before = codec.encode(group)
     start = data.draw(st.integers(0, len(before)))
@@ -66,8 +66,8 @@ def test_whatever_decodes_after_an_edit_has_those_very_bytes(group: RolloutGroup
 
 
 @pytest.fixture(scope="module")
-def payload(ann: Identity, make_group: Callable[..., RolloutGroup]) -> str:
-    return codec.encode(make_group(ann, texts=("a/b é", "two\n"))).decode()
+def payload(ann: Identity) -> str:
+    return codec.encode(groups.group(ann.peer_id, 3, texts=("a/b é", "two\n"))).decode()
 
 
 def reason(data: str | bytes) -> Reason | None:
@@ -157,15 +157,15 @@ def test_a_million_brackets_or_digits_are_refused_before_parsing() -> None:
         assert reason(data) is Reason.TOO_BIG
 
 
-def test_a_group_too_big_to_travel_is_not_encoded(ann: Identity, make_group: Callable[..., RolloutGroup]) -> None:
-    group = make_group(ann, texts=["x" * limits.MAX_COMPLETION_CHARS] * 4)
+def test_a_group_too_big_to_travel_is_not_encoded(ann: Identity) -> None:
+    group = groups.group(ann.peer_id, texts=["x" * limits.MAX_COMPLETION_CHARS] * 4)
     with pytest.raises(ValueError, match="at most 65472 fit"):
         codec.encode(group)
 
 
-def test_the_biggest_message_travels(ann: Identity, make_group: Callable[..., RolloutGroup]) -> None:
+def test_the_biggest_message_travels(ann: Identity) -> None:
     def filled(chars: int) -> RolloutGroup:
-        return make_group(ann, texts=[*["x" * limits.MAX_COMPLETION_CHARS] * 3, "x" * chars])
+        return groups.group(ann.peer_id, texts=[*["x" * limits.MAX_COMPLETION_CHARS] * 3, "x" * chars])
 
     overhead = len(codec.encode(filled(0)))
     fitting = filled(limits.MAX_MESSAGE_BYTES - limits.SIGNATURE_BYTES - overhead)

@@ -11,7 +11,8 @@ from protocol import announcing, codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules, Reason, admit
 from protocol.identity import Identity
-from protocol.messages import Announcement, Completion, Question, RolloutGroup, Round
+from protocol.messages import Announcement, RolloutGroup, Round
+from tests import groups
 
 README = (Path(protocol.__file__).parent / "README.md").read_text(encoding="utf-8")
 TEXT = 'na\xefve "\\/" \U0001f41d\n\t\0\x7f\u2028\u0301\xe9'
@@ -32,19 +33,8 @@ def identity() -> Identity:
 
 @pytest.fixture(scope="module")
 def group(identity: Identity) -> RolloutGroup:
-    return RolloutGroup(
-        author=identity.peer_id,
-        round=7,
-        question=Question(
-            environment="reasoning_gym",
-            version="0.1.25",
-            dataset="chain_sum",
-            config_id="easy",
-            seed=int(printed("question_seed")),
-            index=2,
-        ),
-        completions=(Completion(text="3 + 4 = 7", ended=True), Completion(text=TEXT, ended=False)),
-    )
+    seed = int(printed("question_seed"))
+    return groups.group(identity.peer_id, 7, 2, ("3 + 4 = 7", TEXT), (True, False), seed=seed)
 
 
 def test_the_peer_id_is_the_printed_one(identity: Identity) -> None:

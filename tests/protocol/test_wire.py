@@ -30,11 +30,13 @@ endpoints = st.lists(  # one of each family
 hashes = st.binary(min_size=limits.HASH_BYTES, max_size=limits.HASH_BYTES)
 
 
+@pytest.mark.slow
 @given(requests)
 def test_an_exchange_request_survives(request: wire.ExchangeRequest) -> None:
     assert wire.decode_exchange(wire.encode_exchange(request)) == request
 
 
+@pytest.mark.slow
 @given(st.lists(items, max_size=limits.MAX_EXCHANGED))
 def test_its_reply_survives_and_is_never_a_refusal(sent: list[wire.Item]) -> None:
     data = wire.encode_items(sent)
@@ -52,6 +54,7 @@ def test_its_reply_survives(envelopes: list[bytes]) -> None:
     assert wire.decode_groups(wire.encode_groups(envelopes), len(envelopes)) == envelopes
 
 
+@pytest.mark.slow
 @given(endpoints)
 def test_a_punch_survives_and_is_never_a_refusal(sent: list[wire.Endpoint]) -> None:
     data = wire.encode_punch(sent)
@@ -106,6 +109,7 @@ def test_any_bytes_are_read_or_refused_and_nothing_raises(data: bytes) -> None:
         wire.decode_groups(data, count)
 
 
+@pytest.mark.slow
 @given(requests, st.data())
 def test_a_request_cut_in_its_digest_is_malformed(request: wire.ExchangeRequest, data: st.DataObject) -> None:
     fixed = 10 + 12 * len(request.digest)

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,8 +16,10 @@ from swarm_node.asynchronous.runner import AsynchronousNode
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.settings import AsynchronousConfig, LearningConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
+from tests.commands import read_until
 from tests.models import GENERATION, make_node, model_of, trainer_of, weights_of
-from tests.swarm.test_resume import curve, read_until, start
+from tests.swarm.test_resume import curve, start
+from tests.waiting import until
 
 CHILD = (sys.executable, str(Path(__file__).parents[1] / "generator_child.py"))
 
@@ -79,13 +80,6 @@ def ended(process: psutil.Process) -> bool:
         return True
 
 
-def wait_for(condition, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 @pytest.mark.timeout(240)
 def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_on_every_round_once(tmp_path) -> None:
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
@@ -97,7 +91,7 @@ def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_
     read_until(node, "checkpoint after 4 ")
     node.send_signal(signal.SIGKILL)
     node.communicate(timeout=60)
-    wait_for(lambda: ended(generator))
+    until(lambda: ended(generator), 30.0, "the end of the generator")
     resumed = start(tmp_path, *flags, "--max-rounds", "12")
     output, _ = resumed.communicate(timeout=120)
     assert resumed.returncode == 0, output

@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 import torch
 
 from swarm_node.network.in_memory import MemorySwarm
@@ -15,6 +16,7 @@ def run(seed: int, loss: float = 0.0):
     return nodes, run_together(nodes, ROUNDS)
 
 
+@pytest.mark.slow
 def test_all_eight_train_on_their_own_groups_and_on_those_of_many_others() -> None:
     nodes, reports = run(0)
     assert all(report.step.optimizer_steps == 1 for row in reports for report in row)
@@ -25,6 +27,7 @@ def test_all_eight_train_on_their_own_groups_and_on_those_of_many_others() -> No
     assert len(nodes) == 8
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
     (first, curve), (again, same), (_, other) = run(1, 0.3), run(1, 0.3), run(2, 0.3)
     assert curve == same
@@ -33,6 +36,7 @@ def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
         assert all(map(torch.equal, weights_of(model_of(a)), weights_of(model_of(b))))
 
 
+@pytest.mark.slow
 def test_nodes_that_start_alike_become_different() -> None:
     nodes, _ = run(3)
     first = weights_of(model_of(nodes[0]))
@@ -40,6 +44,7 @@ def test_nodes_that_start_alike_become_different() -> None:
         assert not all(map(torch.equal, first, weights_of(model_of(node))))
 
 
+@pytest.mark.slow
 def test_a_draw_takes_from_many_authors() -> None:
     nodes = make_swarm(MemorySwarm(Random(0)), 8, external=4)
     authors: set[str] = set()

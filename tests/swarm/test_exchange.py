@@ -27,6 +27,7 @@ def test_two_nodes_fetch_each_others_groups() -> None:
         assert {group.author for group in groups} == {other.peer}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [8, 64])
 def test_every_node_gets_what_it_wants_and_everybody_is_heard(nodes: int) -> None:
     swarm = Swarm(loss=0.05).add_many(nodes)
@@ -80,6 +81,7 @@ def test_quick_rounds_told_together_get_as_many_groups_of_each_origin_in_one_cal
         assert asked == 2 * SWARM_TAG_BYTES + min(want, 2 * rounds) * HASH_BYTES  # two calls
 
 
+@pytest.mark.slow
 def test_traffic_does_not_grow_with_the_swarm() -> None:
     exchanged = []
     for nodes in (16, 64):
@@ -113,6 +115,7 @@ def test_a_group_outlives_its_author() -> None:
     assert [(delivery.envelope, delivery.source) for _, delivery in late.delivered] == [(groups[0], holder.peer)]
 
 
+@pytest.mark.slow
 def test_quick_rounds_fetch_on_while_calls_to_the_dead_hang() -> None:
     swarm = Swarm(every=1.5).add_many(10)
 
@@ -129,6 +132,7 @@ def test_quick_rounds_fetch_on_while_calls_to_the_dead_hang() -> None:
     assert heard(30) >= 0.5 * before
 
 
+@pytest.mark.slow
 def test_a_popular_group_does_not_load_its_author_alone() -> None:
     swarm = Swarm()
     for number in range(24):
@@ -138,6 +142,7 @@ def test_a_popular_group_does_not_load_its_author_alone() -> None:
     assert counters["groups pulled from a holder"] >= 0.2 * counters["groups pulled"]
 
 
+@pytest.mark.slow
 def test_when_a_third_dies_the_others_go_on_and_forget_them() -> None:
     swarm = Swarm().add_many(16)
     swarm.run(40)
@@ -154,6 +159,7 @@ def test_when_a_third_dies_the_others_go_on_and_forget_them() -> None:
         assert not dead & {entry.announcement.author for entry in exchange.view}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [1, 8])
 def test_after_a_partition_both_sides_share_again_within_30_seconds(split: int) -> None:
     swarm = Swarm().add_many(16)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -233,6 +234,7 @@ def test_a_flood_costs_no_verification_and_no_honest_answer() -> None:
     assert tell(exchange, caller(6), announced(identity(6), 1), 10.0)
 
 
+@pytest.mark.slow
 def test_fifty_thousand_junk_requests_of_as_many_peers_are_forgotten() -> None:
     verifier = CountingVerifier()
     exchange, rng = node(verifier=verifier), Random(0)
@@ -258,6 +260,7 @@ def test_no_bytes_raise(messages: list[tuple[str, bytes, bool]]) -> None:
             exchange.replied(call.token, data, now)
 
 
+@pytest.mark.slow
 def test_a_thousand_identities_of_one_network_get_the_share_of_one() -> None:
     """They call as often as they may and are always the youngest; twelve honest nodes have addresses of their own."""
     swarm = Swarm().add_many(12)
@@ -286,6 +289,7 @@ def test_a_thousand_identities_of_one_network_get_the_share_of_one() -> None:
         assert len(honest) == 11
 
 
+@pytest.mark.slow
 def test_many_hostile_networks_do_not_cut_a_node_off() -> None:
     """Two hundred identities in as many networks call all the time, and name only each other when asked."""
     swarm = Swarm().add_many(10)

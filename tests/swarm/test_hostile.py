@@ -44,6 +44,7 @@ def rounds_with(attack, rounds: int = 2):
     return nodes, reports
 
 
+@pytest.mark.slow
 def test_no_bytes_that_are_not_a_message_change_anything() -> None:
     rng = Random(1)
     honest = sealed(written())
@@ -66,6 +67,7 @@ def test_no_bytes_that_are_not_a_message_change_anything() -> None:
         assert report.step.optimizer_steps == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
@@ -125,6 +127,7 @@ def test_groups_of_right_answers_only_are_never_trained_on_however_large_and_man
     assert node.learn(batch).external_informative == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "texts",
     [

@@ -12,6 +12,7 @@ def reports_of(member, rounds: int = 8):
     return [member.learn(member.hear(member.ask(Round(now)))) for now in range(rounds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("staleness", [1, 3])
 def test_text_is_as_old_as_allowed_and_every_round_is_trained_on_once(staleness) -> None:
     reports = reports_of(LaggedNode(make_node(external=0, questions=4, local=4), bounded(staleness)))
@@ -23,6 +24,7 @@ def test_text_is_as_old_as_allowed_and_every_round_is_trained_on_once(staleness)
     assert sum(r.step.optimizer_steps for r in reports) >= 6
 
 
+@pytest.mark.slow
 def test_without_staleness_it_is_the_node_itself() -> None:
     plain, lagged = make_node(external=0), make_node(external=0)
     expected, reports = reports_of(plain), reports_of(LaggedNode(lagged, bounded(0)))

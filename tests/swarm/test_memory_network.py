@@ -6,26 +6,15 @@ from random import Random
 import pytest
 
 from protocol import codec
-from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import Completion, Question, RolloutGroup, Round
+from protocol.messages import Round
 from swarm_node.interfaces import Network
 from swarm_node.network.alone import Alone
 from swarm_node.network.in_memory import INBOX_FULL, UNSENT, MemoryNetwork, MemorySwarm
+from tests.groups import group
 
 ANN, BOB, CAT = (Identity.from_seed_bytes(name * 32) for name in (b"a", b"b", b"c"))
-
-
-def write(author: Identity, round: int = 0, index: int = 0, text: str = "4") -> RolloutGroup:
-    seed = question_seed(author.peer_id, Round(round))
-    address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_sum", "config_id": "easy"}
-    return RolloutGroup(
-        author=author.peer_id,
-        round=round,
-        question=Question(**address, seed=seed, index=index),
-        completions=(Completion(text=text, ended=True), Completion(text="", ended=False)),
-    )
 
 
 def rules(identity: Identity, swarm: str = "one") -> AdmissionRules:
@@ -38,10 +27,10 @@ def join(swarm: MemorySwarm, *identities: Identity) -> list[MemoryNetwork]:
 
 def test_what_one_publishes_all_others_collect_in_the_same_round() -> None:
     ann, bob, cat = join(MemorySwarm(Random(0)), ANN, BOB, CAT)
-    ann.publish([write(ANN, index=0), write(ANN, index=1)], Round(0))
-    bob.publish([write(BOB)], Round(0))
-    assert ann.collect(Round(0)) == [write(BOB)]
-    assert bob.collect(Round(0)) == [write(ANN, index=0), write(ANN, index=1)]
+    ann.publish([group(ANN.peer_id, index=0), group(ANN.peer_id, index=1)], Round(0))
+    bob.publish([group(BOB.peer_id)], Round(0))
+    assert ann.collect(Round(0)) == [group(BOB.peer_id)]
+    assert bob.collect(Round(0)) == [group(ANN.peer_id, index=0), group(ANN.peer_id, index=1)]
     assert len(cat.collect(Round(0))) == 3
     assert not ann.rejections()
     assert not cat.rejections()
@@ -49,7 +38,7 @@ def test_what_one_publishes_all_others_collect_in_the_same_round() -> None:
 
 def test_a_message_is_collected_once() -> None:
     ann, bob = join(MemorySwarm(Random(0)), ANN, BOB)
-    ann.publish([write(ANN)], Round(0))
+    ann.publish([group(ANN.peer_id)], Round(0))
     assert len(bob.collect(Round(0))) == 1
     assert bob.collect(Round(1)) == []
 
@@ -57,14 +46,14 @@ def test_a_message_is_collected_once() -> None:
 def test_a_delayed_message_comes_that_many_rounds_later() -> None:
     ann, bob = join(MemorySwarm(Random(0), delay=2), ANN, BOB)
     for now in (0, 1):
-        ann.publish([write(ANN, round=now)], Round(now))
+        ann.publish([group(ANN.peer_id, round=now)], Round(now))
     assert [len(bob.collect(Round(now))) for now in range(5)] == [0, 0, 1, 1, 0]
 
 
 def test_messages_are_lost_at_the_given_rate_and_the_same_ones_for_the_same_seed() -> None:
     def heard(seed: int) -> list[int]:
         ann, bob = join(MemorySwarm(Random(seed), loss=0.3), ANN, BOB)
-        ann.publish([write(ANN, round=number) for number in range(200)], Round(0))
+        ann.publish([group(ANN.peer_id, round=number) for number in range(200)], Round(0))
         return [group.round for group in bob.collect(Round(0))]
 
     assert 110 < len(heard(1)) < 170
@@ -73,20 +62,20 @@ def test_messages_are_lost_at_the_given_rate_and_the_same_ones_for_the_same_seed
 
 def test_each_receiver_loses_for_itself() -> None:
     ann, bob, cat = join(MemorySwarm(Random(0), loss=0.5), ANN, BOB, CAT)
-    ann.publish([write(ANN, round=number) for number in range(50)], Round(0))
+    ann.publish([group(ANN.peer_id, round=number) for number in range(50)], Round(0))
     assert bob.collect(Round(0)) != cat.collect(Round(0))
 
 
 def test_a_total_loss_is_silence() -> None:
     ann, bob = join(MemorySwarm(Random(0), loss=1.0), ANN, BOB)
-    ann.publish([write(ANN)], Round(0))
+    ann.publish([group(ANN.peer_id)], Round(0))
     assert bob.collect(Round(9)) == []
 
 
 def test_replayed_bytes_are_admitted_once_by_each_receiver() -> None:
     swarm = MemorySwarm(Random(0))
     _, bob, cat = join(swarm, ANN, BOB, CAT)
-    data = codec.seal(write(ANN), ANN, "one")
+    data = codec.seal(group(ANN.peer_id), ANN, "one")
     for now in range(3):
         swarm.transmit(data, ANN.peer_id, Round(now))
         assert len(bob.collect(Round(now))) == (now == 0)
@@ -97,24 +86,24 @@ def test_replayed_bytes_are_admitted_once_by_each_receiver() -> None:
 def test_only_the_latest_payloads_are_remembered() -> None:
     swarm = MemorySwarm(Random(0), memory=2)
     ann, bob = join(swarm, ANN, BOB)
-    ann.publish([write(ANN, index=index) for index in (0, 1, 2, 1, 0)], Round(0))
+    ann.publish([group(ANN.peer_id, index=index) for index in (0, 1, 2, 1, 0)], Round(0))
     assert [group.question.index for group in bob.collect(Round(0))] == [0, 1, 2, 0]
 
 
 def test_a_forged_copy_that_comes_first_does_not_block_the_real_message() -> None:
     swarm = MemorySwarm(Random(0))
     ann, bob = join(swarm, ANN, BOB)
-    swarm.transmit(bytes(64) + codec.encode(write(ANN)), CAT.peer_id, Round(0))
-    ann.publish([write(ANN)], Round(0))
-    assert bob.collect(Round(0)) == [write(ANN)]
+    swarm.transmit(bytes(64) + codec.encode(group(ANN.peer_id)), CAT.peer_id, Round(0))
+    ann.publish([group(ANN.peer_id)], Round(0))
+    assert bob.collect(Round(0)) == [group(ANN.peer_id)]
     assert bob.rejections() == {"bad signature": 1}
 
 
 def test_what_a_member_signs_for_another_is_refused_by_everybody() -> None:
     ann, bob, cat = join(MemorySwarm(Random(0)), ANN, BOB, CAT)
-    ann.publish([write(CAT), write(ANN, index=1)], Round(0))
-    assert bob.collect(Round(0)) == [write(ANN, index=1)]
-    assert cat.collect(Round(0)) == [write(ANN, index=1)]
+    ann.publish([group(CAT.peer_id), group(ANN.peer_id, index=1)], Round(0))
+    assert bob.collect(Round(0)) == [group(ANN.peer_id, index=1)]
+    assert cat.collect(Round(0)) == [group(ANN.peer_id, index=1)]
     assert bob.rejections() == cat.rejections() == {"bad signature": 1}
 
 
@@ -123,15 +112,15 @@ def test_garbage_is_counted_and_the_rest_comes_through() -> None:
     ann, bob = join(swarm, ANN, BOB)
     for garbage in (b"", b"[" * 1_000_000, bytes(200), b"x" * 64 + b"{}"):
         swarm.transmit(garbage, CAT.peer_id, Round(0))
-    ann.publish([write(ANN)], Round(0))
-    assert bob.collect(Round(0)) == [write(ANN)]
+    ann.publish([group(ANN.peer_id)], Round(0))
+    assert bob.collect(Round(0)) == [group(ANN.peer_id)]
     assert bob.rejections() == {"malformed": 3, "too big": 1}
 
 
 def test_an_echo_of_the_own_message_is_refused() -> None:
     swarm = MemorySwarm(Random(0))
     (ann,) = join(swarm, ANN)
-    swarm.transmit(codec.seal(write(ANN), ANN, "one"), BOB.peer_id, Round(0))
+    swarm.transmit(codec.seal(group(ANN.peer_id), ANN, "one"), BOB.peer_id, Round(0))
     assert ann.collect(Round(0)) == []
     assert ann.rejections() == {"own message": 1}
 
@@ -139,7 +128,7 @@ def test_an_echo_of_the_own_message_is_refused() -> None:
 def test_two_swarms_in_one_ether_do_not_mix() -> None:
     ether = MemorySwarm(Random(0))
     ann, bob, cat = (ether.join(who, rules(who, name)) for who, name in ((ANN, "one"), (BOB, "one"), (CAT, "two")))
-    ann.publish([write(ANN)], Round(0))
+    ann.publish([group(ANN.peer_id)], Round(0))
     assert len(bob.collect(Round(0))) == 1
     assert cat.collect(Round(0)) == []
     assert cat.rejections() == {"bad signature": 1}
@@ -147,28 +136,28 @@ def test_two_swarms_in_one_ether_do_not_mix() -> None:
 
 def test_a_full_inbox_keeps_the_newest() -> None:
     ann, bob = join(MemorySwarm(Random(0), inbox=3), ANN, BOB)
-    ann.publish([write(ANN, index=number) for number in range(5)], Round(0))
+    ann.publish([group(ANN.peer_id, index=number) for number in range(5)], Round(0))
     assert [group.question.index for group in bob.collect(Round(0))] == [2, 3, 4]
     assert bob.rejections() == {INBOX_FULL: 2}
 
 
 def test_a_group_too_big_to_travel_is_counted_and_the_others_are_sent() -> None:
     ann, bob = join(MemorySwarm(Random(0)), ANN, BOB)
-    huge = write(ANN, index=1).model_copy(update={"completions": (Completion(text="x" * 16_000, ended=True),) * 5})
-    ann.publish([huge, write(ANN)], Round(0))
-    assert bob.collect(Round(0)) == [write(ANN)]
+    huge = group(ANN.peer_id, index=1, texts=["x" * 16_000] * 5)
+    ann.publish([huge, group(ANN.peer_id)], Round(0))
+    assert bob.collect(Round(0)) == [group(ANN.peer_id)]
     assert ann.rejections() == {UNSENT: 1}
 
 
 def test_who_has_left_hears_nothing_and_is_not_heard_but_what_it_sent_arrives() -> None:
     swarm = MemorySwarm(Random(0), delay=1)
     ann, bob = join(swarm, ANN, BOB)
-    ann.publish([write(ANN)], Round(0))
+    ann.publish([group(ANN.peer_id)], Round(0))
     swarm.leave(ANN.peer_id)
     swarm.leave(ANN.peer_id)  # twice is once
-    ann.publish([write(ANN, round=1)], Round(1))
-    bob.publish([write(BOB, round=1)], Round(1))
-    assert bob.collect(Round(2)) == [write(ANN)]
+    ann.publish([group(ANN.peer_id, round=1)], Round(1))
+    bob.publish([group(BOB.peer_id, round=1)], Round(1))
+    assert bob.collect(Round(2)) == [group(ANN.peer_id)]
     assert ann.collect(Round(2)) == []
 
 
@@ -177,18 +166,18 @@ def test_who_comes_back_is_heard_again_but_its_former_access_stays_dead() -> Non
     ann, bob = join(swarm, ANN, BOB)
     swarm.leave(ANN.peer_id)
     (again,) = join(swarm, ANN)
-    ann.publish([write(ANN, round=1)], Round(1))
-    again.publish([write(ANN, round=2)], Round(2))
-    assert bob.collect(Round(2)) == [write(ANN, round=2)]
+    ann.publish([group(ANN.peer_id, round=1)], Round(1))
+    again.publish([group(ANN.peer_id, round=2)], Round(2))
+    assert bob.collect(Round(2)) == [group(ANN.peer_id, round=2)]
 
 
 def test_one_who_joins_late_hears_what_is_published_from_then_on() -> None:
     swarm = MemorySwarm(Random(0))
     (ann,) = join(swarm, ANN)
-    ann.publish([write(ANN, round=0)], Round(0))
+    ann.publish([group(ANN.peer_id, round=0)], Round(0))
     (bob,) = join(swarm, BOB)
-    ann.publish([write(ANN, round=1)], Round(1))
-    assert bob.collect(Round(1)) == [write(ANN, round=1)]
+    ann.publish([group(ANN.peer_id, round=1)], Round(1))
+    assert bob.collect(Round(1)) == [group(ANN.peer_id, round=1)]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +197,6 @@ def test_mistakes_of_ours_are_errors(mistake: Callable[[], object]) -> None:
 
 def test_alone_there_is_silence() -> None:
     alone: Network = Alone()
-    alone.publish([write(ANN)], Round(0))
+    alone.publish([group(ANN.peer_id)], Round(0))
     assert alone.collect(Round(0)) == []
     assert alone.rejections() == {}

@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.settings import PoolConfig
@@ -16,6 +18,7 @@ def trained(reports) -> bool:
     return all(report.step.optimizer_steps == 1 for row in reports for report in row)
 
 
+@pytest.mark.slow
 def test_with_half_of_all_messages_lost_everybody_still_trains_and_hears() -> None:
     nodes = make_swarm(MemorySwarm(Random(0), loss=0.5), 3, external=6)
     lossless = make_swarm(MemorySwarm(Random(0)), 3, external=6)
@@ -75,6 +78,7 @@ def test_a_slow_node_trains_on_what_gathered_meanwhile_within_its_bounds() -> No
     assert len(slow.pool) <= 5
 
 
+@pytest.mark.slow
 def test_one_whose_environment_fails_every_other_round_goes_on() -> None:
     class Flaky(Digits):
         def score(self, answers):

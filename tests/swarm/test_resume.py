@@ -5,35 +5,19 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.telemetry.jsonlines import read_jsonlines
+from tests.commands import read_until, started
 
 
-def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "swarm_node.cli", "run", "--home", str(home), "--model.name", "dense"]
+def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
     options = ["--threads", "1", "--checkpoint.every", "4", "--round.questions", "4", "--training.num-iterations", "2"]
-    return subprocess.Popen(
-        [*command, *options, *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        preexec_fn=before,
-    )
-
-
-def read_until(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stdout is not None
-    seen = []
-    for line in process.stdout:
-        seen.append(line)
-        if text in line:
-            return
-    raise AssertionError(f"{text!r} never came: {''.join(seen)}")
+    return started("run", "--home", home, "--model.name", "dense", *options, *flags, preexec_fn=before)
 
 
 def curve(home: Path) -> dict[int, tuple[float, ...]]:
@@ -47,6 +31,7 @@ def curve(home: Path) -> dict[int, tuple[float, ...]]:
     return rounds
 
 
+@pytest.mark.slow
 def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(tmp_path):
     whole = start(tmp_path / "whole", "--max-rounds", "10")
     output, _ = whole.communicate(timeout=120)
@@ -68,6 +53,7 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(tmp_path):
     assert last[0].read_bytes() == last[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_sigterm_ends_the_round_and_saves(tmp_path):
     node = start(tmp_path)
     read_until(node, "round 1 ")
@@ -80,6 +66,7 @@ def test_sigterm_ends_the_round_and_saves(tmp_path):
     assert state["rounds"] == done == max(curve(tmp_path)) + 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
     first = start(tmp_path, "--max-rounds", "4")
     assert "checkpoint after 4 rounds" in first.communicate(timeout=120)[0]
@@ -96,6 +83,7 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004"]
 
 
+@pytest.mark.slow
 def test_a_home_belongs_to_one_node_at_a_time(tmp_path):
     first = start(tmp_path)
     read_until(first, "round 0 ")

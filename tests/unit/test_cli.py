@@ -10,14 +10,11 @@ import pytest
 
 from swarm_node.cli import dispatch
 from swarm_node.common.errors import UserError
+from tests.commands import ended
 
 
-def swarm_node(*arguments: str, home: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "swarm_node.cli", *arguments]
-    variables = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
-    if home is not None:
-        variables["SWARM_NODE_HOME"] = str(home)
-    return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=120, check=False)
+def home_at(folder: Path) -> dict[str, str]:
+    return {**os.environ, "SWARM_NODE_HOME": str(folder)}
 
 
 def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -28,13 +25,15 @@ def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> No
         assert word in result.stderr
 
 
+@pytest.mark.slow
 def test_help_reads_like_a_page():
-    result = swarm_node("--help")
+    result = ended("--help")
     assert result.returncode == 0
     for command in ("run", "simulate", "attack", "eval", "init", "id", "check"):
         assert f"\n  {command} " in result.stdout
 
 
+@pytest.mark.slow
 def test_leaving_runs_exit_handlers_but_does_not_take_modules_apart():
     program = """
 import atexit, sys
@@ -56,42 +55,47 @@ main()
         assert result.stdout.endswith("handled\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "simulate", "eval"])
 def test_every_command_explains_its_options(command):
-    result = swarm_node(command, "--help")
+    result = ended(command, "--help")
     assert result.returncode == 0
     assert "learning-rate" in result.stdout or "questions" in result.stdout
 
 
 def test_an_unknown_command_is_named():
-    assert_one_line(swarm_node("frobnicate"), "frobnicate", "simulate")
+    assert_one_line(ended("frobnicate"), "frobnicate", "simulate")
 
 
+@pytest.mark.slow
 def test_an_identity_is_made_once_and_private(tmp_path):
     home = tmp_path / "home"
-    assert_one_line(swarm_node("id", home=home), "swarm-node init")
-    first = swarm_node("init", home=home)
+    assert_one_line(ended("id", env=home_at(home)), "swarm-node init")
+    first = ended("init", env=home_at(home))
     assert first.stdout.startswith("12D3KooW")
     assert (home / "identity.key").stat().st_mode & 0o777 == 0o600
-    again, shown = swarm_node("init", home=home), swarm_node("id", home=home)
+    again, shown = ended("init", env=home_at(home)), ended("id", env=home_at(home))
     assert again.stdout.split()[0] == first.stdout.split()[0] == shown.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_key_that_others_may_read_is_refused_with_the_remedy(tmp_path):
-    swarm_node("init", home=tmp_path)
+    ended("init", env=home_at(tmp_path))
     (tmp_path / "identity.key").chmod(0o644)
-    assert_one_line(swarm_node("id", home=tmp_path), "chmod 600")
+    assert_one_line(ended("id", env=home_at(tmp_path)), "chmod 600")
 
 
+@pytest.mark.slow
 def test_check_explains_every_option_and_what_it_comes_to(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text('[model]\nname = "dense"\n')
-    result = swarm_node("check", str(file), COLUMNS="200")
+    result = ended("check", str(file), env={**os.environ, "COLUMNS": "200"})
     assert result.returncode == 0, result.stderr
     assert "model.name" in result.stdout and "file" in result.stdout
     assert "parameters" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -104,33 +108,36 @@ def test_check_explains_every_option_and_what_it_comes_to(tmp_path):
 )
 def test_a_mistake_is_one_line(tmp_path, arguments, words):
     first, rest = ((arguments[0],), arguments[1:]) if arguments[0].endswith(".toml") else ((), arguments)
-    assert_one_line(swarm_node("run", *first, "--home", str(tmp_path), "--max-rounds", "1", *rest), *words)
+    assert_one_line(ended("run", *first, "--home", str(tmp_path), "--max-rounds", "1", *rest), *words)
 
 
+@pytest.mark.slow
 def test_a_broken_model_folder_is_one_line(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
-    assert_one_line(swarm_node("eval", str(folder), "--questions", "1"), "config.json")
+    assert_one_line(ended("eval", str(folder), "--questions", "1"), "config.json")
     (folder / "config.json").write_text("{")
-    assert_one_line(swarm_node("eval", str(folder), "--questions", "1"), "cannot load model")
+    assert_one_line(ended("eval", str(folder), "--questions", "1"), "cannot load model")
 
 
+@pytest.mark.slow
 def test_eval_gives_accuracy_with_an_interval_per_task():
-    result = swarm_node("eval", "dense", "--tasks", "gcd/tiny", "lcm/tiny", "--questions", "20", "--json")
+    result = ended("eval", "dense", "--tasks", "gcd/tiny", "lcm/tiny", "--questions", "20", "--json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout.splitlines()[-1])
     assert [row["task"] for row in report["tasks"]] == ["gcd/tiny", "lcm/tiny"]
     for row in [*report["tasks"], report["all"]]:
         assert 0.0 <= row["low"] <= row["accuracy"] <= row["high"] <= 1.0
     assert report["all"]["questions"] == 40
-    shown = swarm_node("eval", "dense", "--tasks", "gcd/tiny", "--questions", "5")
+    shown = ended("eval", "dense", "--tasks", "gcd/tiny", "--questions", "5")
     assert "gcd/tiny" in shown.stdout
 
 
+@pytest.mark.slow
 def test_attack_has_short_names_for_what_it_is_about(tmp_path):
     flags = ("--kind", "lies", "--share", "1.0", "--defence", "regroup", "clip", "--out", str(tmp_path / "out"))
-    assert_one_line(swarm_node("attack", *flags), "somebody to attack")
-    shown = swarm_node("attack", "--defence", "prayer")
+    assert_one_line(ended("attack", *flags), "somebody to attack")
+    shown = ended("attack", "--defence", "prayer")
     assert shown.returncode == 2 and "prayer" in shown.stderr + shown.stdout
 
 

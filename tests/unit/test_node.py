@@ -40,12 +40,14 @@ def test_a_round_alone_asks_writes_judges_and_learns() -> None:
     assert not all(map(torch.equal, before, weights_of(model_of(node))))
 
 
+@pytest.mark.slow
 def test_a_node_that_trains_alone_learns_its_task() -> None:
     node = make_node(external=0, local=4, questions=4)
     rewards = [node.run_round(Round(now)).reward for now in range(40)]
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
 
 
+@pytest.mark.slow
 def test_questions_differ_between_nodes_and_between_rounds() -> None:
     asked = [
         question

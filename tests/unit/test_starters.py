@@ -89,6 +89,7 @@ def test_digits_are_tokens_of_their_own_and_prompts_fit_the_context(name: str) -
     assert max(map(len, tokenizer(texts, add_special_tokens=False)["input_ids"])) < tokens.CONTEXT / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STARTERS)
 def test_the_share_on_the_card_and_in_the_docs_agrees_with_a_small_measurement(name: str) -> None:
     share = share_on_card(name)
@@ -152,6 +153,7 @@ def test_dataset_seeds_lie_above_those_a_node_can_derive() -> None:
     assert MEASURING_SEED > TRAINING_SEED > 2**31
 
 
+@pytest.mark.slow
 def test_the_puzzler_loads_fits_two_megabytes_and_guesses_as_its_card_says() -> None:
     model, tokenizer = load("puzzler")
     assert sum(path.stat().st_size for path in folder("puzzler").iterdir()) < 2e6

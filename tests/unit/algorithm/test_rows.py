@@ -29,6 +29,7 @@ def log_probs(policy, batch: rows.RowBatch) -> torch.Tensor:
     return torch.log_softmax(policy.logits(batch), -1).gather(1, batch.target[:, None])[:, 0]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(packed=st.lists(ROW, min_size=1, max_size=4))
 def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed) -> None:
@@ -78,6 +79,7 @@ def test_no_pad_sits_between_a_prompt_and_its_completions(packed) -> None:
         assert set(ids[:start] + ids[start + len(real) :]) <= {PAD}
 
 
+@pytest.mark.slow
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
 def test_positions_count_from_the_start_of_the_prompt_for_every_completion(packed) -> None:
     batch = rows.build(packed, PAD, CPU)

@@ -24,6 +24,7 @@ def log_probs(policy, batch) -> torch.Tensor:
     return torch.log_softmax(policy.logits(batch), -1).gather(1, batch.target[:, None])[:, 0]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(packed=ROWS)
 def test_rows_end_to_end_give_the_log_probs_of_unpadded_forwards(policy, packed) -> None:
@@ -32,6 +33,7 @@ def test_rows_end_to_end_give_the_log_probs_of_unpadded_forwards(policy, packed)
         torch.testing.assert_close(log_probs(policy, tree.build(packed, CPU)), truth, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen3", "GPT2", "OPT"])
 @pytest.mark.parametrize(
     "packed",
@@ -60,6 +62,7 @@ def test_gradients_equal_the_padded_ones(family, packed) -> None:
         torch.testing.assert_close(one, other, atol=1e-5 * largest, rtol=1e-5)
 
 
+@pytest.mark.slow
 @given(packed=ROWS)
 def test_a_column_sees_its_prompt_and_what_came_before_in_its_completion(packed) -> None:
     seen = tree.allowed(tree.build(packed, CPU)).tolist()
@@ -85,6 +88,7 @@ def test_every_token_is_predicted_once_in_order_by_the_token_before_it(packed) -
     assert batch.position_ids[0, batch.source].tolist() == positions
 
 
+@pytest.mark.slow
 @given(packed=ROWS)
 def test_blocks_hold_every_column_once_and_the_rest_are_pads(packed) -> None:
     batch = tree.build(packed, CPU)

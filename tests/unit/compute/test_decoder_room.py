@@ -22,6 +22,7 @@ def logits(decoder, steps: int, moves: dict[int, list[list[int]]]) -> list[torch
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 @pytest.mark.parametrize(
     "moves",

@@ -194,6 +194,7 @@ def written_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGro
     return ScoredGroup(heard.group, "ab1:", heard.rewards, answer.tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3", "OPT"])
 @pytest.mark.parametrize("precision", ["fp8", "fp8_rollout"])
 def test_every_decoder_writes_with_the_quantised_weights(family, precision) -> None:
@@ -222,6 +223,7 @@ def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it(
     assert kl("fp8_rollout") > 10 * kl("fp8") > 0
 
 
+@pytest.mark.slow
 def test_attention_is_written_as_it_is_trained_where_that_is_in_bfloat16(monkeypatch) -> None:
     """As on CUDA. The decoder attends in its own way, and rounds where training's kernel does."""
 

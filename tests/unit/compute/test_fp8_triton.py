@@ -24,6 +24,7 @@ MULTIPLY = r"(?:wgmma\.mma_async|mma)\.sync\.\S+"
 CONSUMER = 99 * 1024  # bytes of shared memory that a block can have on Ada and on consumer Blackwell
 
 
+@pytest.mark.slow
 def test_they_give_what_the_reference_gives_in_the_interpreter() -> None:
     """Which must be asked for before Triton is imported: a process of its own."""
     tests = Path(__file__).with_name("triton_interpreted.py")
@@ -78,6 +79,7 @@ def resources(kernel, folder: Path) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+@pytest.mark.slow
 def test_what_training_and_writing_launch_compiles_for_tensor_cores_of_e4m3(compiled, tmp_path) -> None:
     """A training step with tokens that fill no tile, then the forward products of writing. Figures are logged."""
     architecture, made = compiled

@@ -56,6 +56,7 @@ class Counting:
         self.type = Watched
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 @pytest.mark.parametrize("rule", [{}, {"temperature": 0.8, "top_p": 0.9}], ids=["plain", "nucleus"])
 def test_all_decoders_write_the_same_text_with_compaction_and_prompts_of_different_length(family, rule) -> None:
@@ -123,6 +124,7 @@ def test_the_own_decoder_is_not_taken_for_a_model_it_does_not_know(family, overr
         choose_decoder(policy, "own")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
@@ -145,6 +147,7 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["Mistral", "Gemma3", "Phi3"])
 @pytest.mark.parametrize("window", [8, 48])
 def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) -> None:

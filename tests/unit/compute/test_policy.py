@@ -125,6 +125,7 @@ def test_a_device_that_is_not_there_is_named() -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_adapters_that_fit_no_layer_are_a_mistake_of_the_user(folder) -> None:
     from swarm_node.settings import LoraConfig
 

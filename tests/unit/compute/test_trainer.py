@@ -84,6 +84,7 @@ def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm:
     return total.item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
 @pytest.mark.parametrize("steps", [1, 3])
@@ -264,6 +265,7 @@ def test_a_foreign_group_longer_than_the_context_is_skipped_and_counted() -> Non
 # --- ratio, clip, normalisation -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize(
     "rule",
@@ -336,6 +338,7 @@ def test_minibatches_take_a_step_each_and_their_old_log_probs_are_of_the_first_p
     assert trainer_of(policy, minibatches=9).update(groups[:2]).optimizer_steps == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) -> None:
@@ -361,6 +364,7 @@ def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) ->
 # --- memory: what a peer sends does not decide how much is held at once -----------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
     policy = tiny_policy(max_position_embeddings=512)

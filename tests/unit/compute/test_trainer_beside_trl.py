@@ -153,6 +153,7 @@ def assert_equal_gradients(ours, theirs) -> None:
         torch.testing.assert_close(our, their, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "budget"), LAYOUTS, ids=lambda value: str(value))
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
@@ -193,6 +194,7 @@ def test_without_old_log_probs_the_ratio_is_one_on_both_sides(model, trl) -> Non
     assert_equal_gradients(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "budget"), LAYOUTS, ids=lambda value: str(value))
 def test_the_kl_penalty_equals_that_of_trl(model, trl, layout, budget) -> None:
     batch = Batch(model, 1.0)

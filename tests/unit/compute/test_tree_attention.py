@@ -16,6 +16,7 @@ CPU = torch.device("cpu")
 PACKED = [Row(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]), Row([7, 8], [[9, 10], [11]])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_model_attends_as_before_once_a_batch_is_done(family) -> None:
     policy = tiny_policy(family)
@@ -40,6 +41,7 @@ def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
     assert torch.equal(dense[0, 0], tree.allowed(batch))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*flex_attention.*")
 def test_both_kernels_give_what_the_dense_mask_gives() -> None:
     torch.manual_seed(0)

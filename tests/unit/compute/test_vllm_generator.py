@@ -48,6 +48,7 @@ def own_log_probs(policy, prompt: str, ids: tuple[int, ...]) -> list[float]:
     return torch.log_softmax(logits, -1).gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
 
 
+@pytest.mark.slow
 def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, options(served))

@@ -38,6 +38,7 @@ def judge() -> Iterator[ScoringClient]:
         yield client
 
 
+@pytest.mark.slow
 def test_every_task_is_the_same_in_two_processes_in_any_order() -> None:
     questions = every_question()
     with ScoringClient(DIGESTS, VERSION, 20.0, 1024) as one:
@@ -79,6 +80,7 @@ def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
     assert executes - set(CATALOGUE) == {"codeio", "intermediate_integration"}
 
 
+@pytest.mark.slow
 def test_nothing_pays_for_nonsense(judge: ScoringClient) -> None:
     """Not even in part as much as half: what no scorer can read is a wrong answer, and the group is kept."""
     nonsense = (

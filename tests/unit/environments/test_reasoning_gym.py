@@ -58,6 +58,7 @@ def test_a_round_has_a_bound(gym: ReasoningGym) -> None:
         gym.sample(ALICE, Round(0), 257)
 
 
+@pytest.mark.slow
 def test_right_answers_are_paid_and_wrong_ones_not(gym: ReasoningGym) -> None:
     questions = gym.sample(ALICE, Round(1), 18)
     answers = [
@@ -67,6 +68,7 @@ def test_right_answers_are_paid_and_wrong_ones_not(gym: ReasoningGym) -> None:
         assert rewards == (1.0, 1.0, 0.0, 0.0), question
 
 
+@pytest.mark.slow
 def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
     questions = gym.sample(ALICE, Round(1), 9)
     first = questions[0]
@@ -78,6 +80,7 @@ def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
     polite.close()
 
 
+@pytest.mark.slow
 def test_the_nine_tasks_of_the_paper_are_asked_and_judged() -> None:
     environment = ReasoningGym(PAPER_TASKS, scoring="graded")
     questions = environment.sample(ALICE, Round(0), 9)
@@ -88,6 +91,7 @@ def test_the_nine_tasks_of_the_paper_are_asked_and_judged() -> None:
     environment.close()
 
 
+@pytest.mark.slow
 def test_exact_pays_nothing_for_part_of_an_answer(gym: ReasoningGym) -> None:
     graded = ReasoningGym(scoring="graded")
     question = next(q for q in gym.sample(ALICE, Round(2), 9) if q.dataset == "count_bits")
@@ -154,6 +158,7 @@ def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) 
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_library_is_not_imported_by_a_node() -> None:
     node = (
         "import sys\n"

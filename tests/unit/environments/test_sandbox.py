@@ -55,6 +55,7 @@ def signal_the_parent() -> None:
     os.kill(os.getppid(), 0)
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("act", [write_a_file, read_a_file, connect])
 @pytest.mark.parametrize("layer", ["rlimits", "seccomp", "landlock"])

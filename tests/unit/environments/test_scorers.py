@@ -116,6 +116,7 @@ def portable(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps({"answer": entry["answer"], "metadata": metadata}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", scorers.SCORERS)
 def test_right_answers_are_those_of_the_library(name: str) -> None:
     seen = 0

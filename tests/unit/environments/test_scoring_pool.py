@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.unit.environments.test_judge import GOOD, HOSTILE, PAID, VERSION, group
+from swarm_node.environments.scoring.client_pool import ScoringPool
 
 from swarm_node.environments.scoring.client import Item, ScoringClient, ScoringUnavailable
-from swarm_node.environments.scoring.client_pool import ScoringPool
 from swarm_node.rollouts.groups import Skipped
+from tests.unit.environments.test_scoring_process import GOOD, HOSTILE, PAID, VERSION, answers
 
 
 def client(version: str = VERSION) -> ScoringClient:
@@ -24,7 +24,7 @@ def pool_of(workers: int, make: Callable[[], ScoringClient] = client) -> Scoring
 @pytest.mark.parametrize("workers", [1, 2])
 def test_replies_are_at_their_place_whatever_the_others_do(workers) -> None:
     pool = pool_of(workers)
-    items = [group(*GOOD, index=k) if k % 3 else group("raise", index=k) for k in range(9)]
+    items = [answers(*GOOD, index=k) if k % 3 else answers("raise", index=k) for k in range(9)]
     expected = [PAID if k % 3 else Skipped("scorer raised") for k in range(9)]
     assert pool.ask(items) == expected
     assert pool.ask([]) == []
@@ -32,9 +32,10 @@ def test_replies_are_at_their_place_whatever_the_others_do(workers) -> None:
 
 
 def slow(index: int, seconds: float = 1.0) -> Item:
-    return group(*["tenth"] * round(10 * seconds), index=index)
+    return answers(*["tenth"] * round(10 * seconds), index=index)
 
 
+@pytest.mark.slow
 def test_slow_groups_are_judged_by_several_processes() -> None:
     pool = pool_of(2)
     assert pool.ask([slow(k, 0.5) for k in range(4)]) == [(1.0,) * 5] * 4
@@ -42,14 +43,15 @@ def test_slow_groups_are_judged_by_several_processes() -> None:
     pool.close()
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_killed_in_the_middle_loses_no_group_and_judges_none_twice() -> None:
     pool = pool_of(1)
-    assert pool.ask([group(*GOOD)]) == [PAID]
+    assert pool.ask([answers(*GOOD)]) == [PAID]
     victim = pool.pid
     assert victim is not None
     killer = threading.Timer(0.3, lambda: os.kill(victim, signal.SIGKILL))
     killer.start()
-    replies = pool.ask([slow(7), group(*GOOD, index=8)])
+    replies = pool.ask([slow(7), answers(*GOOD, index=8)])
     killer.join()
     assert replies == [(1.0,) * 10, PAID]
     assert pool.restarts == 1
@@ -60,5 +62,5 @@ def test_a_judge_that_is_killed_in_the_middle_loses_no_group_and_judges_none_twi
 def test_a_judge_that_cannot_start_is_told() -> None:
     pool = pool_of(2, lambda: client("another version"))
     with pytest.raises(ScoringUnavailable):
-        pool.ask([group(*GOOD), group(*GOOD, index=1)])
+        pool.ask([answers(*GOOD), answers(*GOOD, index=1)])
     pool.close()

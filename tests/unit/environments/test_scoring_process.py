@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from swarm_node.environments.scoring.client import (
     ScoringUnavailable,
 )
 from swarm_node.rollouts.groups import Skipped
+from tests.waiting import until
 
 HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
 VERSION = "hostile-1"
@@ -27,20 +28,13 @@ GOOD = ("right", "wrong", "right")
 PAID = (1.0, 0.0, 1.0)
 
 
-def group(*texts: str, dataset: str = "any", index: int = 0, author: int = 1) -> Item:
+def answers(*texts: str, dataset: str = "any", index: int = 0, author: int = 1) -> Item:
     """`author`: the seed of a question is a digest of author and round."""
     return dataset, "tiny", author, index, texts
 
 
 def prompt(dataset: str) -> Item:
     return dataset, "tiny", 1, 0, None
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
-    end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
-        time.sleep(0.01)
-    return true()
 
 
 def alive(pid: int) -> bool:
@@ -57,6 +51,7 @@ def judge() -> Iterator[ScoringClient]:
         yield client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "reason", "restarts"),
     [
@@ -83,35 +78,39 @@ def judge() -> Iterator[ScoringClient]:
 def test_a_bad_scorer_costs_its_own_group_and_no_other(
     judge: ScoringClient, text: str, reason: str, restarts: int
 ) -> None:
-    batch = [group(*GOOD), group("right", text, "right"), group(*GOOD, index=1), group("wrong")]
+    batch = [answers(*GOOD), answers("right", text, "right"), answers(*GOOD, index=1), answers("wrong")]
     assert judge.ask(batch) == [PAID, Skipped(reason), PAID, (0.0,)]
     assert judge.restarts == restarts
-    assert judge.ask([group(*GOOD)]) == [PAID]
+    assert judge.ask([answers(*GOOD)]) == [PAID]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["lie", "patch", "die", "busy"])
 def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(judge: ScoringClient, text: str) -> None:
-    batch = [group(*GOOD), group(text, "wrong", author=2), group(*GOOD, author=3), group("wrong", author=3)]
+    batch = [answers(*GOOD), answers(text, "wrong", author=2), answers(*GOOD, author=3), answers("wrong", author=3)]
     replies = judge.ask(batch)
     assert [replies[0], *replies[2:]] == [PAID, PAID, (0.0,)]
-    assert judge.ask([group("wrong", author=2), group(*GOOD)]) == [(0.0,), PAID], "the next child knows nothing of it"
+    assert judge.ask([answers("wrong", author=2), answers(*GOOD)]) == [(0.0,), PAID], (
+        "the next child knows nothing of it"
+    )
     assert judge.restarts == 0
 
 
 def test_nothing_was_written(judge: ScoringClient) -> None:
     Path("/tmp/written-by-a-scorer").unlink(missing_ok=True)
-    judge.ask([group("write")])
+    judge.ask([answers("write")])
     written = Path("/tmp/written-by-a-scorer")
     assert not written.exists()
 
 
 def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(judge: ScoringClient) -> None:
-    assert judge.ask([group("chatter", "right"), group("read"), group(*GOOD)]) == [(1.0, 1.0), (0.0,), PAID]
+    assert judge.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), PAID]
     assert judge.restarts == 0
 
 
+@pytest.mark.slow
 def test_two_bad_groups_in_one_batch_cost_two_children(judge: ScoringClient) -> None:
-    batch = [group("die"), group(*GOOD), group("busy"), group(*GOOD)]
+    batch = [answers("die"), answers(*GOOD), answers("busy"), answers(*GOOD)]
     assert judge.ask(batch) == [Skipped("judge crashed"), PAID, Skipped("judge timeout"), PAID]
     assert judge.restarts == 0
 
@@ -128,9 +127,9 @@ def test_a_slow_or_broken_question_is_skipped() -> None:
 
 
 def test_an_endless_question_is_stopped_at_its_budget_and_the_judge_goes_on(judge: ScoringClient) -> None:
-    judge.ask([group(*GOOD)])
+    judge.ask([answers(*GOOD)])
     pid, began = judge.pid, time.process_time()
-    assert judge.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), group(*GOOD)]) == [
+    assert judge.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), answers(*GOOD)]) == [
         Skipped("slow question"),
         Skipped("slow question"),
         PAID,
@@ -141,31 +140,31 @@ def test_an_endless_question_is_stopped_at_its_budget_and_the_judge_goes_on(judg
 
 def test_texts_survive_the_way(judge: ScoringClient) -> None:
     odd = ["", "\ud800", "\x00\x1b[2J", "é" * 16384, "right"]
-    assert judge.ask([group(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
+    assert judge.ask([answers(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
 
 
 def test_many_batches_keep_their_order(judge: ScoringClient) -> None:
-    items = [group("right" if k % 3 else "wrong", "x" * 3000, index=k) for k in range(1000)]
+    items = [answers("right" if k % 3 else "wrong", "x" * 3000, index=k) for k in range(1000)]
     assert judge.ask(items) == [(float(k % 3 > 0), 0.0) for k in range(1000)]
 
 
 def test_kill_9_in_mid_batch_loses_at_most_the_group_at_hand(judge: ScoringClient) -> None:
-    judge.ask([group(*GOOD)])
+    judge.ask([answers(*GOOD)])
     pid = judge.pid
     assert pid is not None
     threading.Timer(0.25, os.kill, (pid, signal.SIGKILL)).start()
-    replies = judge.ask([group("tenth", index=k) for k in range(6)])
+    replies = judge.ask([answers("tenth", index=k) for k in range(6)])
     assert sorted(map(str, replies)) == sorted(map(str, [(1.0,)] * 5 + [Skipped("judge crashed")]))
     assert judge.restarts == 1 and judge.pid != pid
 
 
 def test_kill_9_between_batches_loses_nothing(judge: ScoringClient) -> None:
-    judge.ask([group(*GOOD)])
+    judge.ask([answers(*GOOD)])
     assert judge.pid is not None
     pid = judge.pid
     os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not alive(pid))
-    assert judge.ask([group(*GOOD)] * 3) == [PAID] * 3
+    until(lambda: not alive(pid), what="the end of the judge")
+    assert judge.ask([answers(*GOOD)] * 3) == [PAID] * 3
     assert judge.restarts == 1
 
 
@@ -173,23 +172,23 @@ def test_an_interrupted_node_does_not_mistake_old_replies_for_new(judge: Scoring
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    judge.ask([group(*GOOD)])
+    judge.ask([answers(*GOOD)])
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         threading.Timer(0.25, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         with pytest.raises(KeyboardInterrupt):
-            judge.ask([group("tenth", index=k) for k in range(20)])
+            judge.ask([answers("tenth", index=k) for k in range(20)])
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert judge.ask([group("wrong"), group(*GOOD)]) == [(0.0,), PAID]
+    assert judge.ask([answers("wrong"), answers(*GOOD)]) == [(0.0,), PAID]
 
 
 def test_the_thread_that_asked_first_may_end(judge: ScoringClient) -> None:
     """Unlike with PR_SET_PDEATHSIG, which would kill the judge at some time after the join."""
-    first = threading.Thread(target=judge.ask, args=([group(*GOOD)],))
+    first = threading.Thread(target=judge.ask, args=([answers(*GOOD)],))
     first.start()
     first.join()
-    assert judge.ask([group("tenth", *GOOD)] * 3) == [(1.0, *PAID)] * 3
+    assert judge.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *PAID)] * 3
     assert judge.restarts == 0
 
 
@@ -198,12 +197,12 @@ def test_a_prepared_judge_is_started_once_and_answers(judge: ScoringClient) -> N
     pid = judge.pid
     assert pid is not None
     judge.prepare()
-    assert judge.ask([group(*GOOD)]) == [PAID]
+    assert judge.ask([answers(*GOOD)]) == [PAID]
     assert judge.pid == pid
 
 
 def test_close_leaves_no_process(judge: ScoringClient) -> None:
-    judge.ask([group(*GOOD)])
+    judge.ask([answers(*GOOD)])
     pid = judge.pid
     assert pid is not None and alive(pid)
     judge.close()
@@ -225,7 +224,7 @@ def test_the_judge_dies_with_its_node_even_while_a_scorer_hangs() -> None:
         pid = int(process.stdout.readline())
         assert alive(pid)
         process.kill()
-    assert wait_until(lambda: not alive(pid))
+    until(lambda: not alive(pid), what="the end of the judge")
 
 
 def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, judge: ScoringClient) -> None:

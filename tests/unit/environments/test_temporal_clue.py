@@ -38,6 +38,7 @@ def test_a_puzzle_has_one_solution_and_needs_every_clue_says_plain_enumeration(c
     assert [enumeration.check(generate(config_id, 1, index)) for index in range(count)] == [""] * count
 
 
+@pytest.mark.slow
 def test_a_puzzle_with_steps_and_motives_too() -> None:
     found = (generate("medium", 0, index) for index in range(200))
     puzzle = next(p for p in found if enumeration.size(p.setting) < 200_000)
@@ -51,6 +52,7 @@ def test_a_generated_night_obeys_the_rules_and_its_clues() -> None:
         assert all(c.holds(clue, puzzle.setting, puzzle.world) for clue in puzzle.clues)
 
 
+@pytest.mark.slow
 def test_the_same_address_is_the_same_puzzle_in_another_process_and_hash_seed() -> None:
     code = (
         "from swarm_node.environments.temporal_clue.generate import generate\n"
@@ -87,6 +89,7 @@ def test_beyond_its_limit_the_solver_says_so() -> None:
         Rules(riddle.setting).another(riddle.clues, work_limit=0.0)
 
 
+@pytest.mark.slow
 def test_published_puzzles_have_one_solution_and_it_is_the_published_one() -> None:
     small = sorted(PUBLISHED, key=lambda entry: entry["num_clues"])
     for entry in [*small[:40], small[-1]]:  # all of them in studies/temporal_clue.py
@@ -155,6 +158,7 @@ def puzzles() -> Iterator[TemporalClue]:
     environment.close()
 
 
+@pytest.mark.slow
 def test_a_node_asks_and_judges_puzzles(puzzles: TemporalClue) -> None:
     asked = puzzles.sample(ALICE, Round(0), 4)
     made = [generate(q.config_id, q.seed, q.index) for q in asked]
@@ -174,6 +178,7 @@ def test_what_takes_too_long_to_make_is_not_asked(puzzles: TemporalClue) -> None
         parse_task("temporal_clue/tinny")
 
 
+@pytest.mark.slow
 def test_shuffled_answers_score_what_chance_gives() -> None:
     """A tiny puzzle has two names to choose from for each question."""
     rng, shares = random.Random(0), []

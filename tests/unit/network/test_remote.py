@@ -12,34 +12,22 @@ import psutil
 import pytest
 
 from protocol import codec
-from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import Completion, Question, RolloutGroup, Round
+from protocol.messages import Completion, RolloutGroup, Round
 from swarm_node.network.process import control, remote, supervisor
 from swarm_node.network.process.remote import INBOX_FULL, RemoteNetwork
 from swarm_node.settings import NetworkConfig
+from tests.groups import group
+from tests.waiting import until
 
 OWN, OTHER = (Identity.from_seed_bytes(bytes([n]) * 32) for n in (1, 2))
 STAND_IN = str(Path(__file__).with_name("stand_in.py"))
 
 
-def group(author: Identity = OTHER, number: int = 0, index: int = 0, seed: int | None = None) -> RolloutGroup:
-    question = Question(
-        environment="e",
-        version="1",
-        dataset="d",
-        config_id="c",
-        seed=question_seed(author.peer_id, Round(number)) if seed is None else seed,
-        index=index,
-    )
-    completions = tuple(Completion(text=text, ended=True) for text in ("a", "b"))
-    return RolloutGroup(author=author.peer_id, round=Round(number), question=question, completions=completions)
-
-
 @contextmanager
 def network(home: Path, way: str, progress: Callable[[], dict[str, int]] = dict) -> Iterator[RemoteNetwork]:
-    rules = AdmissionRules("test", OWN.peer_id, lambda question: question.dataset == "d")
+    rules = AdmissionRules("test", OWN.peer_id, lambda question: question.dataset == "chain_sum")
     command = (sys.executable, STAND_IN, way, str(home / "lives"))
     made = RemoteNetwork(OWN, home, NetworkConfig(), rules, 4, progress, command)
     made.start()
@@ -47,14 +35,6 @@ def network(home: Path, way: str, progress: Callable[[], dict[str, int]] = dict)
         yield made
     finally:
         made.close()
-
-
-def until(found: Callable[[], object], seconds: float = 20.0) -> None:
-    """Poll: there are real processes at the other end."""
-    deadline = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 def lines_of(made: RemoteNetwork, known: list[str]) -> list[str]:
@@ -69,10 +49,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_publishing_and_collecting_go_through_the_process(tmp_path: Path) -> None:
     with network(tmp_path, "echo") as made:
-        made.publish([group(OTHER)], Round(3))
+        made.publish([group(OTHER.peer_id)], Round(3))
         heard: list[RolloutGroup] = []
         until(lambda: heard.extend(made.collect(Round(3))) or heard)
-        assert heard == [group(OTHER)]
+        assert heard == [group(OTHER.peer_id)]
         assert made.rejections() == {}
         made.judged(heard[0], useful=True)
         until(lambda: made.connected == 0 and (tmp_path / "lives").exists())
@@ -80,23 +60,23 @@ def test_publishing_and_collecting_go_through_the_process(tmp_path: Path) -> Non
 
 def test_what_is_heard_is_reviewed_here(tmp_path: Path) -> None:
     with network(tmp_path, "echo") as made:
-        made.publish([group(OWN), group(seed=7), group(index=3)], Round(0))
+        made.publish([group(OWN.peer_id), group(OTHER.peer_id, seed=7), group(OTHER.peer_id, index=3)], Round(0))
         heard: list[RolloutGroup] = []
         until(lambda: heard.extend(made.collect(Round(0))) or heard)
-        assert heard == [group(index=3)]
+        assert heard == [group(OTHER.peer_id, index=3)]
         assert made.rejections() == {"own message": 1, "wrong seed": 1}
 
 
 def test_what_came_at_once_is_handed_out_over_several_rounds(tmp_path: Path) -> None:
     with network(tmp_path, "echo") as made:
-        made.publish([group(OTHER, index=index) for index in range(20)], Round(0))
+        made.publish([group(OTHER.peer_id, index=index) for index in range(20)], Round(0))
         until(lambda: made._heard == 20)
         handed = [[each.question.index for each in made.collect(Round(0))] for _ in range(6)]
         assert handed == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19], []]
 
 
 def test_a_group_too_big_to_travel_is_counted(tmp_path: Path) -> None:
-    large = group(OWN).model_copy(
+    large = group(OWN.peer_id).model_copy(
         update={"completions": tuple(Completion(text="x" * 16_000, ended=True) for _ in range(8))}
     )
     with network(tmp_path, "echo") as made:
@@ -104,6 +84,7 @@ def test_a_group_too_big_to_travel_is_counted(tmp_path: Path) -> None:
         assert made.rejections() == {remote.UNSENT: 1}
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did(tmp_path: Path) -> None:
     said: list[str] = []
     with network(tmp_path, "echo") as made:
@@ -116,6 +97,7 @@ def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did
         assert any("training goes on" in line for line in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "words"), [("dies", "stand-in life"), ("nonsense", "nonsense")])
 def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(tmp_path: Path, way: str, words: str) -> None:
     said: list[str] = []
@@ -129,6 +111,7 @@ def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(tmp_path
         until(lambda: words in " ".join(lines_of(made, said)))
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_killed_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "SILENCE_SECONDS", 0.3)
     said: list[str] = []
@@ -136,17 +119,19 @@ def test_a_process_that_hangs_is_killed_and_replaced(tmp_path: Path, monkeypatch
         until(lambda: "said nothing" in " ".join(lines_of(made, said)))
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_listen_never_holds_up_a_publisher(tmp_path: Path) -> None:
     with network(tmp_path, "deaf") as made:
         until(lambda: (tmp_path / "lives").exists())
         began = time.monotonic()
-        long = group(OWN).model_copy(update={"completions": (Completion(text="x" * 8000, ended=True),) * 2})
+        long = group(OWN.peer_id).model_copy(update={"completions": (Completion(text="x" * 8000, ended=True),) * 2})
         for number in range(500):
             made.publish([long], Round(number))
         assert time.monotonic() - began < 5.0
         until(lambda: made._supervisor.dropped > 100)
 
 
+@pytest.mark.slow
 def test_a_flood_keeps_the_newest_and_is_counted(tmp_path: Path) -> None:
     with network(tmp_path, "floods") as made:
         until(lambda: made.rejections().get(INBOX_FULL, 0) > 100)
@@ -157,6 +142,7 @@ def test_a_flood_keeps_the_newest_and_is_counted(tmp_path: Path) -> None:
         assert made.rejections()["malformed"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["echo", "stays", "dies", "deaf", "nonsense"])
 def test_closing_ends_the_process_soon_whatever_it_does(
     tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
@@ -190,11 +176,11 @@ def test_a_node_that_cannot_be_asked_trains_and_says_so(tmp_path: Path) -> None:
 
 
 def test_the_hash_reported_back_is_the_one_the_group_travels_under(tmp_path: Path) -> None:
-    envelope = codec.seal(group(OTHER), OTHER, "test")
+    envelope = codec.seal(group(OTHER.peer_id), OTHER, "test")
     sent: list[object] = []
     with network(tmp_path, "echo") as made:
         made._send = sent.append
-        made.judged(group(OTHER), useful=False)
+        made.judged(group(OTHER.peer_id), useful=False)
         until(lambda: sent)
     (frame,) = sent
     assert frame.content_hash == codec.content_hash(codec.split(envelope)[1])

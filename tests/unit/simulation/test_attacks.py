@@ -4,6 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+from swarm_node.simulation.attacks.key import answer_key
 
 from protocol.admission import AdmissionRules, Rejected, admit
 from protocol.messages import Round
@@ -12,7 +13,6 @@ from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.settings import AttackConfig, GenerationConfig, RoundConfig
 from swarm_node.simulation.arms import Arm, Cell
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
-from swarm_node.simulation.attacks.key import answer_key
 from swarm_node.simulation.attacks.messages import Attack
 from swarm_node.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
 from swarm_node.simulation.cell import run_cell
@@ -92,6 +92,7 @@ def test_wrong_answers_look_like_answers() -> None:
     assert wrong("yes", rng) == "no yes"
 
 
+@pytest.mark.slow
 def test_forged_groups_are_admitted_and_no_forgery_is_paid_half(under) -> None:
     groups = admitted(sent(under("forge")))
     texts = [[completion.text for completion in group.completions] for group in groups]
@@ -133,6 +134,7 @@ def test_lies_are_refused_for_many_reasons_and_only_a_replayed_truth_comes_in(un
     assert len(outcomes) - 11 == 5  # one group, five times: replays are the network's to know
 
 
+@pytest.mark.slow
 def test_the_key_is_that_of_the_environment() -> None:
     from swarm_node.environments.reasoning_gym.environment import ReasoningGym
 
@@ -184,6 +186,7 @@ def attack_summary(config, defence):
     return build_report(config, [record]).arms["2/2"].attack
 
 
+@pytest.mark.slow
 def test_a_payload_spreads_where_nothing_stops_it_and_does_not_where_something_does(under) -> None:
     config = under("stealth", rounds=24, share=0.5, payload="~")
     open_door, defended = (attack_summary(config, defence) for defence in ((), ("regroup", "clip", "ngrams")))

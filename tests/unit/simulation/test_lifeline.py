@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from swarm_node.simulation.arms import all_cells
 from swarm_node.simulation.worker_messages import DoneSaid, FailedSaid, RoundSaid, read_order, read_said, write_order
 
@@ -23,6 +25,7 @@ def start(order: str) -> subprocess.Popen:
     return worker
 
 
+@pytest.mark.slow
 def test_a_worker_whose_parent_is_gone_ends_at_once(configure):
     config = configure(rounds=1_000_000)
     with start(write_order(config, all_cells(config)[0])) as worker:

@@ -19,6 +19,7 @@ def learnt(path: Path) -> dict:
     return {key: value for key, value in json.loads(path.read_text()).items() if key != "cost"}
 
 
+@pytest.mark.slow
 def test_a_simulation_writes_its_four_files_and_shows_the_result(finished_once):
     folder, shown = finished_once
     assert {file.name for file in folder.iterdir()} == {
@@ -51,6 +52,7 @@ def test_the_manifest_names_configuration_and_seeds(finished):
     assert manifest["config"]["nodes"] == 3 and manifest["versions"]["python"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_report_in_any_number_of_processes(configure, run, finished, tmp_path):
     first = learnt(finished / "report.json")
     assert learnt(run(configure(out=tmp_path / "again", workers=1))) == first
@@ -66,6 +68,7 @@ def test_both_arms_start_from_the_same_nodes_and_questions(finished):
     assert [seed[0] for seed in arms["8/0"]["rewards"]] == [seed[0] for seed in arms["4/4"]["rewards"]]
 
 
+@pytest.mark.slow
 def test_a_crashed_cell_is_told_in_one_line_the_others_are_kept_and_resume_completes_them(
     configure, run, finished_once, tmp_path
 ):
@@ -90,6 +93,7 @@ def test_a_crashed_cell_is_told_in_one_line_the_others_are_kept_and_resume_compl
     assert not list((config.out / "cells").glob("*.log"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trouble", "message"),
     [("dies", "killed by SIGKILL, perhaps for lack of memory"), ("exits", "status 3"), ("raises", "no such weights")],
@@ -112,6 +116,7 @@ def test_what_a_library_prints_does_not_disturb(configure, run):
     assert "noise" not in run.shown
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run, finished_once, monkeypatch):
     whole = learnt(finished_once[0] / "report.json")
     config = configure(workers=1)
@@ -134,6 +139,7 @@ def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run,
     assert learnt(run(configure(resume=True))) == whole
 
 
+@pytest.mark.slow
 def test_a_half_written_or_foreign_cell_file_runs_again(configure, run, finished):
     whole = learnt(finished / "report.json")
     cells = finished / "cells"
@@ -149,6 +155,7 @@ def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configur
     assert learnt(path) == whole
 
 
+@pytest.mark.slow
 def test_more_seeds_and_arms_can_be_added_by_resume(configure, run):
     run(configure(arms=("8/0",), seeds=1))
     path = run(configure(resume=True, arms=("8/0", "4/4"), seeds=2))

@@ -1,0 +1,31 @@
+"""The `swarm-node` command as a user starts it: real processes, of this interpreter."""
+
+import subprocess
+import sys
+from typing import Any
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "swarm_node.cli", *map(str, arguments)]
+
+
+def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Runs to its end, however it ends."""
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def started(*arguments: object, **options: Any) -> "subprocess.Popen[str]":
+    """Runs on. What it says, complaints included, comes through one pipe unless told otherwise."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command(*arguments), text=True, **{**streams, **options})
+
+
+def read_until(process: "subprocess.Popen[str]", text: str) -> None:
+    """Reads what it says up to the line with `text`."""
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if text in line:
+            return
+    raise AssertionError(f"{text!r} never came: {''.join(seen)}")

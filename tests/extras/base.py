@@ -1,0 +1,41 @@
+"""The base install: it starts, trains, and says in one line which extra is missing.
+
+Named on the command line by `make test-extras`, in an environment without any extra; elsewhere nothing collects it.
+Run from another folder, so that what is tested is what was installed.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.commands import ended
+
+
+def test_no_extra_is_installed() -> None:
+    assert [name for name in ("libp2p", "docker", "trl", "genrl") if find_spec(name)] == []
+
+
+def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
+    assert ended("--help", cwd=tmp_path).returncode == 0
+    small = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--max-rounds", 1)
+    result = ended("run", "--home", tmp_path / "home", *small, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "round 0 " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (("run", "--network.backend", "libp2p", "--home", "home"), "libp2p"),
+        (("bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--home", "home"), "libp2p"),
+        (("simulate", "--engine", "docker", "--nodes", 2, "--rounds", 1, "--out", "out"), "docker"),
+    ],
+)
+def test_a_missing_extra_is_one_line_that_says_what_to_install(
+    tmp_path: Path, arguments: tuple[object, ...], extra: str
+) -> None:
+    result = ended(*arguments, cwd=tmp_path)
+    assert result.returncode == 2, result.stdout + result.stderr
+    (line,) = result.stderr.strip().splitlines()
+    assert f"pip install 'swarm-node[{extra}]'" in line

@@ -1,0 +1,52 @@
+"""Each extra of pyproject.toml by itself, in the environment that `make test-extras` made for it: a line of the table.
+
+`python3 tests/extras/run.py base libp2p` runs two of them and writes no table.
+"""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "docs" / "results" / "extras.md"
+LANES = {
+    "base": ["tests/extras/base.py", "tests/protocol", "tests/unit/test_starters.py"],
+    "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "gossip", "multiaddr", "relays", "start")],
+    "docker": ["tests/unit/simulation/test_docker.py"],
+    "dev": ["tests/unit/compute/test_fp8_triton.py", "tests/unit/compute/test_trainer_beside_trl.py"],
+    "bench": ["tests/benchmarks"],
+}
+HEAD = """# Every extra in an environment of its own
+
+`make test-extras` makes a virtual environment for each extra of `pyproject.toml`, and one for none, installs
+`swarm-node` with it and runs the tests that belong to it. The base install starts and trains, and names the extra that
+`--network.backend libp2p` and `--engine docker` need. A Docker engine is not needed: that lane tests the SDK's side.
+"""
+
+
+def run(lane: str) -> tuple[bool, str]:
+    command = [ROOT / ".venvs" / lane / "bin" / "python", "-m", "pytest", "-rs", "-p", "no:cacheprovider", *LANES[lane]]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    sys.stdout.write(done.stdout)
+    last = done.stdout.strip().splitlines()[-1].strip("= ")
+    tests = ", ".join(f"`{path.removeprefix('tests/')}`" for path in LANES[lane])
+    return done.returncode == 0, f"| {lane} | {tests} | {last} |"
+
+
+def main(wanted: list[str]) -> int:
+    results = []
+    for lane in wanted or LANES:
+        sys.stdout.write(f"--- {lane}\n")
+        sys.stdout.flush()
+        results.append(run(lane))
+    table = ["| extra | tests | result |", "|---|---|---|", *(row for _, row in results)]
+    where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}."
+    if not wanted:
+        TABLE.write_text("\n".join([HEAD, *table, "", where, ""]), encoding="utf-8")
+    sys.stdout.write("\n".join([*table, ""]))
+    return 0 if all(good for good, _ in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,29 @@
+"""Questions and rollout groups as peers send them."""
+
+from collections.abc import Sequence
+
+from protocol.addressing import question_seed
+from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+
+KIND = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_sum", "config_id": "easy"}
+
+
+def question(author: PeerId, round: int = 0, index: int = 0, **fields: object) -> Question:
+    """An admissible one; `fields` change what it is."""
+    admissible = {**KIND, "seed": question_seed(author, Round(round)), "index": index}
+    return Question.model_validate({**admissible, **fields})
+
+
+def group(
+    author: PeerId,
+    round: int = 0,
+    index: int = 0,
+    texts: Sequence[str] = ("4", "five"),
+    ended: Sequence[bool] | None = None,
+    **fields: object,
+) -> RolloutGroup:
+    """All completions have ended unless told otherwise; `fields` are those of the question."""
+    flags = [True] * len(texts) if ended is None else ended
+    completions = tuple(Completion(text=text, ended=end) for text, end in zip(texts, flags, strict=True))
+    asked = question(author, round, index, **fields)
+    return RolloutGroup(author=author, round=Round(round), question=asked, completions=completions)

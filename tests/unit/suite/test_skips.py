@@ -1,0 +1,38 @@
+"""A run that may skip nothing but what needs a GPU says what was skipped and fails."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+GPU = "@pytest.mark.gpu\n@pytest.mark.skip(reason='no device')\ndef test_gpu(): pass\n"
+TOOL = "@pytest.mark.skip(reason='no tool')\ndef test_tool(): pass\n"
+LIBRARY = "pytest.importorskip('no_such_library')\n"
+RUNS = "def test_runs(): pass\n"
+
+
+def run(folder: Path, *flags: str, **files: str) -> "subprocess.CompletedProcess[str]":
+    for name, content in files.items():
+        (folder / f"test_{name}.py").write_text(f"import pytest\n{content}")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.skips", "-p", "no:cacheprovider", *flags, str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "two workers"])
+def test_only_what_is_marked_may_be_skipped(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    good = run(tmp_path, "--no-skips-but", "gpu", *workers, gpu=GPU, runs=RUNS)
+    assert good.returncode == 0, good.stdout
+    assert "::test_gpu: no device" in good.stdout
+    bad = run(tmp_path, "--no-skips-but", "gpu", *workers, tool=TOOL, library=LIBRARY)
+    assert bad.returncode == 1, bad.stdout
+    assert "::test_tool: no tool" in bad.stdout
+    assert "could not import 'no_such_library'" in bad.stdout
+    assert "2 of these must run here" in bad.stdout
+    assert "1 passed, 3 skipped" in bad.stdout.splitlines()[-1]
+
+
+def test_elsewhere_anything_may_be_skipped(tmp_path: Path) -> None:
+    assert run(tmp_path, runs=RUNS, tool=TOOL, library=LIBRARY).returncode == 0
