@@ -34,6 +34,7 @@ from swarm_node.assembly.asynchronous import driving
 from swarm_node.assembly.learner import build_node
 from swarm_node.compute.policy import Policy
 from swarm_node.network.alone import Alone
+from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import AsynchronousConfig, GenerationConfig, LearningConfig, ModelConfig, RoundConfig
 
@@ -51,8 +52,9 @@ class Digits:
         first = Question(environment="bench", version="1", dataset="digits", config_id="all", seed=0, index=0)
         return [first.model_copy(update={"index": index}) for index in range(count)]
 
-    def knows(self, question: Question) -> bool:
-        return True
+    @property
+    def catalogue(self) -> Catalogue:
+        return Catalogue()
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         texts = common.prompts(common.FULL.prompt_lengths)

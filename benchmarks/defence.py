@@ -9,11 +9,10 @@ from statistics import median
 from benchmarks import command, common
 from protocol.messages import Round
 from swarm_node.settings import DefenceConfig, RoundConfig, SimulationConfig
-from swarm_node.settings.training import Layer
 from swarm_node.simulation.engines.population import LivePopulation
 
 NODES = 4
-SIDES: Mapping[str, tuple[Layer, ...]] = {"without": (), "with the default defence": DefenceConfig().use}
+SIDES: Mapping[str, tuple[str, ...]] = {"without": (), "with the default defence": DefenceConfig().use}
 
 
 def main() -> None:
@@ -33,7 +32,7 @@ def main() -> None:
     command.finish(options, {**result, **command.versions("torch", "transformers")})
 
 
-def per_round(use: tuple[Layer, ...], rounds: int) -> float:
+def per_round(use: tuple[str, ...], rounds: int) -> float:
     """CPU seconds of one node's round, judging in its own process not counted."""
     config = SimulationConfig(
         nodes=NODES,
@@ -47,9 +46,9 @@ def per_round(use: tuple[Layer, ...], rounds: int) -> float:
 
         def all_rounds() -> None:
             for now in map(Round, range(rounds)):
-                asked = [node.ask(now) for node in nodes]
-                for node, own in zip(nodes, asked, strict=True):
-                    node.learn(node.hear(own))
+                produced = [node.produce(now) for node in nodes]
+                for node, generated in zip(nodes, produced, strict=True):
+                    node.consume(generated)
 
         return common.cpu_seconds(all_rounds) / (rounds * NODES)
     finally:

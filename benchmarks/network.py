@@ -28,10 +28,10 @@ import psutil
 from benchmarks import command, genrl
 from benchmarks.waiting import until
 from protocol.addressing import question_seed
-from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Completion, Question, RolloutGroup, Round
 from swarm_node.network.process import control
+from swarm_node.network.process.messages import Rules
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.settings import NetworkConfig
 
@@ -105,7 +105,7 @@ def join(stack: ExitStack, work: Path, nodes: int, config: NetworkConfig) -> lis
     for index in range(nodes):
         identity, home = Identity.create(), work / str(index)
         home.mkdir()
-        rules = AdmissionRules(swarm="benchmark", own_id=identity.peer_id, knows=lambda question: True)
+        rules = Rules(swarm="benchmark", environments={"benchmark": ("1", {"noise": ("plain",)})})
         network = RemoteNetwork(identity, home, config, rules, WANTED, dict)
         network.start()
         stack.callback(network.close)

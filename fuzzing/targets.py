@@ -21,7 +21,7 @@ from protocol.messages import Announcement, Completion, Question, RolloutGroup, 
 from protocol.rejection import Rejected
 from swarm_node.environments.scoring import children, client
 from swarm_node.environments.scoring.frames import BrokenFrame, Reader, encode
-from swarm_node.environments.scoring.scorers import SCORERS, answer_of, reward
+from swarm_node.environments.scoring.scorers import SCORERS, answer_of, score
 from swarm_node.network.actions import Action, Call
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
@@ -297,7 +297,7 @@ def _answer(data: bytes) -> str:
     """One of our scorers, chosen by the length."""
     text = data.decode("utf-8", "surrogateescape")[: limits.MAX_COMPLETION_CHARS]
     name = _NAMES[len(data) % len(_NAMES)]
-    paid = reward(SCORERS[name], answer_of(text), {**_ENTRY, "answer": _KEYS.get(name, "3 × 5")})
+    paid = score(SCORERS[name], answer_of(text), {**_ENTRY, "answer": _KEYS.get(name, "3 × 5")})
     assert 0.0 <= paid <= 1.0
     return f"{name} {paid:.0f}"
 

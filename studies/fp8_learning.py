@@ -18,11 +18,11 @@ from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
-from swarm_node.assembly.surroundings import build_environment
 
 from benchmarks import command, common
 from protocol.messages import PeerId, Round
 from studies.fp8_formats import FORMATS
+from swarm_node.assembly.environments import build_environment
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision.kernels import Kernel, reference
@@ -95,7 +95,7 @@ def run(cell: Cell) -> list[RoundReport]:
     environment = build_environment(config)
     try:
         node = build_node(config, PeerId(f"seed {cell.seed}"), environment, Alone(), policy(cell, config.model))
-        return [node.learn(node.hear(node.ask(Round(number)))) for number in range(cell.rounds)]
+        return [node.run_round(Round(number)) for number in range(cell.rounds)]
     finally:
         environment.close()
 

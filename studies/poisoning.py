@@ -23,10 +23,9 @@ from benchmarks import command
 from studies import habit
 from studies.simulated import simulated
 from swarm_node.settings import AttackConfig, DefenceConfig, SimulationConfig
-from swarm_node.settings.training import Layer
 from swarm_node.simulation.plot import COLOURS
 
-DEFENCES: Mapping[str, tuple[Layer, ...]] = {
+DEFENCES: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "length": ("length",),
     "duplicates": ("duplicates",),

@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks import command
-from protocol import codec
+from protocol import codec, limits
 from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
@@ -113,13 +113,12 @@ class Swarm:
         self.first_group.setdefault(member.peer, self.world.now)
         if not self.window:
             return
-        group = self.verifier.authenticate(delivery.envelope, SWARM)
-        assert isinstance(group, RolloutGroup)
+        group, size = delivery.group, len(codec.encode(delivery.group)) + limits.SIGNATURE_BYTES
         self.window.ages.append((self.world.now - self.published[group.author, group.round]) / ROUND)
         self.window.pulled_from[group.author] += 1
         self.window.from_holders += delivery.source != group.author
         for peer in (member.peer, delivery.source):
-            self.window.extra[peer] += GROUP_BYTES - len(delivery.envelope)
+            self.window.extra[peer] += GROUP_BYTES - size
 
 
 def _groups(author: Identity, round: int) -> list[bytes]:

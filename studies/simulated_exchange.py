@@ -130,7 +130,7 @@ class World:
                 self._call(member, action)
             elif isinstance(action, Disconnect):
                 member.hung_up.append(action.peer)
-            else:
+            elif isinstance(action, Deliver):
                 if self._keep:
                     member.delivered.append((self.now, action))
                 if self.on_delivery:

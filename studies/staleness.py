@@ -24,8 +24,8 @@ from matplotlib.figure import Figure
 
 from benchmarks import command
 from protocol.messages import Round
-from swarm_node.interfaces import Member
-from swarm_node.node import Batch, Node, Own
+from swarm_node.interfaces import Participant
+from swarm_node.node import Generated, Node
 from swarm_node.reports import RoundReport
 from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
 from swarm_node.simulation.arms import Arm, Cell, cell_config
@@ -41,7 +41,7 @@ LAST = 20  # rounds whose mean is the final reward
 
 
 class Unbounded(LivePopulation):
-    def join(self, node: int) -> Member:
+    def join(self, node: int) -> Participant:
         member = super().join(node)
         assert isinstance(member, Node)
         return LaggedNode(member, lambda updates: 2 * updates + 1)
@@ -54,7 +54,7 @@ class Advised(LivePopulation):
         super().__init__(config)
         self.told: dict[Any, tuple[float, ...]] = {}
 
-    def join(self, node: int) -> Member:
+    def join(self, node: int) -> Participant:
         member = super().join(node)
         assert isinstance(member, Node)
         return Adviser(member, self.told)
@@ -65,20 +65,17 @@ class Adviser:
     node: Node
     told: dict[Any, tuple[float, ...]]
 
-    def ask(self, now: Round) -> Own:
-        own = self.node.ask(now)
-        for group in own.groups:
+    def produce(self, now: Round) -> Generated:
+        generated = self.node.produce(now)
+        for group in generated.groups:
             sums = tuple(sum(tokens.log_probs) for tokens in group.own_tokens if tokens)
             self.told[group.author, group.question] = sums
-        return own
+        return generated
 
-    def hear(self, own: Own) -> Batch:
-        batch = self.node.hear(own)
-        heard = [replace(group, advised=self.told[group.author, group.question]) for group in batch.external]
-        return replace(batch, external=heard)
-
-    def learn(self, batch: Batch) -> RoundReport:
-        return self.node.learn(batch)
+    def consume(self, produced: Generated) -> RoundReport:
+        selection = self.node.rescue(self.node.select(produced))
+        advised = [replace(group, advised=self.told[group.author, group.question]) for group in selection.external]
+        return self.node.train(replace(selection, external=advised))
 
 
 @dataclass(frozen=True)

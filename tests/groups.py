@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from protocol import codec
 from protocol.addressing import question_seed
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from swarm_node.rollouts.groups import ExternalGroup
 
 KIND = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_sum", "config_id": "easy"}
 
@@ -12,6 +14,11 @@ def question(author: PeerId, round: int = 0, index: int = 0, **fields: object) -
     """An admissible one; `fields` change what it is."""
     admissible = {**KIND, "seed": question_seed(author, Round(round)), "index": index}
     return Question.model_validate({**admissible, **fields})
+
+
+def external(of: RolloutGroup) -> ExternalGroup:
+    """As it is once it has been admitted."""
+    return ExternalGroup(of, codec.content_hash(codec.encode(of)))
 
 
 def group(

@@ -13,14 +13,15 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Question, Round
+from swarm_node.assembly.learner import build_defence
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.interfaces import Environment, Network
 from swarm_node.network.alone import Alone
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.node import Node
-from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.node import Generated, Node, Selection
+from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
@@ -160,8 +161,9 @@ class Digits:
         self.asked += questions
         return questions
 
-    def knows(self, question: Question) -> bool:
-        return question.environment == "digits" and question.dataset == "sums" and question.config_id == "easy"
+    @property
+    def catalogue(self) -> Catalogue:
+        return Catalogue({"digits": ("1", {"sums": ("easy",)})})
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         return [
@@ -215,7 +217,7 @@ def make_node(
         network=network or Alone(),
         pool=RolloutPool(peer_id, pool or PoolConfig()),
         sampler=UniformSampler(),
-        defence=LayeredDefence(DefenceConfig(use=tuple(defence))),
+        defence=build_defence(DefenceConfig(use=tuple(defence))),
         config=RoundConfig(questions=questions, local_groups=local, external_groups=external),
         group_size=GENERATION.num_generations,
         clock=lambda: float(next(ticks)),
@@ -224,19 +226,24 @@ def make_node(
 
 def join(swarm: MemorySwarm, number: int, environment: Environment | None = None) -> Network:
     identity = IDENTITIES[number]
-    return swarm.join(identity, AdmissionRules("test", identity.peer_id, (environment or Digits()).knows))
+    return swarm.join(identity, AdmissionRules("test", identity.peer_id, (environment or Digits()).catalogue.knows))
 
 
 def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:
     return [make_node(number, join(swarm, number), **options) for number in range(size)]
 
 
+def considered(node: Node, generated: Generated) -> Selection:
+    """What the node would train on."""
+    return node.rescue(node.select(generated))
+
+
 def run_together(nodes: Sequence[Node], rounds: int, start: int = 0) -> list[list[Any]]:
     """Rounds of all nodes: all ask, then all hear and learn. Reports by round and node."""
     reports = []
     for now in range(start, start + rounds):
-        asked = [node.ask(Round(now)) for node in nodes]
-        reports.append([node.learn(node.hear(own)) for node, own in zip(nodes, asked, strict=True)])
+        asked = [node.produce(Round(now)) for node in nodes]
+        reports.append([node.consume(own) for node, own in zip(nodes, asked, strict=True)])
     return reports
 
 

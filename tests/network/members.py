@@ -15,19 +15,20 @@ from typing import Any
 import psutil
 
 from protocol import codec
-from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import PeerId, RolloutGroup, Round
+from protocol.messages import PeerId, Round
 from swarm_node.network.backend import Handler
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import control
 from swarm_node.network.process.exchange_runner import ExchangeRunner, entries
+from swarm_node.network.process.messages import Rules
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig
-from tests.groups import group
+from tests.groups import KIND, group
 from tests.waiting import until
 
 SWARM = "test"
@@ -46,14 +47,16 @@ class Member:
         self.identity = identity or Identity.create()
         self.home = home
         home.mkdir(parents=True, exist_ok=True)
-        rules = AdmissionRules(SWARM, self.identity.peer_id, lambda question: True)
+        rules = Rules(
+            swarm=SWARM, environments={KIND["environment"]: (KIND["version"], {KIND["dataset"]: (KIND["config_id"],)})}
+        )
         before = _children()
         self.began = time.monotonic()
         self.network = RemoteNetwork(self.identity, home, network, rules, 4, dict)
         self.network.start()
         until(lambda: _children() - before, what="the network process")
         self.round = 0
-        self.heard: list[RolloutGroup] = []
+        self.heard: list[ExternalGroup] = []
         self.said: list[str] = []
 
     @property
@@ -124,7 +127,7 @@ def rounds(members: Sequence[Member], enough: Callable[[], object], seconds: flo
 
 def heard_since(reader: Member, writer: PeerId, number: int) -> bool:
     """Whether the reader has heard a group of the writer's round `number` or later."""
-    return any(each.author == writer and each.round >= number for each in reader.heard)
+    return any(each.author == writer and each.group.round >= number for each in reader.heard)
 
 
 class Tampered(ExchangeRunner):

@@ -27,4 +27,4 @@ def test_when_5_of_16_are_killed_the_others_hear_of_each_other_within_30_seconds
 
 def authors(reader: Member, number: int) -> int:
     """Peers of which it has heard groups of that round or later."""
-    return len({group.author for group in reader.heard if group.round >= number})
+    return len({each.author for each in reader.heard if each.group.round >= number})

@@ -50,6 +50,6 @@ def test_a_draw_takes_from_many_authors() -> None:
     authors: set[str] = set()
     run_together(nodes[1:], 1)
     for now in range(4):
-        own = [node.ask(now) for node in nodes]
-        authors |= {group.author for group in nodes[0].hear(own[0]).external}
+        own = [node.produce(now) for node in nodes]
+        authors |= {group.author for group in nodes[0].consider(own[0]).external}
     assert len(authors) >= 5

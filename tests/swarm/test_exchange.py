@@ -112,7 +112,9 @@ def test_a_group_outlives_its_author() -> None:
     swarm.run(20)
     swarm.world.perform(late, swarm.exchanges[2].publish([], Round(0), 1, swarm.world.now))
     swarm.run(30)
-    assert [(delivery.envelope, delivery.source) for _, delivery in late.delivered] == [(groups[0], holder.peer)]
+    assert [(delivery.content_hash, delivery.source) for _, delivery in late.delivered] == [
+        (key_of(groups[0]), holder.peer)
+    ]
 
 
 @pytest.mark.slow
@@ -207,7 +209,7 @@ def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
     member, before = swarm.members[2], swarm.exchanges[2]
     swarm.exchanges[2] = after = Exchange(identity(2), SWARM, NetworkConfig(), Random(1), 0.0)
     after.restore(before.state(), swarm.world.now)
-    seen = {key_of(delivery.envelope) for _, delivery in member.delivered}
+    seen = {delivery.content_hash for _, delivery in member.delivered}
     member.alive = False  # the old one
     renewed = swarm.world.join(member.peer, after, member.address)
     swarm.members[2] = renewed
@@ -218,7 +220,7 @@ def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
         )
         swarm.run(10)
     assert renewed.delivered
-    assert not seen & {key_of(delivery.envelope) for _, delivery in renewed.delivered}
+    assert not seen & {delivery.content_hash for _, delivery in renewed.delivered}
     assert after.state()["seq"] > before.state()["seq"]
     newest = swarm.exchanges[0].view.get(member.peer)
     assert newest

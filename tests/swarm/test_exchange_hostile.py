@@ -82,7 +82,7 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
         swarm.run(30)
         if victim.delivered:
             break
-    assert [(d.envelope, d.source) for _, d in victim.delivered] == [(group, holder.peer_id)]
+    assert [(d.content_hash, d.source) for _, d in victim.delivered] == [(key_of(group), holder.peer_id)]
     if liar.peer_id in victim.hung_up:
         assert exchange.counters()["pull: hash mismatch"] == 1
 
@@ -360,7 +360,7 @@ def test_a_group_found_wanting_is_not_passed_on() -> None:
     swarm = Swarm().add_many(2)
     swarm.run(40)
     exchange, (_, delivery) = swarm.exchanges[0], swarm.members[0].delivered[-1]
-    key = key_of(delivery.envelope)
+    key = delivery.content_hash
     request = wire.encode_pull(TAG, [key])
     assert exchange.answer(caller(9), wire.PULL, request, 41.0) == wire.encode_groups([delivery.envelope])
     exchange.verdict(swarm.members[1].peer, key, Reason.UNKNOWN_QUESTION, 41.0)

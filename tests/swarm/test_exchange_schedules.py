@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from protocol.messages import PeerId, RolloutGroup, Round
+from protocol.messages import PeerId, Round
 from swarm_node.network.actions import Action, Call, Deliver
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.calls import OVERDUE
@@ -47,10 +47,10 @@ class Schedules(RuleBasedStateMachine):
                 self.take(n, action)
 
     def take(self, n: int, delivery: Deliver) -> None:
-        assert delivery.envelope in self.published  # whatever was spoilt on the way does not get here
-        assert key_of(delivery.envelope) not in map(key_of, self.delivered[n])
-        self.delivered[n].append(delivery.envelope)
-        author = RolloutGroup.model_validate_json(delivery.envelope[64:]).author
+        assert delivery.content_hash in map(key_of, self.published)  # whatever was spoilt on the way does not get here
+        assert delivery.content_hash not in self.delivered[n]
+        self.delivered[n].append(delivery.content_hash)
+        author = delivery.group.author
         assert author not in self.origins[n]
         self.origins[n].append(author)
 

@@ -11,6 +11,7 @@ from swarm_node.network.in_memory import MemorySwarm
 from tests.models import (
     IDENTITIES,
     Digits,
+    considered,
     join,
     make_node,
     make_swarm,
@@ -121,10 +122,10 @@ def test_groups_of_right_answers_only_are_never_trained_on_however_large_and_man
     for index in range(30):
         swarm.transmit(sealed(written(["1"] * 64, index=index)), EVE.peer_id, Round(0))
     bob.publish([written(author=IDENTITIES[1].peer_id)], Round(0))
-    batch = node.hear(node.ask(Round(0)))
+    batch = considered(node, node.produce(Round(0)))
     assert [group.author for group in batch.external] == [IDENTITIES[1].peer_id]
     assert len(node.pool) == 0
-    assert node.learn(batch).external_informative == 1
+    assert node.train(batch).external_informative == 1
 
 
 @pytest.mark.slow
@@ -164,6 +165,6 @@ def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but
     swarm = MemorySwarm(Random(0))
     node = make_node(0, join(swarm, 0), external=1)
     swarm.transmit(sealed(written(["5", "no"])), EVE.peer_id, Round(0))
-    (group,) = node.hear(node.ask(Round(0))).external
+    (group,) = considered(node, node.produce(Round(0))).external
     assert [group.prompt] == Digits().prompts([question(EVE.peer_id)])
     assert group.rewards == (1.0, 0.0)

@@ -9,7 +9,7 @@ from tests.models import make_node, model_of, weights_of
 
 
 def reports_of(member, rounds: int = 8):
-    return [member.learn(member.hear(member.ask(Round(now)))) for now in range(rounds)]
+    return [member.consume(member.produce(Round(now))) for now in range(rounds)]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from protocol.messages import Round
 from swarm_node.interfaces import Network
 from swarm_node.network.alone import Alone
 from swarm_node.network.in_memory import INBOX_FULL, UNSENT, MemoryNetwork, MemorySwarm
-from tests.groups import group
+from tests.groups import external, group
 
 ANN, BOB, CAT = (Identity.from_seed_bytes(name * 32) for name in (b"a", b"b", b"c"))
 
@@ -29,8 +29,8 @@ def test_what_one_publishes_all_others_collect_in_the_same_round() -> None:
     ann, bob, cat = join(MemorySwarm(Random(0)), ANN, BOB, CAT)
     ann.publish([group(ANN.peer_id, index=0), group(ANN.peer_id, index=1)], Round(0))
     bob.publish([group(BOB.peer_id)], Round(0))
-    assert ann.collect(Round(0)) == [group(BOB.peer_id)]
-    assert bob.collect(Round(0)) == [group(ANN.peer_id, index=0), group(ANN.peer_id, index=1)]
+    assert ann.collect(Round(0)) == [external(group(BOB.peer_id))]
+    assert bob.collect(Round(0)) == [external(group(ANN.peer_id, index=index)) for index in (0, 1)]
     assert len(cat.collect(Round(0))) == 3
     assert not ann.rejections()
     assert not cat.rejections()
@@ -54,7 +54,7 @@ def test_messages_are_lost_at_the_given_rate_and_the_same_ones_for_the_same_seed
     def heard(seed: int) -> list[int]:
         ann, bob = join(MemorySwarm(Random(seed), loss=0.3), ANN, BOB)
         ann.publish([group(ANN.peer_id, round=number) for number in range(200)], Round(0))
-        return [group.round for group in bob.collect(Round(0))]
+        return [each.group.round for each in bob.collect(Round(0))]
 
     assert 110 < len(heard(1)) < 170
     assert heard(1) == heard(1) != heard(2)

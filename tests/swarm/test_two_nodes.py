@@ -6,6 +6,7 @@ import pytest
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.rollouts.catalogue import Catalogue
 from tests.models import (
     IDENTITIES,
     MANY_EOS,
@@ -62,9 +63,14 @@ def test_nodes_with_different_models_and_tokenizers_share() -> None:
 
 
 def test_groups_about_questions_that_the_other_does_not_know_are_refused_and_counted() -> None:
-    class Narrow(Digits):
+    class First(Catalogue):
         def knows(self, question):
             return super().knows(question) and question.index == 0
+
+    class Narrow(Digits):
+        @property
+        def catalogue(self):
+            return First(super().catalogue.environments)
 
     swarm = MemorySwarm(Random(0))
     nodes = [make_node(0, join(swarm, 0)), make_node(1, join(swarm, 1, Narrow()), Narrow())]

@@ -13,6 +13,7 @@ from tests.models import (
     GENERATION,
     IDENTITIES,
     Digits,
+    considered,
     join,
     make_node,
     make_swarm,
@@ -65,7 +66,7 @@ def test_nodes_with_the_same_weights_seed_and_question_write_different_texts_and
             return ["1:" for _ in questions]
 
     def texts(number: int, now: int) -> list[str]:
-        own = make_node(number, environment=Same()).ask(Round(now))
+        own = make_node(number, environment=Same()).produce(Round(now))
         return [completion.text for group in own.groups for completion in group.group.completions]
 
     assert texts(0, 0) == texts(0, 0)
@@ -115,20 +116,20 @@ def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
 def test_heard_groups_are_judged_here_and_used_once() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, external=8)
-    writer.ask(Round(0))
-    own = reader.ask(Round(0))
+    writer.produce(Round(0))
+    own = reader.produce(Round(0))
     assert isinstance(reader.environment, Digits)
     reader.environment.judged.clear()
-    batch = reader.hear(own)
+    batch = considered(reader, own)
     judged = [asked.seed for asked, _ in reader.environment.judged]
     assert len(judged) == 3
     assert all(group.author == writer.peer_id and group.has_signal and group.tokens is None for group in batch.external)
     assert batch.external
     assert len(reader.pool) == 0  # three were there, eight were wanted: all are spent
-    report = reader.learn(batch)
+    report = reader.train(batch)
     assert report.external_informative == len(batch.external)
     reader.environment.judged.clear()
-    reader.hear(reader.ask(Round(1)))
+    considered(reader, reader.produce(Round(1)))
     assert writer.peer_id not in {asked for asked, _ in reader.environment.judged}
     assert all(asked.seed not in judged for asked, _ in reader.environment.judged)
 
@@ -142,7 +143,7 @@ def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
     writer = make_node(0, join(swarm, 0), Generous())
     reader = make_node(1, join(swarm, 1), external=3)
     assert writer.run_round(Round(0)).reward == 1.0
-    for group in reader.hear(reader.ask(Round(0))).external:
+    for group in considered(reader, reader.produce(Round(0))).external:
         texts = [completion.text for completion in group.group.completions]
         assert list(group.rewards) == [float(any(c.isdigit() for c in text)) for text in texts]
 
@@ -153,10 +154,10 @@ def test_a_foreign_group_that_cannot_be_judged_here_is_dropped_and_counted() -> 
     network.judged = lambda group, useful, fault: faults.update({group.question.index: fault})
     writer = make_node(0, join(swarm, 0))
     reader = make_node(1, network, Digits(refuse_score=frozenset({0})), external=5)
-    writer.ask(Round(0))
-    batch = reader.hear(reader.ask(Round(0)))
+    writer.produce(Round(0))
+    batch = considered(reader, reader.produce(Round(0)))
     assert faults.pop(0) == "judge failed" and not any(faults.values()), "the network knows whose fault it was"
-    assert batch.own.ledger.skipped == {"judge failed": 2}  # one of its own, one of the other's
+    assert batch.generated.ledger.skipped == {"judge failed": 2}  # one of its own, one of the other's
     assert len(reader.pool) == 0
     assert all(group.question.index for group in batch.external)
 
@@ -172,7 +173,7 @@ def test_the_informative_sampler_trains_on_groups_with_signal_only() -> None:
 
     node = make_node(external=0, questions=6)
     config = node.config.model_copy(update={"local_sampler": "informative", "local_groups": 4})
-    batch = (node := dataclasses.replace(node, config=config)).hear(node.ask(Round(0)))
+    batch = considered(node := dataclasses.replace(node, config=config), node.produce(Round(0)))
     assert batch.local
     assert all(group.has_signal for group in batch.local)
 
@@ -201,10 +202,10 @@ def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
     reader = make_node(1, join(swarm, 1), external=3, defence=("regroup",), seed=1)
-    writer.ask(Round(0))
-    own = reader.ask(Round(0))
+    writer.produce(Round(0))
+    own = reader.produce(Round(0))
     seconds = own.ledger.seconds["generate"]
-    batch = reader.hear(own)
+    batch = considered(reader, own)
     assert batch.external
     for group in batch.external:
         foreign = [tokens is None for tokens in group.tokens]
@@ -212,7 +213,7 @@ def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same
         assert all(reward == 1.0 for reward in group.rewards[6:])
         assert group.author == writer.peer_id
     assert own.ledger.seconds["generate"] > seconds
-    report = reader.learn(batch)
+    report = reader.train(batch)
     assert report.external_informative == sum(group.has_signal for group in batch.external)
     assert report.rollouts == 3 * GENERATION.num_generations  # attempts at others' questions are not its own round's
 
@@ -222,12 +223,12 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
     reader = make_node(1, join(swarm, 1), external=3, defence=("length",))
-    writer.ask(Round(0))
-    batch = reader.hear(reader.ask(Round(0)))
+    writer.produce(Round(0))
+    batch = considered(reader, reader.produce(Round(0)))
     assert batch.external == []
     assert batch.refused
     assert {refused.author for refused in batch.refused} == {writer.peer_id}
-    assert reader.learn(batch).skipped == {"longer than own": len(batch.refused)}
+    assert reader.train(batch).skipped == {"longer than own": len(batch.refused)}
 
 
 def test_a_group_without_signal_is_not_shared() -> None:
@@ -258,8 +259,8 @@ def test_the_network_hears_what_its_groups_were_worth() -> None:
     told = []
     network.judged = lambda group, useful, fault: told.append((group.question.index, useful))
     writer, reader = make_node(0, join(swarm, 0)), make_node(1, network, Half(), external=8)
-    shared = {scored.question.index for scored in writer.ask(Round(0)).groups if scored.has_signal}
-    reader.hear(reader.ask(Round(0)))
+    shared = {scored.question.index for scored in writer.produce(Round(0)).groups if scored.has_signal}
+    considered(reader, reader.produce(Round(0)))
     assert sorted(told) == [(index, index != 0) for index in sorted(shared)]
     assert told
 
@@ -267,13 +268,13 @@ def test_the_network_hears_what_its_groups_were_worth() -> None:
 def test_own_groups_fill_a_batch_for_which_nothing_was_heard() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, local=1, external=2)
-    assert len(reader.hear(reader.ask(Round(0))).local) == 3
-    writer.ask(Round(1))
-    batch = reader.hear(reader.ask(Round(1)))
+    assert len(considered(reader, reader.produce(Round(0))).local) == 3
+    writer.produce(Round(1))
+    batch = considered(reader, reader.produce(Round(1)))
     assert (len(batch.local), len(batch.external) > 0) == (1, True)
 
 
 def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
     node = make_node(local=1, external=2)
     node = replace(node, config=node.config.model_copy(update={"fill_with_own": False}))
-    assert len(node.hear(node.ask(Round(0))).local) == 1
+    assert len(considered(node, node.produce(Round(0))).local) == 1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.messages import Completion, Round
-from swarm_node.asynchronous.messages import FailedSaid, OwnSaid, read_said, write_said
+from swarm_node.asynchronous.messages import FailedSaid, GeneratedSaid, read_said, write_said
 from swarm_node.asynchronous.runner import MAX_DEATHS, AsynchronousNode, GeneratorFailed
 from swarm_node.common.errors import UserError
 from swarm_node.compute.weights import SharedWeights
@@ -72,7 +72,7 @@ def node_of(trainer, network=None) -> Node:
         network=network or Alone(),
         pool=RolloutPool(IDENTITIES[0].peer_id, PoolConfig()),
         sampler=UniformSampler(),
-        defence=LayeredDefence(DefenceConfig()),
+        defence=LayeredDefence(DefenceConfig(use=()), []),
         config=RoundConfig(questions=2, local_groups=2, external_groups=0),
         group_size=2,
         clock=lambda: 0.0,
@@ -92,7 +92,7 @@ class ScriptedProcess:
         self.starts += 1
         self._orders.clear()
 
-    def write(self, now: Round) -> None:
+    def generate(self, now: Round) -> None:
         self._orders.append(now)
 
     def take(self, block: bool):
@@ -102,7 +102,7 @@ class ScriptedProcess:
                 return None
             if step == "w" and self._orders:
                 self._writer.generator.version = self._weights.version
-                return read_said(write_said(OwnSaid(self._writer.write(self._orders.popleft()), idle=0.0)))
+                return read_said(write_said(GeneratedSaid(self._writer.generate(self._orders.popleft()), idle=0.0)))
             if not block:
                 raise Empty
 
@@ -189,6 +189,6 @@ def test_a_users_mistake_in_the_generator_process_is_told_as_one() -> None:
 
 
 def test_half_a_line_of_a_dying_process_is_nothing() -> None:
-    line = write_said(OwnSaid(node_of(Counter()).write(Round(3)), idle=0.5))
+    line = write_said(GeneratedSaid(node_of(Counter()).generate(Round(3)), idle=0.5))
     assert read_said(line).own.round == 3
     assert read_said(line[: len(line) // 2]) is None

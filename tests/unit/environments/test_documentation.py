@@ -28,7 +28,7 @@ def example() -> Environment:
 
 def test_the_example_asks_and_judges(example: Environment) -> None:
     questions = example.sample(AUTHOR, Round(3), 4)
-    assert questions == example.sample(AUTHOR, Round(3), 4) and all(map(example.knows, questions))
+    assert questions == example.sample(AUTHOR, Round(3), 4) and all(map(example.catalogue.knows, questions))
     prompts = example.prompts(questions)
     assert len(set(prompts)) == 4
     words = [prompt.split()[1] for prompt in prompts if isinstance(prompt, str)]
@@ -43,5 +43,5 @@ def test_the_example_is_one_environment_of_a_mixture(example: Environment) -> No
     questions = mixture.sample(AUTHOR, Round(0), 6)
     assert [question.environment for question in questions].count("reversal") == 3
     assert not any(isinstance(prompt, Skipped) for prompt in mixture.prompts(questions))
-    assert all(map(mixture.knows, questions))
+    assert all(map(mixture.catalogue.knows, questions))
     mixture.close()

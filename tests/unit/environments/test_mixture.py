@@ -7,6 +7,7 @@ import pytest
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.mixture import Mixture
+from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import Skipped
 
 AUTHOR = PeerId("12D3KooWAlice")
@@ -25,8 +26,9 @@ class Named:
             for k in range(count)
         ]
 
-    def knows(self, question: Question) -> bool:
-        return question.version == "1"
+    @property
+    def catalogue(self) -> Catalogue:
+        return Catalogue({self.name: ("1", {"d": ("c",)})})
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         return [f"{self.name} {question.index}" for question in questions]
@@ -63,8 +65,8 @@ def test_each_question_goes_to_its_environment_and_comes_back_in_order() -> None
         (1.0, 0.0),
         (0.0, 1.0),
     ]
-    assert mixture.knows(a[0]) and not mixture.knows(stray)
-    assert not mixture.knows(a[0].model_copy(update={"version": "2"}))
+    assert mixture.catalogue.knows(a[0]) and not mixture.catalogue.knows(stray)
+    assert not mixture.catalogue.knows(a[0].model_copy(update={"version": "2"}))
 
 
 def test_close_reaches_all() -> None:

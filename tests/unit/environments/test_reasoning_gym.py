@@ -108,7 +108,7 @@ def test_what_this_node_cannot_rebuild_is_skipped(gym: ReasoningGym) -> None:
         good.model_copy(update=change)
         for change in ({"environment": "other"}, {"version": "0.1.24"}, {"dataset": "codeio"}, {"config_id": "huge"})
     ]
-    assert gym.knows(good) and not any(map(gym.knows, others))
+    assert gym.catalogue.knows(good) and not any(map(gym.catalogue.knows, others))
     unknown = Skipped("unknown question")
     assert gym.prompts(others) == [unknown] * 4
     assert gym.score([(question, ["1"]) for question in others]) == [unknown] * 4
@@ -116,7 +116,7 @@ def test_what_this_node_cannot_rebuild_is_skipped(gym: ReasoningGym) -> None:
 
 
 def test_any_task_of_the_catalogue_is_judged_whatever_this_node_asks() -> None:
-    assert ReasoningGym(["gcd/tiny"]).knows(ReasoningGym(["bf/paper"]).sample(ALICE, Round(0), 1)[0])
+    assert ReasoningGym(["gcd/tiny"]).catalogue.knows(ReasoningGym(["bf/paper"]).sample(ALICE, Round(0), 1)[0])
 
 
 def test_the_same_group_is_judged_once(gym: ReasoningGym) -> None:

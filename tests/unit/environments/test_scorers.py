@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scoring import scorers
 
 DATASET = reasoning_gym.create_dataset("binary_matrix", seed=5, size=40, min_n=1, max_n=6)
@@ -128,18 +130,25 @@ def test_right_answers_are_those_of_the_library(name: str) -> None:
             if not key:
                 continue  # base_conversion writes 0 as nothing, and such a question is not asked
             ours = portable(name, entry)
-            assert scorers.reward(scorers.SCORERS[name], key.strip(), ours) == 1.0
+            assert scorers.score(scorers.SCORERS[name], key.strip(), ours) == 1.0
             seen += 1
             for text in variants(key) if name not in STRICTER else []:
-                theirs = scorers.reward(dataset.score_answer, text, entry)
-                paid = scorers.reward(scorers.SCORERS[name], text, ours)
+                theirs = scorers.score(dataset.score_answer, text, entry)
+                paid = scorers.score(scorers.SCORERS[name], text, ours)
                 assert (paid == 1.0) == (theirs == 1.0), (text, key)
     assert seen >= 4
 
 
 def test_part_of_an_answer_is_never_worth_half() -> None:
     long, entry = "1" * 99 + "2", {"answer": "1" * 99}
-    assert 0.4 < scorers.reward(scorers.same_text, long, entry) < 0.5
-    assert scorers.reward(scorers.prime_factors, "12", {"answer": "2 × 2 × 3"}) == 0.25
-    assert scorers.reward(lambda answer, entry: 0.98, "", entry) == 0.49
-    assert scorers.reward(lambda answer, entry: 1.0, "", entry) == 1.0
+    paid = RewardRule("graded", PARTIAL).reward
+    assert 0.4 < paid(scorers.score(scorers.same_text, long, entry)) < 0.5
+    assert paid(scorers.score(scorers.prime_factors, "12", {"answer": "2 × 2 × 3"})) == 0.25
+    assert paid(scorers.score(lambda answer, entry: 0.98, "", entry)) == 0.49
+    assert paid(scorers.score(lambda answer, entry: 1.0, "", entry)) == 1.0
+
+
+def test_a_reward_is_made_in_one_place_and_rounding_is_no_signal() -> None:
+    exact, graded = RewardRule("exact", PARTIAL), RewardRule("graded")
+    assert exact.rewards([0.98, 0.99, 1.0 - 1e-12, 1.0]) == (0.0, 0.0, 1.0, 1.0)
+    assert graded.rewards([0.1 + 0.2, 0.3, 1 / 3]) == (0.3, 0.3, 0.333333)

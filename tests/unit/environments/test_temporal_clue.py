@@ -165,12 +165,12 @@ def test_a_node_asks_and_judges_puzzles(puzzles: TemporalClue) -> None:
     assert puzzles.prompts(asked) == [text.prompt(puzzle) for puzzle in made]
     right = [answers(text.key(puzzle)) for puzzle in made]
     assert puzzles.score([(q, [a, ""]) for q, a in zip(asked, right, strict=True)]) == [(1.0, 0.0)] * 4
-    assert all(map(puzzles.knows, asked))
+    assert all(map(puzzles.catalogue.knows, asked))
 
 
 def test_what_takes_too_long_to_make_is_not_asked(puzzles: TemporalClue) -> None:
     large = Question.model_validate({**puzzles.sample(ALICE, Round(0), 1)[0].model_dump(), "config_id": "full"})
-    assert not puzzles.knows(large)
+    assert not puzzles.catalogue.knows(large)
     assert isinstance(puzzles.prompts([large])[0], Skipped)
     with pytest.raises(UnknownTaskError, match=r"temporal_clue\.make full"):
         parse_task("temporal_clue/full")
@@ -199,7 +199,7 @@ def test_puzzles_made_ahead_are_asked_from_a_file(tmp_path: Path) -> None:
     keys = {text.prompt(p): text.key(p) for p in (generate("small", 0, index) for index in range(3))}
     right = [answers(keys[str(prompt)]) for prompt in file.prompts(asked)]
     assert file.score([(q, [a, "A. nobody"]) for q, a in zip(asked, right, strict=True)]) == [(1.0, 0.0)] * 3
-    assert not FilePuzzles(FILE).knows(asked[0])  # another file is another version
+    assert not FilePuzzles(FILE).catalogue.knows(asked[0])  # another file is another version
 
 
 def test_a_broken_file_is_a_mistake_of_the_user(tmp_path: Path) -> None:

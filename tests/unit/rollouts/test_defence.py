@@ -6,7 +6,8 @@ from statistics import fmean
 
 import pytest
 
-from swarm_node.rollouts.defence import LayeredDefence, Refused, Screened, distinct, longest, mixed
+from swarm_node.assembly.learner import build_defence
+from swarm_node.rollouts.defence import Refused, Screened, distinct, longest, mixed
 from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import Tokens
 from swarm_node.settings import DefenceConfig
@@ -29,11 +30,11 @@ def nobody(heard, size):
 
 
 def screen(use, heard, own=(), **options) -> Screened:
-    return LayeredDefence(DefenceConfig(use=use, **options)).screen(own, heard, Random(0))
+    return build_defence(DefenceConfig(use=use, **options)).screen(own, heard, Random(0))
 
 
 def regroup(use, heard, attempt, **options):
-    return LayeredDefence(DefenceConfig(use=use, **options)).regroup(heard, attempt, Random(0))
+    return build_defence(DefenceConfig(use=use, **options)).regroup(heard, attempt, Random(0))
 
 
 def test_without_layers_everything_passes_as_it_is() -> None:
@@ -172,10 +173,10 @@ def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
 
 def test_what_the_alarm_remembers_survives_a_restart() -> None:
     own, eve = [own_group([0.0, 0.0], ["5", "6"])], [text_group([1.0, 0.0], ["ok 7", "5"])]
-    first = LayeredDefence(DefenceConfig(use=("ngrams",)))
+    first = build_defence(DefenceConfig(use=("ngrams",)))
     for _ in range(20):
         first.screen(own, eve, Random(0))
-    second = LayeredDefence(DefenceConfig(use=("ngrams",)))
+    second = build_defence(DefenceConfig(use=("ngrams",)))
     assert second.screen(own, eve, Random(0)).refused == []
     second.restore(first.snapshot())
     assert second.screen(own, eve, Random(0)).refused == [Refused("ann", "enriched text")]

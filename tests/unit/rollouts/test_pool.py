@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from protocol.messages import PeerId, Round
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.settings import PoolConfig
+from tests.groups import external
 from tests.models import text_group
 
 ME = PeerId("me")
 
 
 def heard(author: str = "ann", round: int = 0, index: int = 0, text: str = "a"):
-    return text_group([0.0, 1.0], [text, "b"], author=author, round=round, index=index).group
+    return external(text_group([0.0, 1.0], [text, "b"], author=author, round=round, index=index).group)
 
 
 def pool_of(**limits) -> RolloutPool:

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from protocol.messages import RolloutGroup
-from swarm_node.rollouts.groups import ScoredGroup
-from swarm_node.rollouts.samplers import UniformSampler, choose_local
+from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup
+from swarm_node.rollouts.samplers import MatchedSampler, UniformSampler, choose_local
+from tests.groups import external
 from tests.models import text_group
 
 NO_SIGNAL, MIXED = (1.0, 1.0), (0.0, 1.0)
@@ -21,25 +21,26 @@ def own(signals: list[bool]) -> list[ScoredGroup]:
 
 
 class Bench:
-    """Candidates with their rewards, and a judge that counts."""
+    """Candidates with their rewards, and a scorer that counts."""
 
     def __init__(self, rewards: list[tuple[float, ...] | None]) -> None:
         self.asked: list[int] = []
         self.rewards = rewards
         self.candidates = [
-            text_group([0.0] * len(r or (0, 0)), ["x"] * len(r or (0, 0)), index=k).group for k, r in enumerate(rewards)
+            external(text_group([0.0] * len(r or (0, 0)), ["x"] * len(r or (0, 0)), index=k).group)
+            for k, r in enumerate(rewards)
         ]
 
-    def judge(self, groups) -> list[ScoredGroup]:
+    def score(self, groups) -> list[ScoredGroup]:
         self.asked += [group.question.index for group in groups]
         judged = [(group, self.rewards[group.question.index]) for group in groups]
-        return [ScoredGroup(group, "?", rewards) for group, rewards in judged if rewards is not None]
+        return [ScoredGroup(group.group, "?", rewards) for group, rewards in judged if rewards is not None]
 
     def draw(self, count: int, seed: int = 0):
-        return UniformSampler().draw(count, self.candidates, self.judge, Random(seed))
+        return UniformSampler().draw(count, self.candidates, self.score, Random(seed))
 
 
-def index_of(group: ScoredGroup | RolloutGroup) -> int:
+def index_of(group: ScoredGroup | ExternalGroup) -> int:
     return group.question.index
 
 
@@ -82,22 +83,20 @@ def test_every_group_with_signal_is_drawn_equally_often_however_high_its_scores_
 def test_local_groups_are_drawn_uniformly_signal_or_not() -> None:
     groups = own([True, False, False, True])
     counts = Counter(
-        index_of(group)
-        for seed in range(4000)
-        for group in choose_local(groups, 2, 0, informative_only=False, match=False, rng=Random(seed)).groups
+        index_of(group) for seed in range(4000) for group in choose_local(groups, 2, 0, False, Random(seed))[0]
     )
     assert all(abs(counts[k] / 4000 - 0.5) < 0.035 for k in range(4))
 
 
 def test_the_informative_rule_takes_groups_with_signal_only() -> None:
-    choice = choose_local(own([True, False, True, False]), 4, 4, informative_only=True, match=False, rng=Random(0))
-    assert sorted(map(index_of, choice.groups)) == [0, 2]
-    assert choice.external == 4
+    chosen, others = choose_local(own([True, False, True, False]), 4, 4, True, Random(0))
+    assert sorted(map(index_of, chosen)) == [0, 2]
+    assert UniformSampler().wanted(4, others) == 4
 
 
 def test_no_group_is_chosen_twice() -> None:
     for seed in range(50):
-        chosen = choose_local(own([True] * 9), 4, 4, informative_only=False, match=False, rng=Random(seed)).groups
+        chosen, _ = choose_local(own([True] * 9), 4, 4, False, Random(seed))
         assert len(set(map(index_of, chosen))) == 4
 
 
@@ -105,13 +104,13 @@ def test_no_group_is_chosen_twice() -> None:
 def test_the_matched_rule_wants_as_many_as_the_same_draw_of_own_groups_would_have_held(informative_only) -> None:
     signals = [True, False, True, False, False, True, False, False, True]
     for seed in range(200):
-        matched = choose_local(own(signals), 4, 4, informative_only=informative_only, match=True, rng=Random(seed))
-        alone = choose_local(own(signals), 8, 0, informative_only=informative_only, match=True, rng=Random(seed))
-        informative = sum(group.has_signal for group in matched.groups) + matched.external
-        assert informative == sum(group.has_signal for group in alone.groups)
-        assert alone.external == 0
+        chosen, others = choose_local(own(signals), 4, 4, informative_only, Random(seed))
+        alone, none = choose_local(own(signals), 8, 0, informative_only, Random(seed))
+        informative = sum(group.has_signal for group in chosen) + MatchedSampler().wanted(4, others)
+        assert informative == sum(group.has_signal for group in alone)
+        assert MatchedSampler().wanted(0, none) == 0
 
 
 def test_the_matched_rule_wants_nothing_when_no_own_group_is_left() -> None:
-    choice = choose_local(own([True] * 4), 4, 4, informative_only=False, match=True, rng=Random(0))
-    assert choice.external == 0
+    _, others = choose_local(own([True] * 4), 4, 4, False, Random(0))
+    assert MatchedSampler().wanted(4, others) == 0

@@ -52,20 +52,16 @@ class FakeNode:
     skill: float = 0.1
     log: list[str] = field(default_factory=list)
 
-    def ask(self, now: Round) -> Round:
-        self.log.append(f"ask {now}")
+    def produce(self, now: Round) -> Round:
+        self.log.append(f"produce {now}")
         self.board.append((now, self.index))
         make_trouble(self.trouble, now, self.config)
         return now
 
-    def hear(self, own: Round) -> tuple[Round, int]:
-        self.log.append(f"hear {own}")
-        heard = sum(number == own and author != self.index for number, author in self.board)
-        return own, min(heard, self.config.round.external_groups)
-
-    def learn(self, batch: tuple[Round, int]) -> RoundReport:
-        now, external = batch
-        self.log.append(f"learn {now}")
+    def consume(self, now: Round) -> RoundReport:
+        self.log.append(f"consume {now}")
+        heard = sum(number == now and author != self.index for number, author in self.board)
+        external = min(heard, self.config.round.external_groups)
         reward = self.skill
         self.skill = min(1.0, self.skill + 0.002 * external + 0.004 * self.rng.random())
         return report(self.index, now, reward, external)

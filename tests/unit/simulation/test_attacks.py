@@ -4,13 +4,13 @@ from collections import Counter
 from random import Random
 
 import pytest
-from swarm_node.simulation.attacks.key import answer_key
 
 from protocol.admission import AdmissionRules, Rejected, admit
 from protocol.messages import Round
+from swarm_node.assembly.environments import right_answer
 from swarm_node.common.errors import UserError
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.settings import AttackConfig, GenerationConfig, RoundConfig
+from swarm_node.settings import AttackConfig, EnvironmentConfig, GenerationConfig, RoundConfig
 from swarm_node.simulation.arms import Arm, Cell
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.messages import Attack
@@ -21,7 +21,7 @@ from swarm_node.simulation.report import build_report
 from tests.models import IDENTITIES, Digits, join, make_node, question
 
 EVE = IDENTITIES[8]
-RULES = AdmissionRules("test", IDENTITIES[0].peer_id, Digits().knows)
+RULES = AdmissionRules("test", IDENTITIES[0].peer_id, Digits().catalogue.knows)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_the_key_is_that_of_the_environment() -> None:
     environment = ReasoningGym(("chain_sum/tiny", "fraction_simplification/tiny"))
     try:
         questions = environment.sample(EVE.peer_id, Round(3), 6)
-        keys = [answer_key(asked) for asked in questions]
+        keys = [right_answer(EnvironmentConfig(), asked) for asked in questions]
         rewards = environment.score(
             [(asked, [key, wrong(key, Random(0))]) for asked, key in zip(questions, keys, strict=True)]
         )
@@ -149,7 +149,7 @@ def test_the_key_is_that_of_the_environment() -> None:
     finally:
         environment.close()
     with pytest.raises(UserError, match="digits"):
-        answer_key(question())
+        right_answer(EnvironmentConfig(), question())
 
 
 class Sevens(Digits):
