@@ -4,6 +4,7 @@ from functools import cache
 
 from protocol.messages import Question
 from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import AskingEnvironment, EnvironmentKind, find
 from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.plugged import PluggedKind
@@ -60,4 +61,7 @@ def build_environment(config: LearningConfig, prepare: bool = False) -> Environm
 
 def right_answer(settings: EnvironmentConfig, question: Question) -> str:
     """For simulated attackers, who can rebuild it like anybody. UserError where the environment does not tell."""
-    return next(kind for kind in kinds(settings) if kind.name == question.environment).answer(question)
+    for kind in kinds(settings):
+        if kind.name == question.environment:
+            return kind.answer(question)
+    raise UserError(f"attackers know no answers of {question.environment}")

@@ -79,7 +79,7 @@ def read_waiting(text: str) -> Generated:
     """What `write_waiting` made, of this version or of 0.1, whose rounds carried one ledger."""
     fields = json.loads(text)
     fields.update(fields.pop("ledger", {}))
-    return GENERATED.validate_python(fields)
+    return GENERATED.validate_json(json.dumps(fields))
 
 
 def generator_environment(threads: int) -> dict[str, str]:

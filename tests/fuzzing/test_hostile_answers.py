@@ -5,7 +5,12 @@ import pytest
 from fuzzing import hostile
 from fuzzing.hostile_answers import answers, counts
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.scoring.scorers import SCORERS, reward
+from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scoring.scorers import SCORERS, score
+
+PAID = RewardRule("graded", PARTIAL).reward
+
 
 EXECUTE = ["string_insertion", "countdown"]  # the library evaluates the answer
 PLAIN = ["chain_sum", "knights_knaves"]
@@ -45,7 +50,7 @@ def test_our_own_scorers_neither_raise_nor_pay_for_any_of_it() -> None:
     keys = {"number_sorting": "['1.0', '2.5']", "prime_factorization": "2 × 3", "coin_flip": "0.125"}
     for name, scorer in SCORERS.items():
         asked = entry | {"answer": keys.get(name, "swordfish")}
-        paid = {label: reward(scorer, text, asked) for label, text in texts.items()}
+        paid = {label: PAID(score(scorer, text, asked)) for label, text in texts.items()}
         assert {label: score for label, score in paid.items() if not 0 <= score < 0.5} == {}, name
 
 
@@ -60,5 +65,5 @@ def test_the_library_s_forgeries_are_known_to_be_worth_nothing() -> None:
         "coin_flip": ("0", "0.234375", {}),
     }
     for name, (forged, key, metadata) in cases.items():
-        assert reward(SCORERS[name], forged, {"answer": key, "metadata": metadata}) < 0.5, name
+        assert PAID(score(SCORERS[name], forged, {"answer": key, "metadata": metadata})) < 0.5, name
     assert set(cases) <= set(CATALOGUE)

@@ -190,5 +190,5 @@ def test_a_users_mistake_in_the_generator_process_is_told_as_one() -> None:
 
 def test_half_a_line_of_a_dying_process_is_nothing() -> None:
     line = write_said(GeneratedSaid(node_of(Counter()).generate(Round(3)), idle=0.5))
-    assert read_said(line).own.round == 3
+    assert read_said(line).generated.round == 3
     assert read_said(line[: len(line) // 2]) is None

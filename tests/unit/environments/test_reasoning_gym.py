@@ -8,9 +8,9 @@ import pytest
 import reasoning_gym as library
 
 from protocol.messages import PeerId, Question, Round
+from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, PAPER_TASKS, STARTER_TASKS, VERSION
-from swarm_node.environments.reasoning_gym.environment import ReasoningGym, parse_task
-from swarm_node.environments.scored import UnknownTaskError, held_out
+from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.rollouts.groups import Skipped
 
 ALICE, BOB = PeerId("12D3KooWAlice"), PeerId("12D3KooWBob")
@@ -154,7 +154,7 @@ def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym
 )
 def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) -> None:
     with pytest.raises(UnknownTaskError) as caught:
-        parse_task(name)
+        find(name, [KIND])
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 

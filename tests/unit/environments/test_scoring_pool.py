@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from swarm_node.environments.scoring.client_pool import ScoringPool
 
-from swarm_node.environments.scoring.client import Item, ScoringClient, ScoringUnavailable
+from swarm_node.environments.scoring.client import Item, ScoringClient, ScoringPool, ScoringUnavailable
 from swarm_node.rollouts.groups import Skipped
 from tests.unit.environments.test_scoring_process import GOOD, HOSTILE, PAID, VERSION, answers
 

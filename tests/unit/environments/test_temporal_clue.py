@@ -14,10 +14,10 @@ from protocol.messages import PeerId, Question, Round
 from studies import enumeration
 from swarm_node.cli import dispatch
 from swarm_node.common.errors import UserError
-from swarm_node.environments.scored import UnknownTaskError, held_out
+from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.environments.temporal_clue import clues as c
 from swarm_node.environments.temporal_clue import make, published, scoring, text
-from swarm_node.environments.temporal_clue.environment import FilePuzzles, TemporalClue, parse_task
+from swarm_node.environments.temporal_clue.environment import KIND, FilePuzzles, TemporalClue
 from swarm_node.environments.temporal_clue.generate import generate
 from swarm_node.environments.temporal_clue.solve import solve
 from swarm_node.environments.temporal_clue.solver import Rules, Undecided
@@ -173,9 +173,9 @@ def test_what_takes_too_long_to_make_is_not_asked(puzzles: TemporalClue) -> None
     assert not puzzles.catalogue.knows(large)
     assert isinstance(puzzles.prompts([large])[0], Skipped)
     with pytest.raises(UnknownTaskError, match=r"temporal_clue\.make full"):
-        parse_task("temporal_clue/full")
+        find("temporal_clue/full", [KIND])
     with pytest.raises(UnknownTaskError, match="did you mean 'temporal_clue/tiny'"):
-        parse_task("temporal_clue/tinny")
+        find("temporal_clue/tinny", [KIND])
 
 
 @pytest.mark.slow

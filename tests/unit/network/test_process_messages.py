@@ -16,22 +16,27 @@ from swarm_node.network.process.messages import (
     Memory,
     Outbox,
     Publish,
+    Refused,
+    Rules,
     Said,
     Start,
     Stop,
     View,
 )
 from swarm_node.settings import NetworkConfig
+from tests.groups import group
 
 MEMORY = Memory(port=7, exchange={"seq": 3, "seen": ["a"]}, peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
+RULES = Rules(swarm="s", environments={"e": ("1", {"d": ("c",)})}, max_completions=8)
 FRAMES = [
     MEMORY,
-    Start(key=bytes(range(256)), swarm="s", home="/h", config=NetworkConfig(peers=("/x",)), memory=MEMORY, want=4),
+    Start(key=bytes(range(256)), rules=RULES, home="/h", config=NetworkConfig(peers=("/x",)), memory=MEMORY, want=4),
     Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
     Judged(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
     Ask(number=1),
     Stop(),
-    Heard(envelope=b"\x00\xffenvelope"),
+    Heard(group=group(PeerId("12D3x")), content_hash=bytes(range(32))),
+    Refused(reason="wrong seed"),
     Said(text="line\n\x1b[31m", warning=True),
     Alive(connected=2),
     View(number=1, view={"a": [1, None, "b"]}),
