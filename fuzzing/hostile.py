@@ -23,6 +23,8 @@ import psutil
 from benchmarks import command
 from fuzzing.hostile_answers import answers
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scoring.client import Reply, ScoringClient
 from swarm_node.environments.scoring.forkserver import SPARES
 
@@ -31,6 +33,7 @@ TIME_LIMIT, MEMORY_LIMIT = 1.0, 768  # seconds per item, megabytes
 SLACK = 2.0  # seconds above the limit that a busy machine may need to notice
 SEED, INDICES = 20, 8
 PAID = 0.5
+pay = RewardRule("graded", PARTIAL).reward  # what a node makes of a score; the library knows no such thing
 NO_KEY = ("None", "")  # of data sets that check an answer against the question alone
 
 
@@ -68,7 +71,7 @@ def attack(judge: ScoringClient, name: str, mode: str, texts: dict[str, str]) ->
         tally.answers += 1
         if not isinstance(reply, tuple):
             tally.skipped[reply.reason if not isinstance(reply, str) else "nonsense"] += 1
-        elif reply[0] >= PAID and not same(text, key):
+        elif (pay(reply[0]) if mode == "ours" else reply[0]) >= PAID and not same(text, key):
             tally.forged.append(label)
     if _ask(judge, question, key) != honest:
         tally.broken.append("an honest answer is paid otherwise than before")

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from protocol import limits
 from protocol.messages import Announcement, PeerId, RolloutGroup
 from protocol.rejection import Reason, Rejected
-from swarm_node.network.actions import Action, Call, Deliver, Disconnect
+from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.verifier import Verifier
@@ -87,6 +87,7 @@ class World:
         self.now = 0.0  # seconds
         self.members: dict[PeerId, SimulatedPeer] = {}
         self.on_delivery: Callable[[SimulatedPeer, Deliver], None] | None = None
+        self.on_refusal: Callable[[SimulatedPeer, Refuse], None] | None = None
         self._rng = rng
         self._latency = latency
         self._loss = loss
@@ -130,7 +131,10 @@ class World:
                 self._call(member, action)
             elif isinstance(action, Disconnect):
                 member.hung_up.append(action.peer)
-            elif isinstance(action, Deliver):
+            elif isinstance(action, Refuse):
+                if self.on_refusal:
+                    self.on_refusal(member, action)
+            else:
                 if self._keep:
                     member.delivered.append((self.now, action))
                 if self.on_delivery:

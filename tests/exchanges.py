@@ -5,6 +5,7 @@ from functools import lru_cache, partial
 from random import Random
 
 from protocol import announcing, codec
+from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, RolloutGroup, Round
 from protocol.rejection import Rejected
@@ -77,11 +78,19 @@ class Swarm:
         self._verifiers: dict[str, SharedVerifier] = {}
         self._rng = Random(f"swarm/{seed}")
 
-    def add(self, swarm: str = SWARM, network: int | None = None, want: int = 4, groups: int = 3) -> SimulatedPeer:
+    def add(
+        self,
+        swarm: str = SWARM,
+        network: int | None = None,
+        want: int = 4,
+        groups: int = 3,
+        rules: AdmissionRules | None = None,
+    ) -> SimulatedPeer:
         """A node that publishes, unless it wants nothing and has nothing."""
         number = len(self.exchanges)
         who, config = identity(number), NetworkConfig()
-        exchange = Exchange(who, swarm, config, Random(f"node/{number}"), self.world.now, verifier=self.verifier(swarm))
+        random, verifier = Random(f"node/{number}"), self.verifier(swarm)
+        exchange = Exchange(who, swarm, config, random, self.world.now, verifier=verifier, rules=rules)
         member = self.world.join(who.peer_id, exchange, address(number, network))
         if self.members:
             first = self.members[0]

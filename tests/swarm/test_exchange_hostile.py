@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol import announcing, limits, wire
+from protocol.admission import AdmissionRules
 from protocol.messages import PeerId, Round
 from protocol.rejection import Reason
 from swarm_node.network.actions import Call, Disconnect
@@ -85,6 +86,27 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
     assert [(d.content_hash, d.source) for _, d in victim.delivered] == [(key_of(group), holder.peer_id)]
     if liar.peer_id in victim.hung_up:
         assert exchange.counters()["pull: hash mismatch"] == 1
+
+
+def test_a_genuine_group_that_is_not_admitted_is_counted_charged_to_its_author_and_not_passed_on() -> None:
+    swarm = Swarm(every=1e9)
+    rules = AdmissionRules(SWARM, identity(0).peer_id, knows=lambda question: question.index > 0)
+    victim, exchange = swarm.add(want=0, groups=0, rules=rules), swarm.exchanges[0]
+    author, refused = identity(10), []
+    strange, known = sealed_groups(author, 0, 2)  # of questions 0 and 1
+    groups = {key_of(envelope): envelope for envelope in (strange, known)}
+    swarm.hostile(10, Scripted(serve([announced(author, 1, [strange, known])], groups)))
+    swarm.world.on_refusal = lambda peer, refusal: refused.append(refusal.reason)
+    exchange.learned(author.peer_id, [address(10)], 0.0)
+    for _ in range(3):
+        swarm.world.perform(victim, exchange.publish([], Round(0), 1, swarm.world.now))
+        swarm.run(30)
+    assert [delivery.group.question.index for _, delivery in victim.delivered] == [1]
+    assert refused == [Reason.UNKNOWN_QUESTION]
+    (view,) = exchange.peers(swarm.world.now)
+    assert 0.5 < view.guilt <= 1.0
+    request = wire.encode_pull(TAG, list(groups))
+    assert exchange.answer(caller(9), wire.PULL, request, swarm.world.now) == wire.encode_groups([b"", known])
 
 
 def test_a_lie_about_a_hash_bans_and_is_not_forgiven_within_the_hour() -> None:
@@ -362,7 +384,8 @@ def test_a_group_found_wanting_is_not_passed_on() -> None:
     exchange, (_, delivery) = swarm.exchanges[0], swarm.members[0].delivered[-1]
     key = delivery.content_hash
     request = wire.encode_pull(TAG, [key])
-    assert exchange.answer(caller(9), wire.PULL, request, 41.0) == wire.encode_groups([delivery.envelope])
+    (envelope,) = wire.decode_groups(exchange.answer(caller(9), wire.PULL, request, 41.0), 1)
+    assert key_of(envelope) == key
     exchange.verdict(swarm.members[1].peer, key, Reason.UNKNOWN_QUESTION, 41.0)
     assert exchange.answer(caller(9), wire.PULL, request, 42.0) == wire.encode_groups([b""])
 

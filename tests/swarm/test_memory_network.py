@@ -95,15 +95,15 @@ def test_a_forged_copy_that_comes_first_does_not_block_the_real_message() -> Non
     ann, bob = join(swarm, ANN, BOB)
     swarm.transmit(bytes(64) + codec.encode(group(ANN.peer_id)), CAT.peer_id, Round(0))
     ann.publish([group(ANN.peer_id)], Round(0))
-    assert bob.collect(Round(0)) == [group(ANN.peer_id)]
+    assert bob.collect(Round(0)) == [external(group(ANN.peer_id))]
     assert bob.rejections() == {"bad signature": 1}
 
 
 def test_what_a_member_signs_for_another_is_refused_by_everybody() -> None:
     ann, bob, cat = join(MemorySwarm(Random(0)), ANN, BOB, CAT)
     ann.publish([group(CAT.peer_id), group(ANN.peer_id, index=1)], Round(0))
-    assert bob.collect(Round(0)) == [group(ANN.peer_id, index=1)]
-    assert cat.collect(Round(0)) == [group(ANN.peer_id, index=1)]
+    assert bob.collect(Round(0)) == [external(group(ANN.peer_id, index=1))]
+    assert cat.collect(Round(0)) == [external(group(ANN.peer_id, index=1))]
     assert bob.rejections() == cat.rejections() == {"bad signature": 1}
 
 
@@ -113,7 +113,7 @@ def test_garbage_is_counted_and_the_rest_comes_through() -> None:
     for garbage in (b"", b"[" * 1_000_000, bytes(200), b"x" * 64 + b"{}"):
         swarm.transmit(garbage, CAT.peer_id, Round(0))
     ann.publish([group(ANN.peer_id)], Round(0))
-    assert bob.collect(Round(0)) == [group(ANN.peer_id)]
+    assert bob.collect(Round(0)) == [external(group(ANN.peer_id))]
     assert bob.rejections() == {"malformed": 3, "too big": 1}
 
 
@@ -145,7 +145,7 @@ def test_a_group_too_big_to_travel_is_counted_and_the_others_are_sent() -> None:
     ann, bob = join(MemorySwarm(Random(0)), ANN, BOB)
     huge = group(ANN.peer_id, index=1, texts=["x" * 16_000] * 5)
     ann.publish([huge, group(ANN.peer_id)], Round(0))
-    assert bob.collect(Round(0)) == [group(ANN.peer_id)]
+    assert bob.collect(Round(0)) == [external(group(ANN.peer_id))]
     assert ann.rejections() == {UNSENT: 1}
 
 
@@ -157,7 +157,7 @@ def test_who_has_left_hears_nothing_and_is_not_heard_but_what_it_sent_arrives() 
     swarm.leave(ANN.peer_id)  # twice is once
     ann.publish([group(ANN.peer_id, round=1)], Round(1))
     bob.publish([group(BOB.peer_id, round=1)], Round(1))
-    assert bob.collect(Round(2)) == [group(ANN.peer_id)]
+    assert bob.collect(Round(2)) == [external(group(ANN.peer_id))]
     assert ann.collect(Round(2)) == []
 
 
@@ -168,7 +168,7 @@ def test_who_comes_back_is_heard_again_but_its_former_access_stays_dead() -> Non
     (again,) = join(swarm, ANN)
     ann.publish([group(ANN.peer_id, round=1)], Round(1))
     again.publish([group(ANN.peer_id, round=2)], Round(2))
-    assert bob.collect(Round(2)) == [group(ANN.peer_id, round=2)]
+    assert bob.collect(Round(2)) == [external(group(ANN.peer_id, round=2))]
 
 
 def test_one_who_joins_late_hears_what_is_published_from_then_on() -> None:
@@ -177,7 +177,7 @@ def test_one_who_joins_late_hears_what_is_published_from_then_on() -> None:
     ann.publish([group(ANN.peer_id, round=0)], Round(0))
     (bob,) = join(swarm, BOB)
     ann.publish([group(ANN.peer_id, round=1)], Round(1))
-    assert bob.collect(Round(1)) == [group(ANN.peer_id, round=1)]
+    assert bob.collect(Round(1)) == [external(group(ANN.peer_id, round=1))]
 
 
 @pytest.mark.parametrize(

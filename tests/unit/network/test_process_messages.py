@@ -104,7 +104,7 @@ def test_a_reader_that_stops_reading_costs_bounded_memory_and_no_time() -> None:
         outbox = Outbox(4)
         pumping = asyncio.create_task(outbox.pump(writer))
         for _ in range(100):
-            outbox.put(Heard(envelope=bytes(64 * 1024)))
+            outbox.put(View(number=0, view={"": "x" * 64 * 1024}))
             await asyncio.sleep(0)  # lets the pump go as far as it can
         waiting = writer.transport.get_write_buffer_size()
         pumping.cancel()
@@ -135,5 +135,5 @@ def test_a_pump_ends_when_the_other_end_is_gone() -> None:
 
 def test_what_is_too_big_for_a_frame_is_dropped_and_counted() -> None:
     outbox = Outbox(3)
-    outbox.put(Heard(envelope=bytes(messages.MAX_FRAME_BYTES)))
+    outbox.put(View(number=0, view={"": "x" * messages.MAX_FRAME_BYTES}))
     assert outbox.dropped == 1
