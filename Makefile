@@ -37,7 +37,7 @@ test-extras: $(EXTRAS:%=.venvs/%/installed)  ## each extra, and none, in an envi
 
 .venvs/%/installed: pyproject.toml
 	$(PYTHON) -m venv .venvs/$*
-	.venvs/$*/bin/pip install --disable-pip-version-check --quiet --editable '.[$(filter-out base,$*)]' \
+	.venvs/$*/bin/pip install --disable-pip-version-check --quiet --editable '.$(patsubst %,[%],$(filter-out base,$*))' \
 		'pytest>=8.4' 'pytest-timeout>=2.4' 'hypothesis>=6.130'
 	@touch $@
 

@@ -4,7 +4,7 @@ Named on the command line by `make test-extras`, in an environment without any e
 Run from another folder, so that what is tested is what was installed.
 """
 
-from importlib.util import find_spec
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,9 @@ from tests.commands import ended
 
 
 def test_no_extra_is_installed() -> None:
-    assert [name for name in ("libp2p", "docker", "trl", "genrl") if find_spec(name)] == []
+    installed = {distribution.name for distribution in distributions()}
+    assert "swarm-node" in installed
+    assert not installed & {"libp2p", "docker", "trl", "gensyn-genrl"}
 
 
 def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 from studies.scale import GROUP_BYTES, WANT, run
 
 
+@pytest.mark.slow
 def test_a_small_swarm_gets_what_it_wants_within_its_bytes_and_forgets_the_dead() -> None:
     result = run(16, seed=0)
     steady = result["steady"]

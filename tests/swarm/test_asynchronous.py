@@ -38,6 +38,7 @@ def asynchronous(node, tmp_path, warnings, **options):
         yield driver
 
 
+@pytest.mark.slow
 def test_without_staleness_it_is_the_synchronous_loop_bit_for_bit(tmp_path) -> None:
     torch.set_num_threads(1)
     synchronous, other = (make_node(external=0, num_iterations=2) for _ in range(2))
@@ -49,6 +50,7 @@ def test_without_staleness_it_is_the_synchronous_loop_bit_for_bit(tmp_path) -> N
     assert all(map(torch.equal, weights_of(model_of(synchronous)), weights_of(model_of(other))))
 
 
+@pytest.mark.slow
 def test_a_generator_killed_in_the_middle_loses_no_round_and_the_bound_holds(tmp_path) -> None:
     node, warnings = make_node(external=0), []
     with asynchronous(node, tmp_path, warnings, max_staleness=2, interrupt=True) as driver:
@@ -80,6 +82,7 @@ def ended(process: psutil.Process) -> bool:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_on_every_round_once(tmp_path) -> None:
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")

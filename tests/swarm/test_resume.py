@@ -95,6 +95,7 @@ def test_a_home_belongs_to_one_node_at_a_time(tmp_path):
     first.communicate(timeout=60)
 
 
+@pytest.mark.slow
 def test_another_model_in_the_same_home_is_refused(tmp_path):
     start(tmp_path, "--max-rounds", "1").communicate(timeout=120)
     other = start(tmp_path, "--max-rounds", "2", "--model.name", "rare")

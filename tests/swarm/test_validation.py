@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from swarm_node.commands.run.start import run
@@ -27,6 +28,7 @@ def config(home: Path, rounds: int) -> NodeConfig:
     )
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     for rounds in (2, 4):  # stopped in the middle, and resumed
         run(config(tmp_path, rounds), Console(quiet=True))
@@ -40,6 +42,7 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     assert {event["questions"] for event in events} == {8}
 
 
+@pytest.mark.slow
 def test_other_tasks_can_be_validated_on_than_are_trained_on(tmp_path: Path) -> None:
     one = config(tmp_path, 1)
     validation = ValidationConfig(every=1, questions=6, tasks=("lcm/tiny", "products/tiny"))

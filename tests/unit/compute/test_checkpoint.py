@@ -14,6 +14,7 @@ from tests.models import characters, text_group, tiny_model, weights_of
 LESSONS = [[text_group([0.0, 1.0], [f"{k}", f"{k}x"], index=k)] for k in range(6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 4])
 def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank) -> None:
     tiny_model().save_pretrained(tmp_path / "base")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from swarm_node.compute.weights import SharedWeights
@@ -39,6 +40,7 @@ def filled(model: torch.nn.Module, value: float) -> None:
             p.fill_(value)
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_never_torn_and_a_reader_killed_with_the_lock_stops_nobody() -> None:
     import json
 

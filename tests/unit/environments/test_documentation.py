@@ -38,6 +38,7 @@ def test_the_example_asks_and_judges(example: Environment) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_example_is_one_environment_of_a_mixture(example: Environment) -> None:
     mixture = Mixture({"reasoning_gym": ReasoningGym(["gcd/tiny"]), "reversal": example})
     questions = mixture.sample(AUTHOR, Round(0), 6)

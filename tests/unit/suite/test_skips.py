@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 GPU = "@pytest.mark.gpu\n@pytest.mark.skip(reason='no device')\ndef test_gpu(): pass\n"
 TOOL = "@pytest.mark.skip(reason='no tool')\ndef test_tool(): pass\n"
