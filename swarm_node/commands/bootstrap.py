@@ -5,15 +5,19 @@ One process beside the daemon of its backend, and no torch in either: it is mean
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from swarm_node.commands.arguments import with_peers
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
 from swarm_node.network.process import cache, control
 from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.settings import BootstrapConfig, NetworkConfig
+from swarm_node.settings.sources import from_command_line
 
 
 def bootstrap(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:
@@ -74,4 +78,13 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
         announce=config.announce,
         upload_limit=config.upload_limit,
         max_connections=config.max_connections,
+    )
+
+
+def command(argv: list[str]) -> None:
+    config = from_command_line(BootstrapConfig, with_peers(argv, "--peers"), "swarm-node bootstrap", flags_only=True)
+    bootstrap(
+        config,
+        show=lambda address: print(printable(address), flush=True),
+        warn=lambda text: print(printable(text, 400), file=sys.stderr, flush=True),
     )

@@ -9,6 +9,7 @@ import ctypes
 import datetime
 import os
 import shutil
+import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
+from swarm_node.commands.arguments import with_peers
 from swarm_node.commands.home import in_use, load_identity
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
@@ -31,6 +33,7 @@ from swarm_node.network.transport.backends import check_addresses, make_backend
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig, NodeConfig
+from swarm_node.settings.sources import from_command_line
 
 DIAL_SECONDS = 5.0
 LOOK_SECONDS = 2.0  # for the network to find out its addresses
@@ -271,3 +274,16 @@ def can_compile() -> bool:
     """Whether Triton can build the C stubs that start its kernels: a compiler, and Python's headers."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").is_file()
+
+
+def command(argv: list[str]) -> None:
+    """Exit code 0: trains and shares, 1: trains alone, 3: does not train."""
+    config = from_command_line(NodeConfig, with_peers(argv), "swarm-node doctor")
+
+    findings = []
+    for finding in diagnose(config):
+        findings.append(finding)
+        print(f"{finding.level:5}  {finding.subject}: {finding.text}", flush=True)
+    code, text = verdict(findings)
+    print(text)
+    sys.exit(code)

@@ -1,5 +1,6 @@
 """`swarm-node eval`: accuracy per task on held-out questions, with Wilson intervals. Puzzles by both scorers."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -11,11 +12,13 @@ from rich.table import Table
 from protocol.messages import Question
 from swarm_node.assembly.environments import by_kind
 from swarm_node.assembly.learner import build_policy
+from swarm_node.commands.arguments import with_json
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig
+from swarm_node.settings.sources import from_command_line
 
 BATCH = 64  # prompts decoded together
 Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
@@ -132,3 +135,15 @@ def _row(task: str, scores: Sequence[float], skipped: int) -> TaskAccuracy:
 def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
     for start in range(0, len(questions), BATCH):
         yield questions[start : start + BATCH]
+
+
+def command(argv: list[str]) -> None:
+    arguments = with_json(argv)
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["--model.name", *arguments]
+    config = from_command_line(EvaluationConfig, arguments, "swarm-node eval", flags_only=True)
+    rows = evaluate(config, Console(stderr=True))
+    if config.json_output:
+        print(json.dumps(as_json(rows)))
+    else:
+        Console().print(table(rows))

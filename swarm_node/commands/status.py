@@ -1,12 +1,22 @@
 """`status` and `peers`: what a running node says of itself, for people, for scripts and for health checks."""
 
+import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from swarm_node.commands.arguments import with_json
 from swarm_node.commands.home import in_use
+from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network.process import control
+from swarm_node.settings import AskConfig
+from swarm_node.settings.sources import from_command_line
 
 STALLED_SECONDS = 120.0  # without a round ending ...
 STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
@@ -91,3 +101,33 @@ def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 PEER_COLUMNS = ("peer", "state", "heard", "round", "pulls", "address")
+
+
+def status_command(argv: list[str]) -> None:
+    """Exit code 1 where the node is not healthy."""
+    config = _asking(argv, "swarm-node status")
+
+    answer = ask(config.home.expanduser())
+    print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
+    sys.exit(0 if answer["healthy"] else 1)
+
+
+def peers_command(argv: list[str]) -> None:
+    config = _asking(argv, "swarm-node peers")
+
+    answer = ask(config.home.expanduser())
+    if "network" not in answer:
+        raise UserError("; ".join(answer["problems"]))
+    if config.json_output:
+        print(json.dumps(answer["network"].get("peers", [])))
+        return
+    shown = Table(title=f"{answer['network'].get('connected', 0)} connected")
+    for column in PEER_COLUMNS:
+        shown.add_column(column, overflow="fold")
+    for row in peer_rows(answer):
+        shown.add_row(*map(Text, row))
+    Console().print(shown)
+
+
+def _asking(argv: list[str], program: str) -> AskConfig:
+    return from_command_line(AskConfig, with_json(argv), program, flags_only=True)

@@ -91,6 +91,20 @@ def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
     return texts
 
 
+def plug_in_files(config: BaseModel) -> list[str]:
+    """The plug-ins of this configuration that are files beside it."""
+    named: list[str] = []
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if isinstance(value, BaseModel):
+            named += plug_in_files(value)
+        elif isinstance(value, tuple) and _is_plug_in(field.annotation):
+            named += value
+        elif any(isinstance(mark, PlugIn) for mark in field.metadata):
+            named.append(value)
+    return [name for name in named if ".py:" in name]
+
+
 def located(config: C, folder: Path) -> C:
     """With the whole path of every plug-in that is a file in `folder`, that of the configuration."""
     changes: dict[str, Any] = {}

@@ -4,6 +4,7 @@ Importing torch and transformers takes seconds. The judge and the network proces
 them to get ready: others have been found, and the first question is answered at once, when the policy is loaded.
 """
 
+import os
 from contextlib import ExitStack
 from time import monotonic
 
@@ -11,8 +12,11 @@ from rich.console import Console
 
 from swarm_node.assembly.environments import build_environment
 from swarm_node.assembly.network import build_network
+from swarm_node.commands.arguments import with_peers
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.sources import from_command_line
 from swarm_node.telemetry.recent import RecentRounds
 
 
@@ -30,3 +34,15 @@ def run(config: NodeConfig, console: Console) -> None:
         from swarm_node.commands.run.session import work  # now, not above: it loads torch
 
         work(config, identity.peer_id, environment, network, progress, console)
+
+
+def command(argv: list[str]) -> None:
+    config = from_command_line(NodeConfig, with_peers(argv), "swarm-node run")
+    if config.asynchronous.enabled:  # before torch is loaded: its idle threads must not spin on the generator's cores
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+    check_addresses(config.network)  # before anything that takes seconds to load
+    if config.network.enabled:
+        check_installed(config.network.backend)
+
+    run(config, Console())

@@ -8,6 +8,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
+from swarm_node.settings.sources import plug_in_files
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.engines.engine import Run
 from swarm_node.simulation.engines.real_nodes import LINES, RealRun, check_real, one_line
@@ -21,6 +22,8 @@ class DockerEngine:
 
     def check(self, config: SimulationConfig) -> None:
         check_real(config)
+        if files := plug_in_files(config):
+            raise UserError(f"{files[0]} is a file of this machine: with --engine docker install plug-ins in the image")
 
     def processes(self, config: SimulationConfig) -> int:
         return config.nodes

@@ -1,6 +1,6 @@
 """`--peers` is short for `--network.peers`, as often as one likes."""
 
-from swarm_node.cli import with_peers
+from swarm_node.commands.arguments import with_peers
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.sources import from_command_line
 

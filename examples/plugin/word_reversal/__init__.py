@@ -1,0 +1,1 @@
+"""An environment and a sampler for swarm-node."""

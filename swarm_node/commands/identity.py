@@ -1,0 +1,24 @@
+"""`swarm-node init` and `id`: this node's name in the swarm."""
+
+from swarm_node.commands.home import KEY_FILE, load_identity
+from swarm_node.common.errors import UserError
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.sources import from_command_line
+
+
+def init(argv: list[str]) -> None:
+    home = from_command_line(NodeConfig, argv, "swarm-node init").home.expanduser()
+
+    existed = (home / KEY_FILE).exists()
+    print(load_identity(home).peer_id)
+    print(
+        f"{'already there' if existed else 'made'}: {home / KEY_FILE}; keep a copy, it is this node's name in the swarm"
+    )
+
+
+def show_id(argv: list[str]) -> None:
+    home = from_command_line(NodeConfig, argv, "swarm-node id").home.expanduser()
+
+    if not (home / KEY_FILE).exists():
+        raise UserError(f"no identity in {home}; make one with: swarm-node init --home {home}")
+    print(load_identity(home).peer_id)

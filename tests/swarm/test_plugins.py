@@ -1,0 +1,174 @@
+"""What is plugged in from outside: the pages' examples, as files beside a configuration and as an installed package."""
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
+from swarm_node.environments.plugged import PluggedKind
+from swarm_node.reports import METRICS
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.sources import from_command_line
+from tests.commands import ended
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "examples" / "plugin"
+FEW = ["--generation.num-generations", "4", "--round.questions", "4", "--round.local-groups", "2"]
+SMALL = ["--nodes", "2", "--arms", "2/2", "--workers", "1", *FEW]
+
+
+def example(page: str, name: str) -> str:
+    """The block of code of a page that is marked so."""
+    found = re.search(rf"<!-- example: {name} -->\n```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A configuration with an environment, a sampler, a layer, a rule and a tracker from the pages beside it."""
+    (tmp_path / "my_task.py").write_text(example("environments.md", "environment"))
+    for name in ("sampler", "layer", "advantages", "tracker"):
+        (tmp_path / f"my_{name}.py").write_text(example("plugins.md", name))
+    (tmp_path / "node.toml").write_text(
+        'environment = {use = ["my_task:WordReversal"], scoring = "graded"}\n'
+        'training = {scale_rewards = "my_advantages:against_the_best"}\n'
+        'defence = {use = ["my_layer:NoShouting"]}\n'
+        'tracking = {to = ["my_tracker:Rewards", "csv"]}\n'
+        "round = {external_sampler = 'my_sampler:FreshestSampler', questions = 4}\n"
+    )
+    return tmp_path
+
+
+def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
+    package = PACKAGE / "word_reversal"
+    assert example("environments.md", "environment") == (package / "environment.py").read_text()
+    assert example("plugins.md", "sampler") == (package / "sampler.py").read_text()
+    blocks = [example("environments.md", "environment")]
+    blocks += [example("plugins.md", name) for name in ("sampler", "layer", "advantages", "tracker")]
+    assert all(len(block.splitlines()) < 40 for block in blocks)
+
+
+@pytest.mark.slow
+def test_files_beside_a_configuration_train_a_node(folder: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    done = ended("run", folder / "node.toml", "--max-rounds", 3, "--network.no-enabled", "--home", home)
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in (home / "events.jsonl").read_text().splitlines()]
+    rounds = [event["report"] for event in events if event["event"] == "RoundDone"]
+    assert [set(report["reward_by_task"]) for report in rounds] == [{"words/long", "words/short"}] * 3
+    assert sum(report["step"]["optimizer_steps"] for report in rounds) > 0
+    assert [line.split()[0] for line in (home / "rewards.txt").read_text().splitlines()] == ["0", "1", "2"]
+    with (home / "rounds.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["reward"]) for row in rows] == [report["reward"] for report in rounds]
+    assert set(METRICS) < set(rows[0])
+
+
+@pytest.mark.slow
+def test_files_beside_a_configuration_train_a_simulation_and_the_sampler_chooses(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (folder / "sim.toml").write_text((folder / "node.toml").read_text() + "rounds = 8\n")
+    done = ended("simulate", folder / "sim.toml", *SMALL, "--out", out)
+    assert done.returncode == 0, done.stderr
+    arm = json.loads((out / "report.json").read_text())["arms"]["2/2"]
+    assert set(arm["final_reward_by_task"]) == {"words/long", "words/short"}
+    assert sum(arm["external_used"][0]) > 0
+    assert len((out / "rounds.csv").read_text().splitlines()) == 1 + 8
+
+
+@pytest.mark.slow
+def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
+    """In an environment of its own, which sees what this one has."""
+    python, site = tmp_path / "venv" / "bin" / "python", sysconfig.get_path("purelib")
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    (own_site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (own_site / "outer.pth").write_text(f"{ROOT}\n{site}\n")
+    shutil.copytree(PACKAGE, tmp_path / "plugin")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", str(tmp_path / "plugin")], check=True)
+    names = [
+        "--environment.use",
+        "word_reversal",
+        "--environment.tasks",
+        "words/short",
+        "--environment.scoring",
+        "graded",
+    ]
+    command = [python, "-m", "swarm_node.cli", "simulate", *SMALL, *names, "--out", str(tmp_path / "out")]
+    command += ["--rounds", "3", "--round.external-sampler", "freshest"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    arm = json.loads((tmp_path / "out" / "report.json").read_text())["arms"]["2/2"]
+    assert set(arm["final_reward_by_task"]) == {"words/short"}
+
+
+def test_a_class_from_outside_is_described_without_being_imported_here(folder: Path) -> None:
+    kind = PluggedKind(f"{folder / 'my_task.py'}:WordReversal")
+    assert (kind.name, kind.facts.version) == ("word_reversal", "1")
+    assert kind.default_tasks == ["words/short", "words/long"]
+    assert not [name for name in sys.modules if "my_task" in name]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("class WordReversal: pass", "has no attribute 'name'"),
+        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+        ("raise SystemExit('no')", "no"),
+        ("class WordReversal:\n name, version, tasks = 'a b', '1', {'d': ['c']}", "name: String should match pattern"),
+        ("class WordReversal:\n name, version, tasks = 'a', '1', {}", "tasks: Dictionary should have at least 1 item"),
+    ],
+)
+def test_an_environment_that_cannot_be_had_is_one_line(tmp_path: Path, code: str, words: str) -> None:
+    (tmp_path / "bad.py").write_text(code)
+    with pytest.raises(UserError) as error:
+        _ = PluggedKind(f"{tmp_path / 'bad.py'}:WordReversal").facts
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'uniform'"):
+        plugins.load("samplers", "unifrm")
+
+
+def test_a_plug_in_is_looked_for_beside_the_configuration_and_else_in_the_folder_one_is_in(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = from_command_line(NodeConfig, [str(folder / "node.toml")], "swarm-node run")
+    assert beside.environment.use == (f"{folder / 'my_task.py'}:WordReversal",)
+    assert beside.tracking.to == (f"{folder / 'my_tracker.py'}:Rewards", "csv")
+    monkeypatch.chdir(folder)
+    here = from_command_line(NodeConfig, ["--environment.use", "my_task:WordReversal"], "swarm-node run")
+    assert here.environment.use == beside.environment.use
+
+
+def test_a_tracker_that_fails_costs_its_figures_and_not_the_run() -> None:
+    from swarm_node.assembly.trackers import Guarded
+    from swarm_node.telemetry.events import Notice
+
+    class Broken:
+        taken = 0
+
+        def take(self, event: object) -> None:
+            self.taken += 1
+            raise ValueError("no")
+
+        def close(self) -> None:
+            raise ValueError("again")
+
+    said: list[str] = []
+    broken = Broken()
+    guarded = Guarded("broken", broken, said.append)
+    guarded.take(Notice("a"))
+    guarded.take(Notice("b"))
+    guarded.close()
+    assert broken.taken == 1
+    assert said[0] == "tracker broken failed and is left out: ValueError: no"
