@@ -1,0 +1,47 @@
+"""A peer whose completions carry a mark, for `benchmarks.group_path`: `group_path_peer.py HOME MARK ADDRESS`."""
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from protocol.identity import Identity
+from protocol.messages import Completion, Question, RolloutGroup, Round
+from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
+from swarm_node.network.process.messages import Rules
+from swarm_node.network.process.remote import RemoteNetwork
+from swarm_node.settings import NetworkConfig
+
+QUESTIONS, COMPLETIONS = 4, 8
+SECONDS = 600  # at most
+
+
+def main() -> None:
+    home, mark, address = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    home.mkdir()
+    identity, rules = Identity.create(), Rules(swarm="structure", environments={})
+    config = NetworkConfig(peers=(address,), host="127.0.0.1", mdns=False, exchange_seconds=1.0)
+    network, environment = RemoteNetwork(identity, home, config, rules, 1, dict), ReasoningGym(["products/tiny"])
+    network.start()
+    try:
+        for now in map(Round, range(SECONDS)):
+            questions = environment.sample(identity.peer_id, now, QUESTIONS)
+            network.publish([_group(identity, now, question, mark) for question in questions], now)
+            time.sleep(1.0)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        network.close()
+        environment.close()
+
+
+def _group(identity: Identity, now: Round, question: Question, mark: str) -> RolloutGroup:
+    """One right completion, so that there is something to learn."""
+    texts = [KIND.answer(question), *("?" for _ in range(COMPLETIONS - 1))]
+    completions = tuple(Completion(text=mark + text, ended=True) for text in texts)
+    return RolloutGroup(author=identity.peer_id, round=now, question=question, completions=completions)
+
+
+if __name__ == "__main__":
+    main()
