@@ -51,5 +51,5 @@ def test_a_draw_takes_from_many_authors() -> None:
     run_together(nodes[1:], 1)
     for now in range(4):
         own = [node.produce(now) for node in nodes]
-        authors |= {group.author for group in nodes[0].consider(own[0]).external}
+        authors |= {group.author for group in nodes[0].select(own[0]).external}
     assert len(authors) >= 5
