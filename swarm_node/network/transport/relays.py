@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from protocol.messages import PeerId
+from swarm_node.common import varint
 from swarm_node.common.backoff import backoff
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.transport.multiaddr import parts, split_peer, varint
+from swarm_node.network.transport.multiaddr import parts, split_peer
 from swarm_node.network.transport.protobuf import fields, read_message
 from swarm_node.network.transport.streams import Stream
 
@@ -44,7 +45,7 @@ async def reserve(stream: Stream) -> int:
 
     EOFError or OSError as the stream ends.
     """
-    await stream.write(varint(len(_RESERVE)) + _RESERVE)
+    await stream.write(varint.prefixed(_RESERVE))
     answer = await read_message(stream, _MAX_ANSWER)
     if answer.get(_TYPE) != _STATUS or answer.get(_STATUS_CODE) != _OK:
         return 0
