@@ -30,7 +30,6 @@ _CODES = {
 _NAMES = {code: name for name, code in _CODES.items()}
 _PORTS = ("tcp", "udp")
 _SIZES = {"tcp": 2, "udp": 2, "ip4": 4, "ip6": 16}  # bytes; the others say their size themselves
-_HOSTS = ("dns", "dns4", "dns6")
 _FLAGS = ("p2p-circuit", "quic-v1")  # without a value
 _HOST_NAME = re.compile(r"(?=.{1,128}\Z)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 
