@@ -16,11 +16,9 @@ from protocol.messages import PeerId
 SEED_BYTES = 32
 PUBLIC_KEY_BYTES = 32
 KEY_HEADER = bytes.fromhex("08011240")  # protobuf PrivateKey: type 1 is Ed25519, 64 bytes of data follow
+ID_HEADER = bytes.fromhex("002408011220")  # identity multihash of 36 bytes: protobuf PublicKey, type 1, 32 bytes follow
 KEY_BYTES = len(KEY_HEADER) + SEED_BYTES + PUBLIC_KEY_BYTES
 
-_ID_HEADER = bytes.fromhex(
-    "002408011220"
-)  # identity multihash of 36 bytes: protobuf PublicKey, type 1, 32 bytes of data
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _DIGITS = {char: digit for digit, char in enumerate(_ALPHABET)}
 
@@ -91,7 +89,7 @@ def peer_id(public: bytes) -> PeerId:
     """Name of the holder of a public key (32 bytes): "12D3KooW..."."""
     if len(public) != PUBLIC_KEY_BYTES:
         raise ValueError(f"public key of {len(public)} bytes, not {PUBLIC_KEY_BYTES}")
-    number, text = int.from_bytes(_ID_HEADER + public, "big"), ""
+    number, text = int.from_bytes(ID_HEADER + public, "big"), ""
     while number:
         number, digit = divmod(number, len(_ALPHABET))
         text = _ALPHABET[digit] + text

@@ -10,49 +10,46 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from protocol import limits
 from protocol.messages import Announcement, PeerId, RolloutGroup
 from protocol.rejection import Reason, Rejected
+from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.verifier import Verifier
 
 TICK = 1.0  # seconds
-V = TypeVar("V")
 
 
 class SharedVerifier(Verifier):
     """Checks each distinct message once for all nodes, by one swarm name: results depend on the bytes alone."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
-        self._peeked: dict[bytes, Announcement | Rejected] = {}
-        self._objections: dict[bytes, Reason | None] = {}
-        self._groups: dict[bytes, RolloutGroup | Rejected] = {}
+        self._peeked: Lru[bytes, Announcement | Rejected] = Lru(size)
+        self._objections: Lru[bytes, Reason | None] = Lru(size)
+        self._groups: Lru[bytes, RolloutGroup | Rejected] = Lru(size)
 
     def peek(self, sealed: bytes) -> Announcement | Rejected:
-        if sealed not in self._peeked:
-            _put(self._peeked, sealed, super().peek(sealed), self._size)
-        return self._peeked[sealed]
+        peeked = self._peeked.peek(sealed)
+        if peeked is None:
+            peeked = super().peek(sealed)
+            self._peeked.put(sealed, peeked)
+        return peeked
 
     def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> Reason | None:
-        if sealed not in self._objections:
-            _put(self._objections, sealed, super().objection(sealed, announcement, swarm), self._size)
-        return self._objections[sealed]
+        if sealed not in self._objections:  # None is an answer
+            self._objections.put(sealed, super().objection(sealed, announcement, swarm))
+        return self._objections.peek(sealed)
 
     def authenticate(self, envelope: bytes, swarm: str) -> RolloutGroup | Rejected:
-        if envelope not in self._groups:
-            _put(self._groups, envelope, super().authenticate(envelope, swarm), self._size)
-        return self._groups[envelope]
-
-
-def _put(memory: dict[bytes, V], key: bytes, value: V, size: int) -> None:
-    memory[key] = value
-    if len(memory) > size:
-        del memory[next(iter(memory))]
+        group = self._groups.peek(envelope)
+        if group is None:
+            group = super().authenticate(envelope, swarm)
+            self._groups.put(envelope, group)
+        return group
 
 
 class Answering(Protocol):

@@ -45,6 +45,10 @@ class Generator(Protocol):
         """`group_size` completions per prompt. `stream` names the random stream: same name and weights, same text."""
         ...
 
+    def close(self) -> None:
+        """Let go of what it holds outside this process."""
+        ...
+
 
 class Trainer(Protocol):
     """Compute, second half: scored groups in, better weights out."""

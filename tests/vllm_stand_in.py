@@ -52,6 +52,8 @@ def main() -> None:
     engine = Engine(Path(sys.argv[1]))
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections stay open, as vLLM's do
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             routes = {

@@ -17,7 +17,6 @@ from swarm_node.assembly.environments import build_environment, tasks_of
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.generation.vllm import VllmGenerator
 from swarm_node.compute.policy import Policy, load_policy
 from swarm_node.compute.training.trainer import GrpoTrainer, Trust
 from swarm_node.environments.scoring import sandbox
@@ -74,6 +73,8 @@ def build_node(
 def build_generator(config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None) -> Generator:
     """In this process, or by a vLLM server where one is named."""
     if config.generation.vllm_url:
+        from swarm_node.compute.generation.vllm import VllmGenerator  # loads httpx, 5 MB
+
         return VllmGenerator(policy, config.generation)
     return BatchGenerator(policy, config.generation, refresh)
 

@@ -1,7 +1,11 @@
-"""A bounded memory that forgets what was not used for longest."""
+"""A bounded memory that forgets what was not used for longest.
+
+To put and to get is to use; to peek, to ask whether something is in, and to iterate is not. So where nobody gets, it
+forgets what was put longest ago.
+"""
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, ItemsView, Iterator
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -18,11 +22,25 @@ class Lru(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __iter__(self) -> Iterator[Key]:
+        """The longest unused first."""
+        return iter(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
     def get(self, key: Key) -> Value | None:
         if key not in self._entries:
             return None
         self._entries.move_to_end(key)
         return self._entries[key]
+
+    def peek(self, key: Key) -> Value | None:
+        return self._entries.get(key)
+
+    def items(self) -> ItemsView[Key, Value]:
+        """The longest unused first."""
+        return self._entries.items()
 
     def put(self, key: Key, value: Value) -> None:
         self._entries[key] = value

@@ -1,4 +1,4 @@
-"""What the exchange wants done. It decides, never acts: whoever drives it does the calls and says how they went."""
+"""What the exchange wants done. It decides, never acts: its runner does the calls and says how they went."""
 
 from dataclasses import dataclass
 

@@ -12,6 +12,7 @@ from protocol import codec
 from protocol.admission import AdmissionRules, Reason, Rejected, authenticate, review
 from protocol.identity import Identity
 from protocol.messages import PeerId, RolloutGroup, Round
+from swarm_node.common.lru import Lru
 from swarm_node.interfaces import Network
 from swarm_node.rollouts.groups import ExternalGroup
 
@@ -87,8 +88,7 @@ class MemoryNetwork(Network):
         self._rules = rules
         self._inbox: deque[Parcel] = deque()
         self._inbox_size = inbox
-        self._memory_size = memory
-        self._admitted: dict[bytes, None] = {}  # content hashes, oldest first
+        self._admitted: Lru[bytes, None] = Lru(memory)  # content hashes
         self._rejections: Counter[str] = Counter()
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
@@ -136,7 +136,5 @@ class MemoryNetwork(Network):
         outcome = opened if isinstance(opened, Rejected) else review(opened, self._rules)
         if isinstance(outcome, RolloutGroup):
             # Remembered only now: else anybody could block a payload by sending it first with a bad signature.
-            self._admitted[parcel.content_hash] = None
-            if len(self._admitted) > self._memory_size:
-                del self._admitted[next(iter(self._admitted))]
+            self._admitted.put(parcel.content_hash, None)
         return outcome

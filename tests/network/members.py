@@ -152,13 +152,13 @@ def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler]) -> 
         main.append(asyncio.current_task())
         exchange = Exchange(identity, SWARM, options, Random(), time.monotonic())
         entrance = entries([(split_peer(each)[1], each) for each in peers], {}, identity.peer_id)
-        driver = Tampered(exchange, entrance, lambda _: None, lambda _: None, time.monotonic, Random())
-        driver.tamper = tamper
-        running = asyncio.create_task(driver.run(make_backend(options, identity)))
+        runner = Tampered(exchange, entrance, lambda _: None, lambda _: None, time.monotonic, Random())
+        runner.tamper = tamper
+        running = asyncio.create_task(runner.run(make_backend(options, identity)))
         try:
             for number in range(10_000):
                 envelope = codec.seal(group(identity.peer_id, number, 0), identity, SWARM)
-                driver.perform(exchange.publish([envelope], Round(number), 0, time.monotonic()))
+                runner.perform(exchange.publish([envelope], Round(number), 0, time.monotonic()))
                 await asyncio.sleep(1.5)
         finally:
             running.cancel()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from swarm_node.network.in_memory import MemorySwarm
-from tests.models import make_swarm, model_of, run_together, weights_of
+from tests.models import considered, make_swarm, model_of, run_together, weights_of
 
 ROUNDS = 4
 
@@ -51,5 +51,5 @@ def test_a_draw_takes_from_many_authors() -> None:
     run_together(nodes[1:], 1)
     for now in range(4):
         own = [node.produce(now) for node in nodes]
-        authors |= {group.author for group in nodes[0].consider(own[0]).external}
+        authors |= {group.author for group in considered(nodes[0], own[0]).external}
     assert len(authors) >= 5

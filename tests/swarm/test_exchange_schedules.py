@@ -150,7 +150,7 @@ class Schedules(RuleBasedStateMachine):
             assert sum(m == n and self.is_under_way(n, call) for m, call, _ in self.waiting) <= 40
 
     def is_under_way(self, n: int, call: Call) -> bool:
-        """A node gives up what its driver never ends; it may still arrive."""
+        """A node gives up what its runner never ends; it may still arrive."""
         return self.now - self.made[n, call.token] <= call.timeout + OVERDUE
 
 

@@ -54,6 +54,7 @@ def work(
         with ExitStack() as stack:
             policy = build_policy(config.model, kept.latest)
             node = build_node(config, peer_id, environment, network, policy)
+            stack.callback(node.generator.close)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node)))
             if not all((layers := sandbox.layers()).values()):

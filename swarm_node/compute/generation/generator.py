@@ -89,6 +89,9 @@ class BatchGenerator:
             done += len(some)
         return written
 
+    def close(self) -> None:
+        """See interfaces.Generator: there is nothing to let go of."""
+
     def _draw(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Drawn]]:
         """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,
         and an empty group where even one is too much. `first` is the number of the first row in the stream."""

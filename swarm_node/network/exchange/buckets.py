@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocol.messages import PeerId
+from swarm_node.common.lru import Lru
 
 MAX_TRACKED = 4096  # peers, and networks, whose buckets are remembered
 NETWORK_PEERS = 4  # a network of addresses (/24) may ask for as much as this many peers
@@ -54,7 +55,7 @@ class Budgets:
     def __init__(self, limits: Mapping[str, Limit], now: float) -> None:
         self._limits = limits
         self._total = {kind: Bucket(limit.total, limit.total.burst, now) for kind, limit in limits.items()}
-        self._shared: dict[tuple[str, str], Bucket] = {}  # (kind, peer or network), the least recently used first
+        self._shared: Lru[tuple[str, str], Bucket] = Lru(MAX_TRACKED * len(limits))  # by kind, and peer or network
 
     def allow(self, kind: str, amount: float, peer: PeerId, network: str, now: float) -> bool:
         """Whether there is room in all three buckets; then it is taken from all three, else from none."""
@@ -71,8 +72,6 @@ class Budgets:
 
     def _bucket(self, kind: str, name: str, rate: Rate, now: float) -> Bucket:
         key = (kind, name)
-        bucket = self._shared.pop(key, None) or Bucket(rate, rate.burst, now)
-        self._shared[key] = bucket
-        if len(self._shared) > MAX_TRACKED * len(self._limits):
-            del self._shared[next(iter(self._shared))]
+        bucket = self._shared.peek(key) or Bucket(rate, rate.burst, now)
+        self._shared.put(key, bucket)
         return bucket

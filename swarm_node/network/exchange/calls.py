@@ -1,4 +1,4 @@
-"""Calls under way: from the request to the reply, the failure, or a driver that forgot."""
+"""Calls under way: from the request to the reply, the failure, or a runner that forgot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from swarm_node.network.exchange.knowledge import Knowledge
 from swarm_node.network.exchange.pulls import Want
 
 TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0}  # seconds, connecting included
-OVERDUE = 5.0  # seconds past the timeout after which a driver that says nothing has failed
+OVERDUE = 5.0  # seconds past the timeout after which a runner that says nothing has failed
 
 _MAX_REPLIES: Mapping[str, int] = {  # bytes
     wire.EXCHANGE: limits.MAX_EXCHANGE_REPLY_BYTES,

@@ -10,6 +10,7 @@ from math import inf
 
 from protocol import limits
 from protocol.messages import PeerId
+from swarm_node.common.backoff import backoff
 
 MAX_CONTACTS = 512
 FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
@@ -93,7 +94,7 @@ class Contacts:
     def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> None:
         """Another call failed. It is left alone for `pause` seconds, doubled each time."""
         contact = self.learn(peer)
-        contact.retry = now + min(pause * 2.0**contact.failures, max(pause, MAX_RETRY))
+        contact.retry = now + backoff(contact.failures, pause, max(pause, MAX_RETRY))
         contact.failures += 1
         if contact.failures == 2:
             self._choose_anchors()

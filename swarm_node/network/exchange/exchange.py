@@ -5,8 +5,8 @@ round's announcement is told to a few peers, which in return name what the calle
 heard by then a node draws the groups it fetches, by content hash, from their author or from whoever fetched them
 before. Traffic depends on what a round wants, not on how many nodes there are.
 
-Whoever drives it performs the actions and says how they went. Every method takes the time, in seconds of any clock
-that never goes back.
+The runner, process/exchange_runner.py, performs the actions and says how they went. Every method takes the time, in
+seconds of any clock that never goes back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,7 +101,7 @@ class Exchange:
         if outcome not in (USEFUL, NO_SIGNAL):
             self._knowledge.store.remove([announcing.to_text(envelope_hash)])  # not to be passed on
 
-    # What the driver says.
+    # What the runner says.
 
     def tick(self, now: float) -> list[Action]:
         """Whatever is due. At least once a second."""

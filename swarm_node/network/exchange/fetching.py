@@ -6,6 +6,7 @@ from protocol import announcing, codec, wire
 from protocol.admission import review
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Rejected
+from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Deliver, Refuse
 from swarm_node.network.exchange.calls import Asked, Calls
 from swarm_node.network.exchange.knowledge import Knowledge
@@ -24,7 +25,7 @@ class Fetching:
         self._calls = calls
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._wants = Wants(knowledge.rng)
-        self._seen: dict[str, None] = {}  # content hashes of own groups and of those delivered, oldest first
+        self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of own groups and of those delivered
         self._began = now  # seconds
         self._look = now  # seconds, when there may be something to fetch again
         self.round = 0
@@ -85,12 +86,10 @@ class Fetching:
     def remember(self, keys: Iterable[str]) -> None:
         """Never fetch these."""
         for key in keys:
-            self._seen.pop(key, None)
-            self._seen[key] = None
-        while len(self._seen) > MAX_SEEN:
-            del self._seen[next(iter(self._seen))]
+            self._seen.put(key, None)
 
     def seen(self) -> tuple[str, ...]:
+        """Oldest first."""
         return tuple(self._seen)
 
     def _ask(self, want: Want, now: float) -> list[Action]:

@@ -14,6 +14,7 @@ from random import Random
 
 from protocol import announcing, limits
 from protocol.messages import Announcement, PeerId
+from swarm_node.common.lru import Lru
 from swarm_node.network.exchange.addresses import NETWORK_SHARE, fair_sample
 
 CAPACITY = 64  # announcements
@@ -44,7 +45,7 @@ class View:
 
     def __init__(self) -> None:
         self._entries: dict[PeerId, Entry] = {}
-        self._known: dict[PeerId, Known] = {}  # least recently heard first
+        self._known: Lru[PeerId, Known] = Lru(SEQ_MEMORY)
         self._next_expiry = math.inf  # seconds, not later than the first entry is too old
 
     def __len__(self) -> int:
@@ -61,16 +62,16 @@ class View:
 
     def last_heard(self, author: PeerId) -> int:
         """The highest number heard of this author, -1 if none is remembered."""
-        known = self._known.get(author)
+        known = self._known.peek(author)
         return known.seq if known else -1
 
     def is_news(self, announcement: Announcement, now: float) -> bool:
-        known = self._known.get(announcement.author)
+        known = self._known.peek(announcement.author)
         return known is None or announcement.seq > known.seq or now - known.heard > SEQ_SECONDS
 
     def is_jump(self, announcement: Announcement, now: float) -> bool:
         """Whether the number runs away: then the author would lock itself, and its memory here, for good."""
-        known = self._known.get(announcement.author)
+        known = self._known.peek(announcement.author)
         if known is None or now - known.heard > SEQ_SECONDS:
             return False
         return announcement.seq > known.seq + limits.MAX_SEQUENCE_JUMP
@@ -78,10 +79,7 @@ class View:
     def add(self, entry: Entry, now: float, keep: Collection[PeerId]) -> None:
         """Take in a genuine announcement that `is_news`."""
         author = entry.announcement.author
-        self._known.pop(author, None)
-        self._known[author] = Known(entry.announcement.seq, now)
-        if len(self._known) > SEQ_MEMORY:
-            del self._known[next(iter(self._known))]
+        self._known.put(author, Known(entry.announcement.seq, now))
         self._entries[author] = entry
         self._next_expiry = min(self._next_expiry, entry.made + MAX_AGE)
         if len(self._entries) > CAPACITY:
@@ -111,7 +109,9 @@ class View:
         return {author: (known.seq, now - known.heard) for author, known in self._known.items()}
 
     def restore(self, sequences: Mapping[PeerId, tuple[int, float]], now: float) -> None:
-        self._known = {author: Known(seq, now - max(0.0, ago)) for author, (seq, ago) in sequences.items()}
+        self._known = Lru(SEQ_MEMORY)
+        for author, (seq, ago) in sequences.items():
+            self._known.put(author, Known(seq, now - max(0.0, ago)))
 
     def _evict(self, keep: Collection[PeerId]) -> None:
         free = [entry for author, entry in self._entries.items() if author not in keep]

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from protocol.messages import PeerId
+from swarm_node.common.backoff import backoff, jittered
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
@@ -142,8 +143,7 @@ class ExchangeRunner:
             elif entry.given or len(self.connected) < COMPANY:
                 await self._dial(backend, entry)
             longest = CALM_RETRY if len(self.connected) >= COMPANY else LAST_RETRY
-            delay = min(FIRST_RETRY * 2 ** min(entry.failures, 10), longest)
-            await asyncio.sleep(delay * self._random.uniform(0.5, 1.0))
+            await asyncio.sleep(jittered(backoff(entry.failures, FIRST_RETRY, longest), self._random))
 
     async def _dial(self, backend: Backend, entry: Entry) -> None:
         try:

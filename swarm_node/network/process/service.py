@@ -17,6 +17,7 @@ from protocol import limits
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId
+from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_bytes
 from swarm_node.network.actions import Deliver, Refuse
@@ -31,7 +32,7 @@ from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
 
 SAVE_SECONDS = 30.0
-FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles
+FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # until entry nodes that do not answer are worth a line
 LOCKED_OUT = "is one running there, is the address right, does a firewall block it? Calling goes on meanwhile"
@@ -91,13 +92,14 @@ class NetworkService:
         besides = [asyncio.create_task(each) for each in watching]
         if self._config.mdns:
             besides.append(asyncio.create_task(self._look_around()))
-        delay = FIRST_RESTART
+        early = 0  # backends in a row that soon died
         try:
             while True:
                 began = self.clock()
                 reason = await self._one_backend()
                 self._restarts += 1
-                delay = FIRST_RESTART if self.clock() - began > SOUND_SECONDS else min(2 * delay, LAST_RESTART)
+                early = 0 if self.clock() - began > SOUND_SECONDS else early + 1
+                delay = backoff(early, FIRST_RESTART, LAST_RESTART)
                 self._say(f"network: {reason}; starting it again in {delay:.1f} s", True)
                 await asyncio.sleep(delay)
         finally:

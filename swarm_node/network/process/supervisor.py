@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
+from swarm_node.common.backoff import backoff, jittered
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import BrokenFrame, Frame, Outbox, Stop
 
@@ -52,13 +53,13 @@ class Supervisor:
 
     async def run(self) -> None:
         """For ever; when cancelled, the process is asked to go, and made to."""
-        delay = FIRST_RESTART
+        early = 0  # processes in a row that soon died
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             reason = await self._life()
-            delay = FIRST_RESTART if loop.time() - began > SOUND_SECONDS else min(2 * delay, LAST_RESTART)
-            wait = delay * self._random.uniform(0.5, 1.0)
+            early = 0 if loop.time() - began > SOUND_SECONDS else early + 1
+            wait = jittered(backoff(early, FIRST_RESTART, LAST_RESTART), self._random)
             self._say(f"network process {reason}; training goes on, another one starts in {wait:.1f} s", True)
             await asyncio.sleep(wait)
 

@@ -5,7 +5,6 @@ The same peer id, protocols and framing as the hivemind backend, so that both ma
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -30,6 +29,7 @@ from multiaddr import Multiaddr
 from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES, Identity
 from protocol.messages import PeerId
 from swarm_node.common.errors import UserError
+from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.transport import libp2p_gossip
 from swarm_node.network.transport.asking import Asking
@@ -67,7 +67,7 @@ class Libp2pBackend(Backend):
         self._announce = announce
         self._max_connections = max_connections
         self._max_inbound = max_inbound
-        self._known: OrderedDict[PeerId, list[str]] = OrderedDict()
+        self._known: Lru[PeerId, Sequence[str]] = Lru(KNOWN_PEERS)
         self._thread: TrioThread | None = None
         self._host: GuardedHost | None = None
         self._swarm: GuardedSwarm | None = None
@@ -109,7 +109,7 @@ class Libp2pBackend(Backend):
             peer = one_peer(addresses)
         except ValueError as error:
             raise CallFailed(Failure.UNREACHABLE, str(error)) from error
-        self._remember(peer, addresses)
+        self._known.put(peer, tuple(addresses))
         try:
             async with asyncio.timeout(timeout):
                 await self.thread.call(self._connect, peer)
@@ -251,7 +251,7 @@ class Libp2pBackend(Backend):
                 nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
-            for address in self._known.get(peer, ()):
+            for address in self._known.peek(peer) or ():
                 if "/tcp/" in address:
                     nursery.start_soon(attempt, address)
         if not self.swarm.get_connections(target):
@@ -312,12 +312,6 @@ class Libp2pBackend(Backend):
             raise CallFailed(Failure.UNREACHABLE, type(error).__name__) from error
 
     # And this in asyncio again.
-
-    def _remember(self, peer: PeerId, addresses: Sequence[str]) -> None:
-        self._known[peer] = list(addresses)
-        self._known.move_to_end(peer)
-        if len(self._known) > KNOWN_PEERS:
-            self._known.popitem(last=False)
 
     def _noting(self, handler: Handler) -> Handler:
         async def answer(caller: Caller, request: bytes) -> bytes:

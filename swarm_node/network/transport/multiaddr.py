@@ -8,10 +8,12 @@ import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 
-from protocol.identity import PUBLIC_KEY_BYTES, peer_id, public_key
+from protocol.identity import ID_HEADER, PUBLIC_KEY_BYTES, peer_id, public_key
 from protocol.messages import PeerId
+from swarm_node.common import varint
 
 MAX_CHARS = 256  # a relayed IPv6 address with both peer ids has about 200
+MAX_NUMBER_BYTES = 5  # of codes and sizes
 
 _CODES = {
     "ip4": 4,
@@ -27,15 +29,14 @@ _CODES = {
 }
 _NAMES = {code: name for name, code in _CODES.items()}
 _PORTS = ("tcp", "udp")
-_HOSTS = ("dns", "dns4", "dns6")
+_SIZES = {"tcp": 2, "udp": 2, "ip4": 4, "ip6": 16}  # bytes; the others say their size themselves
 _FLAGS = ("p2p-circuit", "quic-v1")  # without a value
-_PEER_HEADER = bytes.fromhex("002408011220")  # identity multihash of a protobuf-wrapped Ed25519 public key
 _HOST_NAME = re.compile(r"(?=.{1,128}\Z)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 
 
 def to_bytes(text: str) -> bytes:
     """Binary form. ValueError, with a text fit for a person, where this is no address that the node can dial."""
-    return b"".join(varint(_CODES[name]) + _pack(name, value) for name, value in parts(text))
+    return b"".join(varint.encode(_CODES[name]) + _pack(name, value) for name, value in parts(text))
 
 
 def from_bytes(data: bytes) -> str:
@@ -43,14 +44,16 @@ def from_bytes(data: bytes) -> str:
     rest = memoryview(data)
     out = ""
     while rest:
-        code, rest = _take_varint(rest)
+        code, rest = varint.decode(rest, MAX_NUMBER_BYTES)
         name = _NAMES.get(code)
         if name is None:
             raise ValueError(f"multiaddr protocol {code} is not known")
         if name in _FLAGS:
             out += f"/{name}"
             continue
-        size, rest = _take_varint(rest) if name == "p2p" or name in _HOSTS else (_size(name), rest)
+        size = _SIZES.get(name)
+        if size is None:
+            size, rest = varint.decode(rest, MAX_NUMBER_BYTES)
         if len(rest) < size:
             raise ValueError("multiaddr is cut off")
         out += f"/{name}/{_unpack(name, bytes(rest[:size]))}"
@@ -93,14 +96,14 @@ def one_peer(addresses: Sequence[str]) -> PeerId:
 
 def peer_bytes(peer: PeerId) -> bytes:
     """Binary form of a peer id. ValueError where it names no Ed25519 key."""
-    return _PEER_HEADER + public_key(peer)
+    return ID_HEADER + public_key(peer)
 
 
 def peer_text(data: bytes) -> PeerId:
     """The peer of this binary id. ValueError for kinds of keys that no node of ours has."""
-    if len(data) != len(_PEER_HEADER) + PUBLIC_KEY_BYTES or not data.startswith(_PEER_HEADER):
+    if len(data) != len(ID_HEADER) + PUBLIC_KEY_BYTES or not data.startswith(ID_HEADER):
         raise ValueError("peer id does not name an Ed25519 key")
-    peer = peer_id(data[len(_PEER_HEADER) :])
+    peer = peer_id(data[len(ID_HEADER) :])
     public_key(peer)  # refuses weak keys
     return peer
 
@@ -116,25 +119,6 @@ def usefulness(address: str) -> int:
     return 3 if ip.is_loopback or ip.is_link_local else 0 if ip.is_global else 2
 
 
-def varint(number: int) -> bytes:
-    """Unsigned LEB128, as protobuf and multiformats write lengths and codes."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _take_varint(data: memoryview) -> tuple[int, memoryview]:
-    number = 0
-    for position, byte in enumerate(data[:5]):
-        number |= (byte & 0x7F) << 7 * position
-        if byte < 0x80:
-            return number, data[position + 1 :]
-    raise ValueError("multiaddr is cut off")
-
-
 def _value(name: str, words: Iterator[str]) -> str:
     if name not in _CODES:
         raise ValueError(f"multiaddr protocol {name[:20]!r} is not supported; known: {', '.join(_CODES)}")
@@ -144,10 +128,6 @@ def _value(name: str, words: Iterator[str]) -> str:
     if not value:
         raise ValueError(f"multiaddr protocol {name} lacks its value")
     return value
-
-
-def _size(name: str) -> int:
-    return 2 if name in _PORTS else 4 if name == "ip4" else 16
 
 
 def _pack(name: str, value: str) -> bytes:
@@ -169,7 +149,7 @@ def _pack(name: str, value: str) -> bytes:
         if not _HOST_NAME.fullmatch(value):
             raise ValueError("not a host name")
         data = value.encode()
-    return varint(len(data)) + data
+    return varint.prefixed(data)
 
 
 def _unpack(name: str, data: bytes) -> str:

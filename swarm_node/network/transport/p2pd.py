@@ -21,8 +21,8 @@ from types import ModuleType
 from typing import Any, Self
 
 from protocol.identity import Identity
+from swarm_node.common import varint
 from swarm_node.common.errors import UserError
-from swarm_node.network.transport.multiaddr import varint
 
 START_SECONDS = 15.0  # it takes 0.25 s on an idle machine
 STOP_SECONDS = 2.0
@@ -147,7 +147,7 @@ class Daemon:
 
         path = str(self._folder / "streams")
         self._server = await asyncio.start_unix_server(connected, path)
-        address = varint(400) + varint(len(path)) + path.encode()  # /unix/<path>
+        address = varint.encode(400) + varint.prefixed(path.encode())  # /unix/<path>
         request = pb().StreamHandlerRequest(addr=address, proto=protocols, balanced=False)
         await self.request(pb().Request(type=pb().Request.STREAM_HANDLER, streamHandler=request))
 
@@ -317,18 +317,14 @@ async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subp
 
 
 def _message(message: Any) -> bytes:
-    data: bytes = message.SerializeToString()
-    return varint(len(data)) + data
+    return varint.prefixed(message.SerializeToString())
 
 
 async def _read_message(reader: asyncio.StreamReader, message: Any) -> None:
-    size = shift = 0
-    while True:
-        byte = (await reader.readexactly(1))[0]
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    try:
+        size = await varint.read(reader.readexactly)
+    except ValueError as error:
+        raise OSError("p2pd sent nonsense") from error
     if size > MAX_CONTROL_BYTES:
         raise OSError(f"message of {size} bytes from p2pd")
     message.ParseFromString(await reader.readexactly(size))

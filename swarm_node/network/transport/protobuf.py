@@ -2,18 +2,16 @@
 
 from contextlib import suppress
 
+from swarm_node.common import varint
 from swarm_node.network.transport.streams import Stream
 
 
 async def read_message(stream: Stream, longest: int) -> dict[int, int | bytes]:
     """The fields of the next message on the stream; none if it has more than `longest` bytes. EOFError or OSError."""
-    size = shift = 0
-    while True:
-        byte = (await stream.read(1))[0]
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80 or shift > 28:
-            break
+    try:
+        size = await varint.read(stream.read)
+    except ValueError:
+        return {}
     return fields(await stream.read(size)) if size <= longest else {}
 
 
@@ -21,10 +19,10 @@ def fields(data: bytes) -> dict[int, int | bytes]:
     """Fields of a protobuf message by number, integers and byte strings; what was read so far if it makes no sense."""
     found: dict[int, int | bytes] = {}
     rest = data
-    with suppress(IndexError):
+    with suppress(ValueError):
         while rest:
-            key, rest = _take(rest)
-            value, rest = _take(rest)  # wire type 0: the value, 2: the length of what follows
+            key, rest = varint.decode(rest)
+            value, rest = varint.decode(rest)  # wire type 0: the value, 2: the length of what follows
             if key & 7 == 0:
                 found[key >> 3] = value
             elif key & 7 == 2:
@@ -32,12 +30,3 @@ def fields(data: bytes) -> dict[int, int | bytes]:
             else:
                 break
     return found
-
-
-def _take(data: bytes) -> tuple[int, bytes]:
-    number = 0
-    for position in range(10):
-        number |= (data[position] & 0x7F) << 7 * position
-        if data[position] < 0x80:
-            return number, data[position + 1 :]
-    raise IndexError

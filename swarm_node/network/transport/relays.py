@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from protocol.messages import PeerId
+from swarm_node.common import varint
+from swarm_node.common.backoff import backoff
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.transport.multiaddr import parts, split_peer, varint
+from swarm_node.network.transport.multiaddr import parts, split_peer
 from swarm_node.network.transport.protobuf import fields, read_message
 from swarm_node.network.transport.streams import Stream
 
@@ -21,7 +23,8 @@ HOP = "/libp2p/circuit/relay/0.2.0/hop"
 MAX_RELAYS = 3  # reservations held at once
 WATCH_SECONDS = 3.0  # between two looks at the connections
 RENEW_SECONDS = 20 * 60.0  # relays grant an hour; their clocks are not asked
-RETRY_SECONDS = 30.0  # after a relay refused or was not there, doubled up to 16 times that
+FIRST_RETRY = 30.0  # seconds after a relay refused or was not there; doubles with each failure
+LAST_RETRY = 480.0  # seconds
 RESERVE_SECONDS = 5.0
 UNLIMITED = 1 << 62  # bytes
 MIN_BYTES = 1024 * 1024  # a relay that passes on less is of no use; every p2pd relays 128 KiB, asked or not
@@ -42,7 +45,7 @@ async def reserve(stream: Stream) -> int:
 
     EOFError or OSError as the stream ends.
     """
-    await stream.write(varint(len(_RESERVE)) + _RESERVE)
+    await stream.write(varint.prefixed(_RESERVE))
     answer = await read_message(stream, _MAX_ANSWER)
     if answer.get(_TYPE) != _STATUS or answer.get(_STATUS_CODE) != _OK:
         return 0
@@ -63,7 +66,7 @@ class Relays:
             if may_relay(address):
                 self._known.setdefault(split_peer(address)[1], []).append(address)
         self._renew: dict[PeerId, float] = {}  # held, and when to renew
-        self._retry: dict[PeerId, tuple[float, float]] = {}  # not held: when to try again, and the pause after that
+        self._retry: dict[PeerId, tuple[float, int]] = {}  # not held: when to try again, and failures in a row
 
     def addresses(self) -> list[str]:
         """Where this node is reached through relays now, one address of each, without its own id.
@@ -107,8 +110,8 @@ class Relays:
             self._retry.pop(relay, None)
         else:
             self._renew.pop(relay, None)
-            pause = self._retry.get(relay, (0.0, RETRY_SECONDS))[1]
-            self._retry[relay] = (now + pause, min(2 * pause, 16 * RETRY_SECONDS))
+            failures = self._retry[relay][1] if relay in self._retry else 0
+            self._retry[relay] = (now + backoff(failures, FIRST_RETRY, LAST_RETRY), failures + 1)
             log.info("no reservation at relay %s", relay)
 
 

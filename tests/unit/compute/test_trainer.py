@@ -30,7 +30,6 @@ from tests.models import (
 )
 
 GENERATION = GenerationConfig(max_completion_length=12)
-UNKNOWN = float("nan")
 
 
 def trainer_of(policy, generation=GENERATION, **training) -> GrpoTrainer:

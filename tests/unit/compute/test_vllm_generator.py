@@ -4,7 +4,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -89,3 +92,76 @@ def test_no_server_is_a_mistake_of_the_user(tmp_path: Path) -> None:
     config = options(("http://127.0.0.1:9", tmp_path / "weights"))
     with pytest.raises(UserError, match="vllm serve"):
         VllmGenerator(tiny_policy(), config).generate(PROMPTS, 2, "s")
+
+
+@contextmanager
+def replying(status: int, body: bytes = b"", delay: Event | None = None, **headers: str) -> Iterator[tuple[str, list]]:
+    """A server that says the same to everything, its address, and the connections each request came by."""
+    came_by = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            came_by.append(self.client_address)
+            if delay is not None:
+                delay.wait()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", came_by
+    server.shutdown()
+    server.server_close()
+
+
+def test_requests_share_a_connection_until_the_generator_is_closed(tmp_path: Path) -> None:
+    with replying(200) as (url, came_by):
+        generator = VllmGenerator(tiny_policy(), options((url, tmp_path / "weights")))
+        assert generator.generate([], 2, "s") == []
+        assert len(came_by) == 2 and len(set(came_by)) == 1
+        generator.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            generator._ask("/", {})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [(404, b"", "HTTP error 404: Not Found"), (500, b"", "HTTP error 500"), (200, b"<html>", "Expecting value")],
+)
+def test_a_server_that_does_not_know_how_is_a_mistake_of_the_user(
+    status: int, body: bytes, message: str, tmp_path: Path
+) -> None:
+    with replying(status, body) as (url, _), pytest.raises(UserError, match=message):
+        VllmGenerator(tiny_policy(), options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_nobody_is_sent_on_to_another_server(status: int, tmp_path: Path) -> None:
+    with replying(200) as (elsewhere, came_by), replying(status, Location=elsewhere) as (url, _):
+        with pytest.raises(UserError, match=f"HTTP error {status}"):
+            VllmGenerator(tiny_policy(), options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
+        assert not came_by
+
+
+def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+    delay = Event()
+    with replying(200, delay=delay) as (url, _):
+        config = options((url, tmp_path / "weights"), vllm_timeout=0.2)
+        with pytest.raises(UserError, match="timed out"):
+            VllmGenerator(tiny_policy(), config).generate(PROMPTS, 2, "s")
+        delay.set()
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "http://[::1", "ftp://127.0.0.1"])
+def test_an_address_that_is_none_is_a_mistake_of_the_user(url: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="vllm serve"):
+        VllmGenerator(tiny_policy(), options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")

@@ -1,7 +1,7 @@
 """What a node keeps: groups it can serve, announcements, contacts. All bounded, and the right ones go first."""
 
 from protocol.messages import Announcement, PeerId
-from swarm_node.network.exchange.contacts import ANCHORS, MAX_CONTACTS, Contacts
+from swarm_node.network.exchange.contacts import ANCHORS, MAX_CONTACTS, MAX_RETRY, Contacts
 from swarm_node.network.exchange.store import MAX_BYTES, MIN_SECONDS, GroupStore
 from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, SEQ_SECONDS, Entry, View, youngest
 
@@ -147,3 +147,11 @@ def test_a_peer_that_fails_is_left_alone_for_longer_and_longer_and_one_call_of_i
         assert contacts.is_ready(ann, 100.0 + expected)
     contacts.called_in(ann, "", 100.0)
     assert contacts.is_ready(ann, 100.0)
+
+
+def test_a_peer_that_failed_for_days_is_still_tried_every_minute() -> None:
+    contacts, ann = Contacts(), PeerId("ann")
+    for _ in range(2000):
+        contacts.failed(ann, 0.0)
+    assert not contacts.is_ready(ann, MAX_RETRY - 1)
+    assert contacts.is_ready(ann, MAX_RETRY)
