@@ -4,6 +4,7 @@
 is one JSON object. Results are in docs/results.
 
 beside others      generation (Hugging Face), step (TRL), swarm and network (genrl)
+beside a release   compatibility (taken out of git)
 of the node        asynchronous, defence, fp8_gpu, interruption, micro_batches, packing, scoring
 of its network     backends, punching (as root: network namespaces)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,

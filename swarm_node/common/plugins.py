@@ -20,8 +20,11 @@ OURS = "swarm-node"  # the distribution whose plug-ins ship
 
 @cache
 def registered(kind: str) -> dict[str, EntryPoint]:
-    """By name. A name of ours cannot be taken by another package."""
+    """By name. A name of ours cannot be taken by another package. UserError where not even ours are registered: a
+    checkout that was installed before they were, or is not installed at all."""
     found = entry_points(group=f"swarm_node.{kind}")
+    if not any(map(is_ours, found)):
+        raise UserError("swarm-node is not installed as this version is: run make install, or pip install again")
     return {point.name: point for point in sorted(found, key=lambda point: (is_ours(point), point.name))}
 
 
