@@ -13,13 +13,13 @@ from random import Random
 from typing import Protocol
 
 from protocol import limits
+from protocol.admission import Verifier
 from protocol.messages import Announcement, PeerId, RolloutGroup
 from protocol.rejection import Reason, Rejected
 from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.verifier import Verifier
 
 TICK = 1.0  # seconds
 

@@ -5,13 +5,12 @@ from functools import lru_cache, partial
 from random import Random
 
 from protocol import announcing, codec
-from protocol.admission import AdmissionRules
+from protocol.admission import AdmissionRules, Verifier
 from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, RolloutGroup, Round
 from protocol.rejection import Rejected
 from studies.simulated_exchange import Answering, SharedVerifier, SimulatedPeer, World
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.verifier import Verifier
 from swarm_node.settings import NetworkConfig
 from tests.groups import group
 

@@ -56,7 +56,8 @@ def build_environment(config: LearningConfig, prepare: bool = False) -> Environm
     if prepare:
         for environment in environments.values():
             environment.prepare()
-    return Mixture(environments)
+    alone = next(iter(environments.values()))
+    return Mixture(environments) if len(environments) > 1 else alone
 
 
 def right_answer(settings: EnvironmentConfig, question: Question) -> str:

@@ -19,8 +19,17 @@ from swarm_node.algorithm.advantages import Advantages, group_advantages
 from swarm_node.algorithm.batching import dynamic_batches
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution, log_probs_of
 from swarm_node.algorithm.foreign import ForeignRule
-from swarm_node.algorithm.loss import StepSize, kl_penalty, token_weight
-from swarm_node.algorithm.objectives import DEFAULT_IMPORTANCE, NEEDS_PROXIMAL, Bounds, Objective, Terms, clipped
+from swarm_node.algorithm.objectives import (
+    DEFAULT_IMPORTANCE,
+    NEEDS_PROXIMAL,
+    Bounds,
+    Objective,
+    StepSize,
+    Terms,
+    clipped,
+    kl_penalty,
+    token_weight,
+)
 from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import Packing, Policy
 from swarm_node.compute.training.examples import Example, Totals, flat_values

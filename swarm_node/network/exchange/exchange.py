@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from protocol import announcing, codec, limits, wire
-from protocol.admission import AdmissionRules
+from protocol.admission import AdmissionRules, Verifier
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.actions import Action
@@ -32,7 +32,6 @@ from swarm_node.network.exchange.peers import PeerView, peer_views
 from swarm_node.network.exchange.remembered import Remembered
 from swarm_node.network.exchange.reputation import NO_SIGNAL, OTHER_POINTS, POINTS, USEFUL
 from swarm_node.network.exchange.store import GroupStore
-from swarm_node.network.exchange.verifier import Verifier
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 

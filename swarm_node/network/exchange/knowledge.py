@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from protocol import limits
-from protocol.admission import AdmissionRules
+from protocol.admission import AdmissionRules, Verifier
 from protocol.identity import Identity
 from protocol.messages import Hello, PeerId
 from swarm_node.network.actions import Action, Disconnect
@@ -13,7 +13,6 @@ from swarm_node.network.exchange.contacts import Contacts
 from swarm_node.network.exchange.own_announcement import OwnAnnouncement
 from swarm_node.network.exchange.reputation import Reputation
 from swarm_node.network.exchange.store import GroupStore
-from swarm_node.network.exchange.verifier import Verifier
 from swarm_node.network.exchange.view import View, holding
 
 

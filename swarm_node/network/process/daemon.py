@@ -11,16 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocol.identity import Identity
-from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import (
     Alive,
     Ask,
-    Heard,
     Judged,
     Outbox,
     Publish,
-    Refused,
     Said,
     Start,
     Stop,
@@ -52,7 +49,7 @@ async def converse(connection: socket.socket) -> None:
         Path(start.home),
         start.config,
         start.memory,
-        deliver=lambda action: outbox.put(_told(action)),
+        deliver=outbox.deliver,
         say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
         rules=start.rules.admission(identity.peer_id),
     )
@@ -75,12 +72,6 @@ async def converse(connection: socket.socket) -> None:
         writer.close()
     for task in done:
         task.result()
-
-
-def _told(action: Deliver | Refuse) -> Heard | Refused:
-    if isinstance(action, Refuse):
-        return Refused(reason=str(action.reason))
-    return Heard(group=action.group, content_hash=action.content_hash)
 
 
 async def _obey(

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from protocol import limits
 from protocol.admission import AdmissionRules
 from protocol.messages import PeerId, RolloutGroup, Round
+from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.settings import NetworkConfig
 
@@ -185,6 +186,14 @@ class Outbox:
             self.dropped += 1
         self._frames.append(data)
         self._filled.set()
+
+    def deliver(self, action: Deliver | Refuse) -> None:
+        """What the exchange has for the trainer."""
+        match action:
+            case Deliver(group=group, content_hash=content_hash):
+                self.put(Heard(group=group, content_hash=content_hash))
+            case Refuse(reason=reason):
+                self.put(Refused(reason=str(reason)))
 
     def clear(self) -> None:
         self._frames.clear()
