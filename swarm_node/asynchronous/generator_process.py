@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from protocol.messages import Round
 from swarm_node.asynchronous.messages import Order, Said, generator_environment, read_said
 
-COMMAND = (sys.executable, "-m", "swarm_node.commands.run.generator")
+COMMAND = (sys.executable, "-m", "swarm_node.assembly.generator")
 
 
 class GeneratorProcess:

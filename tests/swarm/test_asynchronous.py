@@ -88,7 +88,7 @@ def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
     node = start(tmp_path, *flags, "--max-rounds", "12")
     read_until(node, "round 1 ")
-    (generator,) = processes_under(node.pid, "swarm_node.commands.run.generator")
+    (generator,) = processes_under(node.pid, "swarm_node.assembly.generator")
     for judge in processes_under(generator.pid, "swarm_node.environments.scoring.server"):
         judge.kill()
     read_until(node, "checkpoint after 4 ")

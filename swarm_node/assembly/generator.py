@@ -1,4 +1,4 @@
-"""The generator process of an asynchronous node: `python -m swarm_node.commands.run.generator`. Not for people.
+"""The generator process of an asynchronous node: `python -m swarm_node.assembly.generator`. Not for people.
 
 It generates and scores rounds in the order it is told to, each with the newest published weights. It trains nothing and
 speaks with no network: its trainer does.
