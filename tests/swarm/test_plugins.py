@@ -86,6 +86,19 @@ def test_files_beside_a_configuration_train_a_simulation_and_the_sampler_chooses
 
 
 @pytest.mark.slow
+def test_check_and_eval_know_the_tasks_and_name_the_nearest_of_an_unknown_one(folder: Path) -> None:
+    checked = ended("check", folder / "node.toml")
+    assert "tasks: words/short, words/long" in checked.stdout
+    told = ended("eval", "rare", "--use", f"{folder / 'my_task.py'}:WordReversal", "--questions", 3, "--json")
+    assert [row["task"] for row in json.loads(told.stdout)["tasks"]] == ["words/short", "words/long"]
+    wrong = ended("run", folder / "node.toml", "--environment.tasks", "words/shrt", "--home", folder / "home")
+    assert wrong.returncode == 2
+    assert wrong.stderr.strip() == (
+        "swarm-node: unknown task 'words/shrt': did you mean 'words/short'? words has short, long"
+    )
+
+
+@pytest.mark.slow
 def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
     """In an environment of its own, which sees what this one has."""
     python, site = tmp_path / "venv" / "bin" / "python", sysconfig.get_path("purelib")

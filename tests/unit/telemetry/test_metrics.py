@@ -1,0 +1,103 @@
+"""One record of metrics: what is in it reaches events, report, live view and trackers by itself."""
+
+import csv
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Annotated, get_type_hints
+
+from rich.console import Console
+
+from protocol.messages import PeerId, Round
+from swarm_node.reports import METRICS, PHASES, Metric, RoundReport, StepReport, combined, figures
+from swarm_node.settings import SimulationConfig
+from swarm_node.simulation.arms import Arm, Cell
+from swarm_node.simulation.cell import summary
+from swarm_node.simulation.folder import Record
+from swarm_node.simulation.report import build_report
+from swarm_node.telemetry.csv_tracker import CsvTracker
+from swarm_node.telemetry.events import RoundDone
+from swarm_node.telemetry.jsonlines import JsonLines
+from swarm_node.telemetry.terminal import LiveNode
+
+
+def report(number: int = 0, steps: int = 1) -> RoundReport:
+    """A round whose metrics are all different numbers."""
+    kinds = {"int": int, "float": float}
+    values = {name: index + number + 1 for index, name in enumerate(METRICS)}
+    hints = {**get_type_hints(RoundReport), **get_type_hints(StepReport)}
+    values = {name: kinds[hints[name].__name__](value) for name, value in values.items()}
+    own = {entry.name for entry in fields(StepReport)}
+    step = StepReport(**{name: value for name, value in values.items() if name in own})
+    return RoundReport(
+        peer_id=PeerId("p"),
+        round=Round(number),
+        reward_by_task={"a/b": 0.5},
+        skipped={},
+        rejected={},
+        step=replace(step, optimizer_steps=steps),
+        seconds=dict.fromkeys(PHASES, 0.1),
+        **{name: value for name, value in values.items() if name not in own},
+    )
+
+
+def test_every_metric_is_in_the_events_of_a_node(tmp_path: Path) -> None:
+    sink = JsonLines(tmp_path / "events.jsonl", lambda text: None)
+    sink.take(RoundDone(report()))
+    sink.close()
+    told = json.loads((tmp_path / "events.jsonl").read_text())["report"]
+    assert {**told, **told["step"]}.items() >= figures(report()).items()
+
+
+def test_every_metric_is_in_the_table_of_the_csv_tracker(tmp_path: Path) -> None:
+    tracker = CsvTracker(tmp_path)
+    tracker.take(RoundDone(report()))
+    tracker.close()
+    with (tmp_path / "rounds.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert {name: float(row[name]) for name in METRICS} == figures(report())
+
+
+def test_every_metric_of_a_simulation_is_in_its_rounds_and_its_report() -> None:
+    config = SimulationConfig(nodes=2, rounds=1, arms=("4/4",))
+    reports = {0: report(), 1: report(2, steps=0)}
+    done = summary(config, Cell(Arm(4, 4), 0), 0, reports, rejected={}, wall=1.0)
+    assert done.metrics == combined(list(reports.values()))
+    arm = build_report(config, [Record(Cell(Arm(4, 4), 0), (done,), ())]).arms["4/4"]
+    assert {name: curves[0][0] for name, curves in arm.metrics.items()} == {
+        name: float(f"{value:.6g}") for name, value in done.metrics.items()
+    }
+
+
+def test_nodes_are_summed_or_averaged_and_those_without_a_step_say_nothing_of_steps() -> None:
+    first, second = report(), report(2, steps=0)
+    together = combined([first, second])
+    assert together["rollouts"] == first.rollouts + second.rollouts
+    assert together["reward"] == (first.reward + second.reward) / 2
+    assert together["entropy"] == first.step.entropy
+    assert combined([]) == dict.fromkeys(METRICS, 0.0)
+
+
+def test_the_live_view_shows_what_asks_to_be_shown() -> None:
+    console = Console(width=200, force_terminal=True)
+    view = LiveNode(console)
+    view.take(RoundDone(report()))
+    view.close()
+    with console.capture() as capture:
+        console.print(view.render())
+    shown, values = capture.get(), figures(report())
+    asking = [about.shown.format(values[name]) for name, about in METRICS.items() if about.shown]
+    assert asking and all(words in shown for words in asking)
+
+
+def test_a_marked_field_is_all_a_metric_takes() -> None:
+    from dataclasses import dataclass
+
+    from swarm_node import reports
+
+    @dataclass(frozen=True, slots=True)
+    class More(StepReport):
+        surprise: Annotated[float, Metric("nats", "an example")] = 0.0
+
+    assert reports._metrics(More).keys() - reports._metrics(StepReport).keys() == {"surprise"}
+    assert all(about.meaning for about in METRICS.values())
