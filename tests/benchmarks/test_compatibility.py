@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compatibility import NoHistory, compare, take_out
+from benchmarks.compatibility import ROOT, NoHistory, compare, take_out
 
 
 def test_a_value_that_differs_in_its_last_bit_is_a_difference() -> None:
@@ -38,6 +38,15 @@ def test_without_the_history_one_line_says_to_fetch_it(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     with pytest.raises(NoHistory, match=r"^git has no v0\.1\.0: fetch it by `git fetch --tags --unshallow`.*$"):
         take_out("v0.1.0", tmp_path / "code", root=tmp_path)
+
+
+@pytest.mark.slow
+def test_without_the_tag_the_release_is_found_by_its_commit(tmp_path: Path) -> None:
+    clone = ["git", "clone", "--quiet", "--bare", "--no-tags", "--shared", ROOT, tmp_path / "clone"]
+    subprocess.run(clone, check=True)
+    (tmp_path / "code").mkdir()
+    take_out("v0.1.0", tmp_path / "code", root=tmp_path / "clone")
+    assert (tmp_path / "code" / "swarm_node" / "keeping.py").is_file()  # which is elsewhere now
 
 
 @pytest.mark.slow
