@@ -2,9 +2,10 @@
 
     python -m benchmarks.compatibility
 
-The release is taken out of git into a temporary folder. Every key of its report.json must be in the present one with
-the same value, bit for bit; of `cost`, which no two runs share, only the names must be there. Both sides run at the
-same time on the same machine, so that the ratio, wall time of the present over the release, means something.
+The release is taken out of git into a temporary folder. Every key of its report.json, and of each round in its
+events.jsonl, must be in the present one with the same value, bit for bit; of clocks and `cost`, which no two runs
+share, only the names in `cost` must be there. Both sides run at the same time on the same machine, so that the ratio,
+wall time of the present over the release, means something.
 """
 
 import argparse
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RELEASES = {"v0.1.0": "0dff80071022218990fe56781b7198a707fdbd34"}  # where the tag was not fetched
 PACKAGES = ("site-packages", "dist-packages")
 SECONDS = 900.0  # a run may take
+CLOCKS = ("time", "seconds")  # in events: no two runs share them
 
 COMMON = ("--threads", "1", "--workers", "1")
 LITTLE = ("--round.questions", "4", "--generation.num-generations", "6")
@@ -177,11 +179,25 @@ def run(
         done = subprocess.run(words, cwd=out, env=clean(), capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode:
             raise SystemExit(f"{name}, {side}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return json.loads((out / "report" / "report.json").read_text()), monotonic() - began
+        return said(out / "report"), monotonic() - began
 
     with ThreadPoolExecutor(len(interpreters)) as pool:
         both = dict(zip(interpreters, pool.map(one, interpreters), strict=True))
     return {side: report for side, (report, _) in both.items()}, {side: took for side, (_, took) in both.items()}
+
+
+def said(folder: Path) -> dict[str, Any]:
+    """report.json, and what events.jsonl has of every round: gradients show what few rounds of rewards may not."""
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    events = [json.loads(each) for each in (folder / "events.jsonl").read_text().splitlines()]
+    rounds = {
+        f"{event['arm']} {event['seed']} {event['round']}": {
+            name: value for name, value in event.items() if name not in CLOCKS
+        }
+        for event in events
+        if event["event"] == "CellRound"
+    }
+    return {**report, "events": rounds}
 
 
 def line(name: str, found: Comparison, seconds: Mapping[str, float]) -> list[str]:
@@ -215,7 +231,7 @@ def main() -> None:
         found, seconds = measure(arguments.release, arguments.quick)
     except NoHistory as error:
         sys.exit(str(error))
-    header = ["keys of report.json", "same", "different", "missing", "added", "s, release", "s, present"]
+    header = ["keys", "same", "different", "missing", "added", "s, release", "s, present"]
     command.show(header, [line(name, found[name], seconds[name]) for name in found])
     differences = [f"{name}: {words}" for name, result in found.items() for words in result.differences]
     for words in differences:

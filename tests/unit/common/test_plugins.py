@@ -1,0 +1,18 @@
+"""What is registered, and what is said where nothing is."""
+
+import importlib.metadata
+
+import pytest
+
+from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
+
+
+def test_code_newer_than_its_installation_says_to_install_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout of 0.1.0 that was installed in place and pulled registers nothing."""
+    monkeypatch.setattr(plugins, "entry_points", lambda group: importlib.metadata.EntryPoints())
+    plugins.registered.cache_clear()
+    with pytest.raises(UserError, match="run make install, or pip install again"):
+        plugins.target("environments", "reasoning_gym")
+    monkeypatch.undo()
+    assert plugins.target("environments", "reasoning_gym").startswith("swarm_node.environments.")
