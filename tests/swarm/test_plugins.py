@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -101,10 +100,11 @@ def test_check_and_eval_know_the_tasks_and_name_the_nearest_of_an_unknown_one(fo
 @pytest.mark.slow
 def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
     """In an environment of its own, which sees what this one has."""
-    python, site = tmp_path / "venv" / "bin" / "python", sysconfig.get_path("purelib")
+    python = tmp_path / "venv" / "bin" / "python"
+    outer = [place for place in sys.path if Path(place).name in ("site-packages", "dist-packages")]
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     (own_site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
-    (own_site / "outer.pth").write_text(f"{ROOT}\n{site}\n")
+    (own_site / "outer.pth").write_text("\n".join([str(ROOT), *outer]) + "\n")
     shutil.copytree(PACKAGE, tmp_path / "plugin")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", str(tmp_path / "plugin")], check=True)
     names = [
