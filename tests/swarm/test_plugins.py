@@ -57,6 +57,16 @@ def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
 
 
 @pytest.mark.slow
+def test_the_command_on_the_page_trains_when_it_is_followed_to_the_letter(folder: Path) -> None:
+    page = (ROOT / "docs" / "environments.md").read_text()
+    (line,) = re.findall(r"^    swarm-node (simulate .*my_task:WordReversal.*)$", page, re.MULTILINE)
+    done = ended(*line.split(), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    arm = json.loads((folder / "runs" / "simulation" / "report.json").read_text())["arms"]["4/4"]
+    assert arm["mean"] > 0 and sum(arm["external_used"][0]) > 0
+
+
+@pytest.mark.slow
 def test_files_beside_a_configuration_train_a_node(folder: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     done = ended("run", folder / "node.toml", "--max-rounds", 3, "--network.no-enabled", "--home", home)
