@@ -4,7 +4,7 @@ Layers other than attention see tokens one by one, so groups of any shape share 
 every completion is a *group* of columns with a number, and has a *parent*: a completion its prompt, a prompt itself.
 A column sees an earlier column iff that one is in its group or in its parent. Positions restart after the prompt.
 
-What it is not: attention itself (compute/tree_attention.py), which finds here where the groups are.
+What it is not: attention itself (compute/training/tree_attention.py), which finds here where the groups are.
 """
 
 from collections.abc import Sequence

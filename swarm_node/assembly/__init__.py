@@ -1,1 +1,1 @@
-"""What is wired to what: the only room that knows the others' concrete classes."""
+"""What is wired to what. Who besides may know concrete classes is in the import contracts in pyproject.toml."""

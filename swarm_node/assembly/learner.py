@@ -1,6 +1,6 @@
 """The composition root, the half that needs torch: policy, generator, trainer, and the node that joins it all.
 
-environments.py and network.py are the half that needs none. Concrete classes are put together in this room alone.
+environments.py and network.py are the half that needs none.
 """
 
 from collections.abc import Callable

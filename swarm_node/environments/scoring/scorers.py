@@ -240,7 +240,7 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, same_text) | {
 }
 
 # Those that hand an answer to a parser of Python's own, which is much code in C. All others are plain: an answer is
-# compared, cut into pieces, matched and read as a number, so whoever's it is may share a child (`judge.company`).
+# compared, cut into pieces, matched and read as a number, so whoever's it is may share a child (`server.cohort`).
 PARSING = frozenset((
     "binary_matrix", "countdown", "number_sorting", "polynomial_multiplication", "puzzle24", "simple_integration",
     "spiral_matrix", "string_insertion",
