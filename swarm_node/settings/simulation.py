@@ -82,7 +82,10 @@ class AttackSimulationConfig(SimulationConfig):
     """What hostile nodes achieve: a simulation with an attack."""
 
     arms: tuple[str, ...] = ("8/0", "4/4")
+    """Local/external groups per round; the first arm is what gains are compared with."""
     rounds: Positive = 60
+    """Rounds of every arm and seed."""
     out: Path = Path("runs/attack")
+    """Report folder: report.json, rewards.png, manifest.json, events.jsonl."""
     defence: DefenceConfig = DefenceConfig()
     attack: AttackConfig = AttackConfig(kind="stealth")
