@@ -10,6 +10,8 @@ from swarm_node.settings.training import DefenceConfig
 
 
 class FaultsConfig(Section):
+    """What goes wrong in a simulated swarm."""
+
     loss: Share = 0.0
     """Probability that a message to one receiver is lost."""
     delay: Count = 0
