@@ -21,7 +21,7 @@ RUN pip install --no-compile ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} 'torch>=
 # Dependencies before the code, so that a change of code does not install them again. What goes again: the needs of
 # hivemind's Python code, which is never imported (only its daemon is run), and what compiles or tests.
 WORKDIR /src
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[libp2p]' \
     && pip uninstall -qy swarm-node scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
     && cd /opt/swarm-node/lib/python3*/site-packages \

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 EXTRAS := base libp2p docker dev bench
 
-.PHONY: install simulate test test-fast test-extras lint format starters clean help
+.PHONY: install simulate test test-fast test-extras lint format starters reference clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,9 @@ format: install  ## put the code into shape
 
 starters: install  ## make the starter policies again
 	$(BIN)/python -m swarm_node.starters.make
+
+reference: install  ## make the pages of docs/reference again that come from the code
+	$(BIN)/python docs/reference/make.py
 
 clean:  ## remove what make made
 	rm -rf $(VENV) .venvs runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -87,10 +87,13 @@ class Verifier:
     Pure functions of bytes and swarm name: whoever remembers their results changes nothing but the time taken."""
 
     def peek(self, sealed: bytes) -> Announcement | Rejected:
+        """See `announcing.peek`."""
         return announcing.peek(sealed)
 
     def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> Reason | None:
+        """See `announcing.objection`."""
         return announcing.objection(sealed, announcement, swarm)
 
     def authenticate(self, envelope: bytes, swarm: str) -> RolloutGroup | Rejected:
+        """See `authenticate`."""
         return authenticate(envelope, swarm)

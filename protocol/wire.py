@@ -49,6 +49,8 @@ def key_tag(peer: PeerId) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeRequest:
+    """What a caller sends when it asks for announcements."""
+
     tag: bytes  # swarm_tag
     limit: int  # announcements wanted at most
     digest: Mapping[bytes, int]  # key tag -> newest sequence number the caller knows
@@ -64,11 +66,13 @@ class Item:
 
 
 def encode_exchange(request: ExchangeRequest) -> bytes:
+    """Bytes of the request. The caller keeps to the limits."""
     digest = b"".join(_DIGEST_ENTRY.pack(tag, seq) for tag, seq in request.digest.items())
     return request.tag + bytes([request.limit, len(request.digest)]) + digest + request.announcement
 
 
 def decode_exchange(data: bytes) -> ExchangeRequest | Rejected:
+    """The request, or why its bytes are refused."""
     if len(data) > limits.MAX_EXCHANGE_REQUEST_BYTES:
         return Rejected(Reason.TOO_BIG)
     start = limits.SWARM_TAG_BYTES + 2
@@ -91,6 +95,7 @@ def encode_items(items: Sequence[Item]) -> bytes:
 
 
 def decode_items(data: bytes) -> list[Item] | Rejected:
+    """The announcements of a reply with their ages, or why its bytes are refused."""
     if len(data) > limits.MAX_EXCHANGE_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
     if not data or data[0] > limits.MAX_EXCHANGED:
@@ -108,6 +113,7 @@ def decode_items(data: bytes) -> list[Item] | Rejected:
 
 
 def encode_pull(tag: bytes, hashes: Sequence[bytes]) -> bytes:
+    """A request for the groups with these content hashes."""
     return tag + b"".join(hashes)
 
 
@@ -147,6 +153,7 @@ def encode_hello(swarm: str) -> bytes:
 
 
 def decode_hello(data: bytes) -> Hello | Rejected:
+    """The greeting, or why its bytes are refused."""
     return codec.decode(data, Hello) if len(data) <= limits.MAX_HELLO_BYTES else Rejected(Reason.TOO_BIG)
 
 

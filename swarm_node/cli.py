@@ -81,6 +81,7 @@ def leave(code: int) -> NoReturn:
 
 
 def dispatch(argv: Sequence[str]) -> None:
+    """Run the command that is named. UserError for one that does not exist."""
     arguments = list(argv)
     if arguments[:1] in (["--help"], ["-h"], ["help"]):
         print(USAGE)

@@ -35,7 +35,9 @@ class Environment(Protocol):
         hung, crashed or returned nonsense."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of what it holds outside this process."""
+        ...
 
 
 class Generator(Protocol):
@@ -53,13 +55,17 @@ class Generator(Protocol):
 class Trainer(Protocol):
     """Compute, second half: scored groups in, better weights out."""
 
-    def update(self, groups: Sequence[ScoredGroup]) -> StepReport: ...
+    def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
+        """One update. Groups without signal cost nothing; where none has any, no step is taken."""
+        ...
 
 
 class Network(Protocol):
     """Best effort both ways: publishing may be lost, collecting may return nothing. Never raises, never waits."""
 
-    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None: ...
+    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
+        """Offer the groups of this round to others."""
+        ...
 
     def collect(self, now: Round) -> list[ExternalGroup]:
         """Groups that arrived since the last call, already admitted."""
@@ -91,7 +97,9 @@ class Defence(Protocol):
         """What it remembers between rounds, as plain data for a checkpoint."""
         ...
 
-    def restore(self, snapshot: Mapping[str, list[str]]) -> None: ...
+    def restore(self, snapshot: Mapping[str, list[str]]) -> None:
+        """The inverse of `snapshot`."""
+        ...
 
 
 class Participant(Protocol):
@@ -109,7 +117,9 @@ class Participant(Protocol):
 class Runner(Protocol):
     """A node that runs by itself, in one process or in several."""
 
-    def run_round(self, now: Round) -> RoundReport: ...
+    def run_round(self, now: Round) -> RoundReport:
+        """The next round, from asking to the update."""
+        ...
 
     def waiting(self) -> list[str]:
         """Rounds that are generated and published but not trained on, the oldest first, as text for a checkpoint."""

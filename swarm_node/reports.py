@@ -82,8 +82,8 @@ class Overlap:
 class RoundReport:
     """One round of one node, as telemetry and the simulation see it."""
 
-    peer_id: PeerId
-    round: Round
+    peer_id: PeerId  # of this node
+    round: Round  # from 0
     reward: Annotated[float, Metric("", "mean over this node's own completions")]
     reward_by_task: Mapping[str, float]  # "dataset/config_id" -> mean reward
     rollouts: Annotated[int, Metric("completions", "written by this node", over="sum")]
@@ -97,8 +97,8 @@ class RoundReport:
     pool_size: Annotated[int, Metric("groups", "of others that wait")]
     skipped: Mapping[str, int]  # questions and groups left out, by reason
     rejected: Mapping[str, int]  # messages refused so far, by reason
-    step: StepReport
-    seconds: Mapping[str, float]  # wall clock by phase, see PHASES
+    step: StepReport  # what the update did
+    seconds: Mapping[str, float]  # of wall clock by phase: generate, judge, share, rescue, train
     overlap: Overlap | None = None  # of an asynchronous node, whose `seconds` do not add up to its wall time
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class SamplingRule:
+    """How logits become the distribution that is sampled from and trained on."""
+
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0

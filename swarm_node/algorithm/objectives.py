@@ -18,6 +18,8 @@ LossType = Literal["grpo", "dapo", "dr_grpo"]
 
 
 class TokenLoss(NamedTuple):
+    """The loss of the tokens of a batch, and what a report says of them."""
+
     loss: Tensor  # scalar, weighted sum
     ratio: Tensor  # [tokens] pi_theta / pi_old, detached
     clipped: Tensor  # [tokens] bool: the clip removed this token's gradient

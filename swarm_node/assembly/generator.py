@@ -39,6 +39,7 @@ class NoTrainer(Trainer):
 
 
 def build(config: LearningConfig) -> tuple[Policy, Environment]:
+    """The policy and the environment of a generator process."""
     return build_policy(config.model), build_environment(config)
 
 

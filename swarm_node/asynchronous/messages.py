@@ -29,6 +29,7 @@ class Order:
     layout: list[Any]  # of the shared weights
 
     def line(self) -> str:
+        """As one line of JSON; `read` is the inverse."""
         config = {name: getattr(self.config, name) for name in LearningConfig.model_fields}
         plain = LearningConfig.model_construct(**config).model_dump(mode="json")
         rest = {"peer_id": self.peer_id, "descriptor": self.descriptor, "layout": self.layout}
@@ -43,12 +44,16 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedSaid:
+    """A round is written."""
+
     generated: Generated
     idle: float  # seconds the generator had waited for leave to generate it
 
 
 @dataclass(frozen=True, slots=True)
 class FailedSaid:
+    """The generator process ends by an error: one line, and whether it is a mistake of the user."""
+
     error: str
     by_user: bool
 
@@ -59,6 +64,7 @@ SAID: TypeAdapter[Said] = TypeAdapter(Said)
 
 
 def write_said(said: Said) -> str:
+    """As one line of JSON."""
     return SAID.dump_json(said).decode() + "\n"
 
 

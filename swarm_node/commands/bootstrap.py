@@ -82,6 +82,7 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
 
 
 def command(argv: list[str]) -> None:
+    """Runs until it is told to stop. Addresses go to standard output, what is wrong to standard error."""
     config = from_command_line(BootstrapConfig, with_peers(argv, "--peers"), "swarm-node bootstrap", flags_only=True)
     bootstrap(
         config,

@@ -43,6 +43,8 @@ MAX_DIALLED = 16
 
 
 class Level(StrEnum):
+    """How bad a finding is."""
+
     OK = "ok"
     NOTE = "note"  # worth knowing, hinders nothing
     ALONE = "alone"  # hinders sharing
@@ -51,6 +53,8 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """One thing that was looked at."""
+
     subject: str
     level: Level
     text: str  # what is, and what to do about it

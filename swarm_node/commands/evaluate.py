@@ -26,6 +26,8 @@ Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
 
 @dataclass(frozen=True, slots=True)
 class TaskAccuracy:
+    """How a model did on a task. Accuracy and its interval are shares, in [0, 1]."""
+
     task: str
     questions: int  # answered and judged
     skipped: int  # could not be asked, answered or judged
@@ -105,6 +107,7 @@ def answer(
 
 
 def table(rows: Sequence[TaskAccuracy]) -> Table:
+    """For a person; the last row, over all tasks, stands apart."""
     shown = Table("task", "questions", "accuracy", "95 % interval")
     for row in rows:
         note = f" ({row.skipped} skipped)" if row.skipped else ""
@@ -114,6 +117,7 @@ def table(rows: Sequence[TaskAccuracy]) -> Table:
 
 
 def as_json(rows: Sequence[TaskAccuracy]) -> dict[str, object]:
+    """For a program: the rows of `tasks`, and the one over `all`."""
     return {"tasks": [asdict(row) for row in rows[:-1]], "all": asdict(rows[-1])}
 
 
@@ -138,6 +142,7 @@ def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
 
 
 def command(argv: list[str]) -> None:
+    """Prints a table, or one JSON object. A first argument without dashes is the model."""
     arguments = with_json(argv)
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--model.name", *arguments]

@@ -7,6 +7,7 @@ from swarm_node.settings.sources import from_command_line
 
 
 def init(argv: list[str]) -> None:
+    """Makes the identity unless it is there, and prints the peer id."""
     home = from_command_line(NodeConfig, argv, "swarm-node init").home.expanduser()
 
     existed = (home / KEY_FILE).exists()
@@ -17,6 +18,7 @@ def init(argv: list[str]) -> None:
 
 
 def show_id(argv: list[str]) -> None:
+    """Prints the peer id. UserError where there is no identity yet."""
     home = from_command_line(NodeConfig, argv, "swarm-node id").home.expanduser()
 
     if not (home / KEY_FILE).exists():

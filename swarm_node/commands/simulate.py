@@ -6,6 +6,7 @@ from swarm_node.simulation.main import simulate
 
 
 def simulate_command(argv: list[str]) -> None:
+    """Writes a report folder, and shows its figures."""
     config = from_command_line(SimulationConfig, argv, "swarm-node simulate")
     simulate(config)
 

@@ -113,6 +113,7 @@ def status_command(argv: list[str]) -> None:
 
 
 def peers_command(argv: list[str]) -> None:
+    """Whom the running node knows, as a table or as JSON. UserError where no node answers."""
     config = _asking(argv, "swarm-node peers")
 
     answer = ask(config.home.expanduser())

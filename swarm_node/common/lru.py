@@ -30,12 +30,14 @@ class Lru(Generic[Key, Value]):
         return key in self._entries
 
     def get(self, key: Key) -> Value | None:
+        """The value, which now counts as used; None where there is none."""
         if key not in self._entries:
             return None
         self._entries.move_to_end(key)
         return self._entries[key]
 
     def peek(self, key: Key) -> Value | None:
+        """The value, without a use of it; None where there is none."""
         return self._entries.get(key)
 
     def items(self) -> ItemsView[Key, Value]:
@@ -43,6 +45,7 @@ class Lru(Generic[Key, Value]):
         return self._entries.items()
 
     def put(self, key: Key, value: Value) -> None:
+        """Sets the value, which counts as used; the one that was used longest ago makes room."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         while len(self._entries) > self._size:

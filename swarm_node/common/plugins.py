@@ -29,6 +29,7 @@ def registered(kind: str) -> dict[str, EntryPoint]:
 
 
 def is_ours(point: EntryPoint) -> bool:
+    """Whether this package registers it, and not another."""
     return point.dist is not None and point.dist.name == OURS
 
 

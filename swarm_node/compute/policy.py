@@ -77,6 +77,7 @@ class Policy:
         return [*ids, self.eos_id] if completion.ended and self.eos_id is not None else list(ids)
 
     def decode(self, completions: list[list[int]]) -> list[str]:
+        """Texts of these token ids, special tokens left out."""
         texts = self.tokenizer.batch_decode(completions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return list(texts)
 
@@ -242,6 +243,7 @@ def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
 
 
 def choose_device(name: str) -> torch.device:
+    """The device of this name; `auto` takes CUDA where there is one. UserError where it cannot be used."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

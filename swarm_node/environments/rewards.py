@@ -14,6 +14,7 @@ DIGITS = 6  # 0.1 + 0.2 and 0.3 are one reward: what differs by rounding alone m
 
 
 def is_right(score: float) -> bool:
+    """Whether this score counts as a right answer."""
     return score >= RIGHT_FROM
 
 

@@ -24,6 +24,8 @@ class Failure(StrEnum):
 
 
 class CallFailed(Exception):
+    """A call or a dial came to nothing; `failure` says how."""
+
     def __init__(self, failure: Failure, detail: str = "") -> None:
         super().__init__(f"{failure}: {detail}" if detail else str(failure))
         self.failure = failure
@@ -42,6 +44,8 @@ Handler = Callable[[Caller, bytes], Awaitable[bytes]]  # request in, reply out; 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
+    """An open connection to a peer."""
+
     peer: PeerId
     address: str  # multiaddr of the other end
     relayed: bool
@@ -65,9 +69,13 @@ class Backend(Protocol):
         """The reply of a connected or known peer, at most `max_reply` bytes, all within `timeout` seconds."""
         ...
 
-    async def disconnect(self, peer: PeerId) -> None: ...
+    async def disconnect(self, peer: PeerId) -> None:
+        """Close all connections to this peer."""
+        ...
 
-    async def connections(self) -> list[Connection]: ...
+    async def connections(self) -> list[Connection]:
+        """Those open now. Raises CallFailed where the backend has died."""
+        ...
 
     async def addresses(self) -> list[str]:
         """Full multiaddrs by which others may reach this node now: listening, observed, relayed; best first."""
@@ -88,4 +96,6 @@ class Backend(Protocol):
         """Returns only when the host has died by itself, with the reason: whoever supervises starts another."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close everything; may be called where `start` failed."""
+        ...

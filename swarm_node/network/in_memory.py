@@ -34,6 +34,7 @@ class Parcel:
         return codec.content_hash(codec.split(self.data)[1])
 
     def open(self, swarm: str) -> RolloutGroup | Rejected:
+        """Its group, or why it is refused; found out once for each swarm."""
         if swarm not in self._opened:
             self._opened[swarm] = authenticate(self.data, swarm)
         return self._opened[swarm]

@@ -37,6 +37,8 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Screened:
+    """What the defence leaves of the groups drawn, and what it refused."""
+
     groups: list[ScoredGroup]  # with what was kept of them
     refused: list[Refused]
 
@@ -172,6 +174,7 @@ def longest(own: Sequence[ScoredGroup], factor: float) -> float:
 
 
 def within(group: ScoredGroup, limit: float) -> list[int]:
+    """Places of the completions that have at most so many characters."""
     return [i for i, completion in enumerate(group.group.completions) if len(completion.text) <= limit]
 
 
@@ -190,6 +193,7 @@ def distinct(group: ScoredGroup) -> list[int]:
 
 
 def without(group: ScoredGroup, alarming: frozenset[str]) -> list[int]:
+    """Places of the completions that hold none of these strings."""
     return [i for i, c in enumerate(group.group.completions) if alarming.isdisjoint(strings_of(c.text))]
 
 

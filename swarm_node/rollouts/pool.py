@@ -11,6 +11,8 @@ from swarm_node.settings import PoolConfig
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
+    """A group that was heard and not used yet."""
+
     external: ExternalGroup
     arrived: Round  # by this node's own count: a sender's clock is never trusted
 
@@ -38,6 +40,7 @@ class RolloutPool:
         self._enforce_quotas()
 
     def candidates(self) -> list[ExternalGroup]:
+        """All that wait."""
         return [waiting.external for waiting in self._waiting.values()]
 
     def remove(self, groups: Iterable[ExternalGroup]) -> None:

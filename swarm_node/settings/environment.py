@@ -9,6 +9,8 @@ from swarm_node.settings.sections import PlugIn, Positive, Section
 
 
 class EnvironmentConfig(Section):
+    """Where questions come from, and how answers are judged."""
+
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
     """Environments from outside: names that installed packages register, or FILE:CLASS for a file beside the
     configuration (my_task:WordReversal). Those that ship need not be named."""

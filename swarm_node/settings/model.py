@@ -9,6 +9,8 @@ from swarm_node.settings.sections import Count, Positive, Section
 
 
 class LoraConfig(Section):
+    """Adapters that are trained in place of the weights."""
+
     r: Count = 0
     """Rank of LoRA adapters (peft); 0 trains all weights."""
     alpha: Positive = 32
@@ -18,6 +20,8 @@ class LoraConfig(Section):
 
 
 class ModelConfig(Section):
+    """The model, where it runs and in which numbers."""
+
     name: str = "rare"
     """A starter (dense, rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub
     name."""
@@ -36,6 +40,8 @@ class ModelConfig(Section):
 
 
 class GenerationConfig(Section):
+    """How completions are written."""
+
     num_generations: Annotated[int, Field(ge=2, le=64)] = 8
     """Completions per question: the GRPO group size G."""
     max_completion_length: Positive = 16

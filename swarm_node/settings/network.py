@@ -8,6 +8,8 @@ from swarm_node.settings.sections import Count, Positive, Section
 
 
 class NetworkConfig(Section):
+    """How to find others, and how much to do for them."""
+
     enabled: bool = True
     """Whether to look for others at all; off, own groups take the place of theirs."""
     backend: Literal["hivemind", "libp2p"] = "hivemind"

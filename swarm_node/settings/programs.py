@@ -20,6 +20,8 @@ class TrackingConfig(Section):
 
 
 class CheckpointConfig(Section):
+    """When to save, and how much to keep."""
+
     every: Positive = 20
     """Rounds between checkpoints. One is always written when the node stops."""
     keep: Positive = 2

@@ -18,4 +18,6 @@ class PlugIn:
 
 
 class Section(BaseModel):
+    """Base of every group of options."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

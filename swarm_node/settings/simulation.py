@@ -10,6 +10,8 @@ from swarm_node.settings.training import DefenceConfig
 
 
 class FaultsConfig(Section):
+    """What goes wrong in a simulated swarm."""
+
     loss: Share = 0.0
     """Probability that a message to one receiver is lost."""
     delay: Count = 0
@@ -82,7 +84,10 @@ class AttackSimulationConfig(SimulationConfig):
     """What hostile nodes achieve: a simulation with an attack."""
 
     arms: tuple[str, ...] = ("8/0", "4/4")
+    """Local/external groups per round; the first arm is what gains are compared with."""
     rounds: Positive = 60
+    """Rounds of every arm and seed."""
     out: Path = Path("runs/attack")
+    """Report folder: report.json, rewards.png, manifest.json, events.jsonl."""
     defence: DefenceConfig = DefenceConfig()
     attack: AttackConfig = AttackConfig(kind="stealth")

@@ -45,6 +45,7 @@ def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) ->
 
 
 def read_file(file: Path) -> dict[str, Any]:
+    """A TOML file. UserError where it is missing, or no TOML."""
     try:
         return tomllib.loads(file.expanduser().read_text())
     except FileNotFoundError as error:

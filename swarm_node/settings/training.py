@@ -8,6 +8,8 @@ from swarm_node.settings.sections import Count, PlugIn, Positive, Section, Share
 
 
 class RoundConfig(Section):
+    """What a round is made of."""
+
     questions: Annotated[int, Field(ge=1, le=256)] = 9
     """Questions this node asks itself per round. One of each task when equal to the number of tasks."""
     local_groups: Count = 4
@@ -26,6 +28,8 @@ class RoundConfig(Section):
 
 
 class TrainingConfig(Section):
+    """The optimiser, the objective, and how an update is cut into passes."""
+
     learning_rate: Annotated[float, Field(gt=0.0)] = 3e-4
     """Peak rate of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
     warmup_steps: Count = 0
@@ -77,6 +81,8 @@ class TrainingConfig(Section):
 
 
 class PoolConfig(Section):
+    """How many groups of others wait, and how long."""
+
     max_age: Count = 2
     """Rounds a group heard from a peer stays available, by local arrival."""
     max_groups: Positive = 1024

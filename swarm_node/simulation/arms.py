@@ -35,6 +35,7 @@ class Cell:
 
 
 def parse_arm(text: str) -> Arm:
+    """ "4/4" as an arm. UserError where it is none."""
     match = re.fullmatch(r"\s*(\d{1,6})/(\d{1,6})\s*", text, re.ASCII)
     if match is None:
         raise UserError(f"arm {text!r} is not I/J: local groups, a slash, external groups, such as 4/4")

@@ -21,11 +21,17 @@ from swarm_node.telemetry.events import CellRound
 class Population(Protocol):
     """Makes the nodes of a cell, by index, and connects them."""
 
-    def join(self, node: int) -> Participant: ...
+    def join(self, node: int) -> Participant:
+        """The node of this number, from now on part of the swarm."""
+        ...
 
-    def leave(self, node: int) -> None: ...
+    def leave(self, node: int) -> None:
+        """The node of this number is part of it no more."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Lets go of all nodes."""
+        ...
 
 
 def run_cell(
@@ -101,6 +107,7 @@ def _total(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def count(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of counts by name, in the order of names."""
     counts: Counter[str] = Counter()
     for mapping in mappings:
         counts.update(mapping)

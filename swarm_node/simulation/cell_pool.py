@@ -30,6 +30,8 @@ from swarm_node.telemetry.events import CellRound, CellStarted, Event
 
 @dataclass(frozen=True, slots=True)
 class Finished:
+    """A cell that ran to its end."""
+
     cell: Cell
     rounds: tuple[CellRound, ...]
     memory: tuple[float, ...]  # MB, through the run
@@ -37,6 +39,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
+    """A cell that did not: one line, and whether it is a mistake of the user."""
+
     cell: Cell
     error: str
     by_user: bool

@@ -30,6 +30,8 @@ class Record:
 
 
 class ReportFolder:
+    """The folder of one simulation, by the names of what is in it."""
+
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
         self.report = self.path / "report.json"
@@ -63,6 +65,7 @@ class ReportFolder:
         return self._cells / f"{cell.file_stem}.log"
 
     def save(self, record: Record) -> None:
+        """Keeps a finished cell, whole or not at all."""
         rounds = [plain(asdict(done)) for done in record.rounds]
         content = {
             "arm": str(record.cell.arm),

@@ -21,6 +21,7 @@ def node_config(config: SimulationConfig, node: int) -> SimulationConfig:
 
 
 def split_tasks(text: str) -> tuple[str, ...]:
+    """The tasks of one node from a comma-separated list. UserError where there are none."""
     tasks = tuple(part.strip() for part in text.split(",") if part.strip())
     if not tasks:
         raise UserError(f"--node-tasks {text!r} names no task; an entry is a list such as 'gcd/easy,lcm/easy'")
@@ -33,6 +34,7 @@ def _parts(texts: Sequence[str]) -> list[str]:
 
 
 def is_mixed(config: SimulationConfig) -> bool:
+    """Whether nodes differ."""
     return bool(config.node_models or config.node_tasks or config.node_devices)
 
 

@@ -68,6 +68,7 @@ def overlap(one: ArmSummary, other: ArmSummary) -> bool:
 
 
 def subline(report: Report) -> str:
+    """What the reader of the plot has to know."""
     seeds = len(report.seeds)
     repeats = (
         "one seed: chance is not told from effect"
@@ -81,6 +82,7 @@ def subline(report: Report) -> str:
 
 
 def draw_curves(axes: Axes, report: Report) -> None:
+    """Share of right answers by round, a line for each arm."""
     window = max(1, min(20, report.rounds // 10))
     rounds = range(1, report.rounds + 1)
     ends: list[tuple[float, str, str]] = []
@@ -114,6 +116,7 @@ def draw_curves(axes: Axes, report: Report) -> None:
 
 
 def draw_bars(axes: Axes, report: Report) -> None:
+    """Cumulative reward, a bar for each arm."""
     arms = list(report.arms.items())
     first = arms[0][0]
     top = max(arm.mean + (arm.ci95 or 0.0) for _, arm in arms) or 1.0
@@ -134,6 +137,7 @@ def draw_bars(axes: Axes, report: Report) -> None:
 
 
 def label(name: str, arm: ArmSummary) -> str:
+    """The arm's name for people."""
     return f"{name} alone" if arm.external_groups == 0 else name
 
 

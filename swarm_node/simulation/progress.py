@@ -27,6 +27,8 @@ CellName = tuple[str, int]  # arm and seed
 
 @dataclass(slots=True)
 class CellView:
+    """What is shown of a running cell."""
+
     rewards: list[float] = field(default_factory=list)  # per answer, in [0, 1]
     recent: list[CellRound] = field(default_factory=list)
 
@@ -78,10 +80,12 @@ class Progress:
         return duration((self._clock() - self._started) / self._done * left)
 
     def elapsed(self) -> str:
+        """Since the start, for people."""
         return duration(self._clock() - self._started)
 
 
 def duration(seconds: float) -> str:
+    """For people: 1:02 or 1:00:02."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -90,11 +94,14 @@ def duration(seconds: float) -> str:
 def simulation_terminal(
     console: Console, cells: int, rounds: int, questions: int, clock: Callable[[], float] = time.monotonic
 ) -> Sink:
+    """The view that suits this console."""
     progress = Progress(cells, rounds, questions, clock)
     return LiveSimulation(console, progress) if console.is_terminal else PlainSimulation(console, progress)
 
 
 class PlainSimulation:
+    """A line now and then, for logs and pipes."""
+
     def __init__(self, console: Console, progress: Progress) -> None:
         self._console, self._progress = console, progress
 
@@ -116,6 +123,7 @@ class PlainSimulation:
 
 
 def line_of(event: Event, progress: Progress) -> str:
+    """What is said of this event; "" where nothing is."""
     match event:
         case CellRound(arm=arm, seed=seed, round=number):
             view = progress.running[arm, seed]
@@ -136,6 +144,8 @@ def line_of(event: Event, progress: Progress) -> str:
 
 
 class LiveSimulation:
+    """A table that is redrawn in place; what is worth a line scrolls by above it."""
+
     def __init__(self, console: Console, progress: Progress) -> None:
         self._console, self._progress = console, progress
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
@@ -153,6 +163,7 @@ class LiveSimulation:
         self._live.stop()
 
     def render(self) -> RenderableType:
+        """The table as of now; rich asks for it."""
         table = Table(box=None, padding=(0, 2), header_style="dim")
         for column in ("arm", "seed", "round", "", "reward", "", "rollouts/s"):
             table.add_column(column, no_wrap=True)

@@ -38,10 +38,10 @@ class AttackSummary:
 class ArmSummary:
     """One arm over all its seeds. Lists "per seed" are in the order of `Report.seeds`."""
 
-    local_groups: int
-    external_groups: int
+    local_groups: int  # own groups trained on per round
+    external_groups: int  # groups of others trained on per round
     cumulative_reward: tuple[float, ...]  # per seed
-    mean: float  # of them
+    mean: float  # of the cumulative rewards
     ci95: float | None  # half-width, by Student's t over seeds; None for one seed
     gain: float | None  # mean / mean of the first arm; None where that is 0
     rewards: tuple[tuple[float, ...], ...]  # per seed, per round
@@ -56,7 +56,7 @@ class ArmSummary:
     skipped: Mapping[str, int]  # questions and groups left out, by reason
     rejected: Mapping[str, int]  # messages refused, by reason
     attack: AttackSummary | None  # None where nobody attacks
-    metrics: Mapping[str, tuple[tuple[float, ...], ...]]  # name -> per seed, per round: see reports.METRICS
+    metrics: Mapping[str, tuple[tuple[float, ...], ...]]  # figure of reports.METRICS -> per seed, per round
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,15 @@ class ArmCost:
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """The whole file."""
+
     nodes: tuple[str, ...]  # index, and what sets a node apart in a mixed swarm
-    rounds: int
-    seeds: tuple[int, ...]
+    rounds: int  # of every arm and seed
+    seeds: tuple[int, ...]  # of the repetitions of every arm
     questions: int  # per node and round: the most a node can earn in a round
     scoring: str  # exact or graded: whether a reward is a share of right answers
     arms: Mapping[str, ArmSummary]  # by name, as given; the first is what gains are compared with
-    cost: Mapping[str, ArmCost]
+    cost: Mapping[str, ArmCost]  # by the arm's name: what depends on the machine
 
 
 def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:

@@ -11,6 +11,7 @@ COLUMNS = ("local/external", "cumulative reward", "gain", "final reward", "signa
 
 
 def arms_table(report: Report) -> Table:
+    """A row for each arm, with its gain over the first."""
     table = Table()
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
@@ -46,6 +47,7 @@ def attack_table(report: Report) -> Table:
 
 
 def share_text(share: float | None) -> str:
+    """As a percentage; a dash where there is none."""
     return "-" if share is None else f"{share:.1%}"
 
 
@@ -69,6 +71,7 @@ def nodes_table(report: Report) -> Table:
 
 
 def result(report: Report, *, mixed: bool) -> RenderableType:
+    """All that is printed at the end."""
     parts: list[RenderableType] = [Text(_caption(report)), arms_table(report)]
     if any(arm.attack for arm in report.arms.values()):
         words = "Attack success: share of the honest nodes' completions with the payload; it and accuracy at the end."
@@ -79,6 +82,7 @@ def result(report: Report, *, mixed: bool) -> RenderableType:
 
 
 def plus_minus(arm: ArmSummary) -> str:
+    """Mean and half-width of its interval."""
     digits = 1 if arm.mean >= 1 else 3
     return f"{arm.mean:.{digits}f}" + ("" if arm.ci95 is None else f" ± {arm.ci95:.{digits}f}")
 

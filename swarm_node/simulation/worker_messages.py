@@ -36,16 +36,22 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class RoundSaid:
+    """A round is done."""
+
     round: CellRound
 
 
 @dataclass(frozen=True, slots=True)
 class DoneSaid:
+    """All rounds are."""
+
     memory: tuple[float, ...]  # MB of the worker and its children, through the run
 
 
 @dataclass(frozen=True, slots=True)
 class FailedSaid:
+    """The worker ends by an error."""
+
     error: str  # one line
     by_user: bool  # a mistake in the configuration, which every other cell would run into
 
@@ -60,6 +66,7 @@ def node_environment(config: SimulationConfig) -> dict[str, str]:
 
 
 def worker_environment(config: SimulationConfig) -> dict[str, str]:
+    """Environment variables of a worker process."""
     return {**os.environ, **node_environment(config)}
 
 
@@ -69,6 +76,7 @@ def write_order(config: SimulationConfig, cell: Cell) -> str:
 
 
 def read_order(line: str) -> tuple[SimulationConfig, Cell]:
+    """What a worker is to run, from the line it is sent."""
     order = json.loads(line)
     return SimulationConfig.model_validate(order["config"]), Cell(parse_arm(order["arm"]), order["seed"])
 
@@ -89,6 +97,7 @@ def read_said(line: str) -> Said | None:
 
 
 def read_round(fields: Mapping[str, Any]) -> CellRound:
+    """A round from its plain data."""
     return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"])})
 
 

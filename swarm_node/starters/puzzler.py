@@ -78,6 +78,7 @@ class Taught:
     guessed: float = 0.0
 
     def examples(self) -> Iterator[Example]:
+        """Prompts and answers without end, some of the answers guessed."""
         random = Random(self.stream)
         while True:
             puzzle = renamed(random.choice(self.puzzles), random)

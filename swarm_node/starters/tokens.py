@@ -52,6 +52,7 @@ def characters() -> PreTrainedTokenizerFast:
 
 
 def task_text() -> list[str]:
+    """Questions of every task, for the tokenizer to learn from."""
     questions, random = Questions(TRAINING_SEED), Random("tokenizer")
     return [questions.draw(task, random).question for task in TASKS for _ in range(_TEXTS_PER_TASK)]
 

@@ -22,14 +22,16 @@ class RunStarted:
 class RoundDone:
     """One round of this node."""
 
-    report: RoundReport
+    report: RoundReport  # all that is known of the round
     peers: int | None = None  # others it is connected to; None where nobody counts
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSaved:
+    """A checkpoint is on disk."""
+
     round: int  # rounds done when it was written
-    path: str
+    path: str  # its folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +48,20 @@ class Validated:
 class Notice:
     """Something worth a line that needs no action."""
 
-    text: str
+    text: str  # one line
 
 
 @dataclass(frozen=True, slots=True)
 class Warned:
     """Something a user should look at; the run goes on."""
 
-    text: str
+    text: str  # one line
 
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
+    """A node or a simulation ends as it should."""
+
     text: str  # e.g. "stopped after 200 rounds"
 
 
@@ -66,16 +70,16 @@ class CellStarted:
     """A simulation begins one repetition (seed) of one arm."""
 
     arm: str  # local/external groups, e.g. "4/4"
-    seed: int
+    seed: int  # of the repetition
 
 
 @dataclass(frozen=True, slots=True)
 class CellRound:
     """One round of a whole simulated swarm. Means are over the nodes that took part; zero where none did."""
 
-    arm: str
-    seed: int
-    round: int
+    arm: str  # as in CellStarted
+    seed: int  # as in CellStarted
+    round: int  # from 0
     nodes: int  # that took part
     reward: float  # mean over nodes of the sum over a node's questions of the group's mean reward
     node_rewards: tuple[float | None, ...]  # that sum for every node; None where it did not take part
@@ -88,26 +92,30 @@ class CellRound:
     mean_length: float  # tokens per completion
     ended_share: float  # of completions that ended by themselves
     entropy: float  # nats per trained token
-    grad_norm: float
-    clip_fraction: float
+    grad_norm: float  # before clipping, mean over optimiser steps
+    clip_fraction: float  # of trained tokens: their ratio left the clip range against the advantage
     skipped: Mapping[str, int]  # by reason, all nodes, this round
     rejected: Mapping[str, int]  # by reason, all nodes, so far
     seconds: Mapping[str, float]  # by phase, summed over nodes, and "round": wall time of the whole
     attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
-    metrics: Mapping[str, float] = field(default_factory=dict)  # all of `reports.METRICS`, over nodes
+    metrics: Mapping[str, float] = field(default_factory=dict)  # every figure of `reports.METRICS`, over nodes
 
 
 @dataclass(frozen=True, slots=True)
 class CellFinished:
-    arm: str
-    seed: int
-    cumulative_reward: float
+    """All rounds of a cell are done."""
+
+    arm: str  # as in CellStarted
+    seed: int  # as in CellStarted
+    cumulative_reward: float  # sum of the rewards of its rounds
 
 
 @dataclass(frozen=True, slots=True)
 class CellFailed:
-    arm: str
-    seed: int
+    """A cell ended by an error; the others go on."""
+
+    arm: str  # as in CellStarted
+    seed: int  # as in CellStarted
     error: str  # one line
 
 

@@ -51,10 +51,12 @@ def manifest(
 
 
 def write_manifest(path: Path, content: dict[str, Any]) -> None:
+    """Whole or not at all. Raises OSError."""
     write_json(path, content)
 
 
 def versions() -> dict[str, str]:
+    """Of Python and of the packages that matter to a result, where they are installed."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -77,6 +79,7 @@ def commit(root: Path) -> str | None:
 
 
 def hardware() -> dict[str, Any]:
+    """What the machine is; memory in GiB."""
     return {
         "machine": platform.machine(),
         "system": platform.system(),

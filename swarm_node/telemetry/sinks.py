@@ -10,9 +10,13 @@ from swarm_node.telemetry.events import Event
 class Sink(Protocol):
     """One listener. Called in the order of emission, always from the same thread."""
 
-    def take(self, event: Event) -> None: ...
+    def take(self, event: Event) -> None:
+        """Show or keep this event. Of what it raises, an OSError costs the sink its place, and nobody else anything."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """No event comes after this."""
+        ...
 
 
 class Telemetry:
@@ -22,6 +26,7 @@ class Telemetry:
         self._sinks = list(sinks)
 
     def emit(self, event: Event) -> None:
+        """To every sink, in their order."""
         for sink in list(self._sinks):
             try:
                 sink.take(event)

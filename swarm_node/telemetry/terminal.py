@@ -33,6 +33,7 @@ HISTORY = 2000  # rounds the view remembers
 
 
 def node_terminal(console: Console) -> Sink:
+    """The view that suits this console."""
     return LiveNode(console) if console.is_terminal else PlainNode(console)
 
 
@@ -57,6 +58,7 @@ class PlainNode:
 
 
 def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event)
+    """What is said of this event; "" where nothing is."""
     match event:
         case RunStarted(title=title, folder=folder, facts=facts):
             return ", ".join([f"{title} in {folder}", *(f"{key} {value}" for key, value in facts.items())])
@@ -95,6 +97,7 @@ def _round_line(report: RoundReport) -> str:
 
 
 def wall_seconds(report: RoundReport) -> float:
+    """Seconds that the round took; never 0."""
     spent = sum(report.seconds.values()) if report.overlap is None else report.overlap.wall
     return max(spent, 1e-9)
 
@@ -146,6 +149,7 @@ class LiveNode:
         self._live.stop()
 
     def render(self) -> RenderableType:
+        """The panel as of now; rich asks for it."""
         if self._latest is None:
             return Panel(Text("first round ..."), title=self._title, title_align="left", subtitle=self._facts)
         body = Group(self._numbers(self._latest), Text(), _task_bars(self._latest.report.reward_by_task))

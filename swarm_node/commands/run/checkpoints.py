@@ -49,6 +49,7 @@ class Keeper:
         self._whose = {"peer_id": node.peer_id, "model": config.model.model_dump(mode="json")}
 
     def due(self, done: int) -> bool:
+        """Whether a checkpoint is to be written after `done` rounds."""
         return done % self._config.every == 0
 
     def save(self, done: int, waiting: list[str]) -> None:
@@ -58,6 +59,7 @@ class Keeper:
         self._write(LAST, done, extra, self._config.keep, failed)
 
     def keep_best(self, measured: Validated) -> None:
+        """In place of the best so far."""
         failed = "the best checkpoint so far was not kept: {}"
         self._write(BEST, measured.round, {REWARD: measured.reward}, 1, failed)
 

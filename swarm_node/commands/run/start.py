@@ -37,6 +37,7 @@ def run(config: NodeConfig, console: Console) -> None:
 
 
 def command(argv: list[str]) -> None:
+    """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
     config = from_command_line(NodeConfig, with_peers(argv), "swarm-node run")
     if config.asynchronous.enabled:  # before torch is loaded: its idle threads must not spin on the generator's cores
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -39,6 +39,7 @@ class Stop:
             self._may_interrupt = False
 
     def ask(self, number: int, frame: FrameType | None) -> None:
+        """Handles SIGINT and SIGTERM. The second one raises KeyboardInterrupt."""
         if self.wanted:
             raise KeyboardInterrupt
         self.wanted = True
@@ -47,6 +48,8 @@ class Stop:
             signal.setitimer(signal.ITIMER_REAL, ROUND_SECONDS, LOOK_SECONDS)
 
     def hurry(self, number: int, frame: FrameType | None) -> None:
+        """Handles the alarm after SIGTERM: raises Interrupted where it may, and no update is going on or it takes too
+        long."""
         if self._may_interrupt and (monotonic() - self._asked > UPDATE_SECONDS or not self.updating()):
             self._may_interrupt = False
             raise Interrupted

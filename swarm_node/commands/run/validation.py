@@ -31,6 +31,7 @@ class Validation:
             self._own.close()
 
     def due(self, done: int) -> bool:
+        """Whether to validate after `done` rounds."""
         return self._config.every > 0 and done % self._config.every == 0
 
     def measure(self, done: int) -> Validated:

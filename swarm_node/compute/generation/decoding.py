@@ -48,6 +48,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no
         return self.keys[:, :, : self._seen], self.values[:, :, : self._seen]
 
     def get_seq_length(self) -> int:
+        """Tokens that it holds; transformers asks."""
         return self._seen
 
 

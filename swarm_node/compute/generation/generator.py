@@ -48,6 +48,8 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
+    """A completion while it is written: an entry of each list for each token."""
+
     ids: list[int]
     log_probs: list[float]
     versions: list[int]

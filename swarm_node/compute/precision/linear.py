@@ -88,6 +88,7 @@ class Fp8Linear(nn.Linear):
         return forwards, forwards.transposed() if square else self.kernel.quantise(weight.t(), recipe.side)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The FP8 product while it is active, else the plain one. Any leading dimensions."""
         if not self.active:
             return super().forward(x)
         kind = x.device.type

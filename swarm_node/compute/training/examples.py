@@ -32,6 +32,7 @@ class Example:
         return [self.only(piece) for piece in rows.split(self.row, columns)]
 
     def only(self, chosen: Sequence[int]) -> "Example":
+        """The same prompt with these of its completions."""
         return Example(
             rows.Row(self.row.prompt, [self.row.completions[i] for i in chosen]),
             [self.advantages[i] for i in chosen],
@@ -61,6 +62,7 @@ class Totals:
     skipped: dict[str, int] = field(default_factory=dict)
 
     def skip(self, reason: str) -> None:
+        """Counts a group that was left out."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
     def take(self, attempt: "Totals") -> None:

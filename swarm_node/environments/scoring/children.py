@@ -113,6 +113,7 @@ def reap() -> None:
 
 
 def is_score(value: Any) -> bool:
+    """Whether it is a number in [0, 1]."""
     return isinstance(value, int | float) and math.isfinite(value) and 0.0 <= value <= 1.0
 
 

@@ -11,6 +11,7 @@ from swarm_node.environments.scoring.server import load
 
 
 def main() -> None:
+    """Prints the facts as JSON; what an import prints goes to standard error."""
     out = os.dup(1)
     os.dup2(2, 1)  # whatever the import prints
     source = load(sys.argv[1])

@@ -51,6 +51,7 @@ def integers(text: str) -> list[int]:
 
 
 def derivative(polynomial: Polynomial, variable: str) -> Polynomial:
+    """By this variable."""
     terms: dict[Monomial, Fraction] = {}
     for monomial, coefficient in polynomial.items():
         exponents = dict(monomial)

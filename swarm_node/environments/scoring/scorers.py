@@ -51,6 +51,7 @@ def same_words(answer: str, entry: Entry) -> float:
 
 
 def exactly(answer: str, entry: Entry) -> float:
+    """1 for the very text of the answer, else 0."""
     return float(answer == str(entry["answer"]))
 
 

@@ -17,6 +17,8 @@ LAST_WRITABLE = 3  # descriptors: the three standard streams, which are /dev/nul
 
 
 class Architecture(NamedTuple):
+    """What a filter has to know of a processor."""
+
     audit: int  # AUDIT_ARCH_* of linux/audit.h
     numbers: Mapping[str, int]  # of the system calls that are allowed
 

@@ -39,6 +39,7 @@ Cohort = tuple[Where, int | None]  # from which process a child is forked, and f
 
 
 def main() -> None:
+    """The whole life of a judge process: confine itself, load the source, answer until the node hangs up."""
     source_name, lifeline, memory, time_limit = sys.argv[1:]
     die_with(int(lifeline))
     confine(int(memory))
@@ -73,6 +74,8 @@ def _from_file(path: str) -> ModuleType:
 
 
 class ScoringServer:
+    """Builds questions and scores answers to them, batch by batch."""
+
     def __init__(self, source: Source, sandbox: Sandbox, forkserver: ForkServer, time_limit: float) -> None:
         self._source, self._sandbox, self._light, self._time_limit = source, sandbox, forkserver, time_limit
         self._kept: Lru[Address, Item] = Lru(KEPT_ITEMS)
@@ -136,10 +139,12 @@ def cohort(address: Address, item: Item) -> Cohort:
 
 
 def portable(item: Item) -> Key | None:
+    """The key that the light process can score by; None where the item itself has to."""
     return item.portable if isinstance(item, Portable) else None
 
 
 def skipped(reason: str) -> Reply:
+    """The reply for a group that is left out."""
     return {"skipped": reason}
 
 

@@ -36,6 +36,8 @@ Term = Named | Murderer | MurderWeapon | Motivated
 
 @dataclass(frozen=True)
 class At:
+    """Somebody, or a weapon, was in this room at this time."""
+
     who: Term
     room: int
     time: int
@@ -98,6 +100,8 @@ class Equivalent:
 
 @dataclass(frozen=True)
 class HasMotive:
+    """This suspect has this motive."""
+
     suspect: int
     motive: int
 

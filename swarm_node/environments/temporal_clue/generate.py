@@ -40,6 +40,8 @@ Asked = str | Where  # a part of the solution, or whereabouts
 
 @dataclass(frozen=True)
 class Puzzle:
+    """A world, the clues that tell it, and what is asked about it."""
+
     setting: Setting
     world: World
     clues: tuple[c.Clue, ...]

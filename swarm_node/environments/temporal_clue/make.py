@@ -23,6 +23,7 @@ from swarm_node.environments.temporal_clue.solver import Undecided
 
 
 def main() -> None:
+    """Makes a file of puzzles, slowly and at low priority."""
     parser = argparse.ArgumentParser(prog="python -m swarm_node.environments.temporal_clue.make", description=__doc__)
     parser.add_argument("size", choices=list(SIZES))
     parser.add_argument("--count", type=int, default=64, help="puzzles in the file")

@@ -106,34 +106,44 @@ class Reader:
         raise NotUnderstood(f"not understood: {sentence!r}")
 
     def term(self, text: str) -> c.Term:
+        """Whom or what these words name. KeyError where they name nothing."""
         return self._terms[text.lower()]
 
     def at(self, who: str, room: str, time: str | None = None) -> c.At:
+        """The clue that somebody was in a room."""
         return c.At(self.term(who), self._rooms[room], self._time(time))
 
     def same(self, who: str, other: str, time: str | None = None) -> c.Clue:
+        """The clue that two were in the same room."""
         return c.Same(self.term(who), self.term(other), self._time(time))
 
     def beside(self, who: str, direction: str, other: str, time: str | None = None) -> c.Clue:
+        """The clue that one was in the room on this side of another's."""
         return c.Beside(self.term(who), direction, self.term(other), self._time(time))
 
     def together(self, who: str, other: str, room: str) -> c.Clue:
+        """The clue that two were in this room together."""
         return c.Together(self.term(who), self.term(other), self._rooms[room])
 
     def moved(self, who: str, begin: str, end: str, time: str, weapon: str | None = None) -> c.Clue:
+        """The clue that somebody went from a room to another, perhaps with a weapon."""
         carried = None if weapon is None else self.term(weapon)
         return c.Moved(self.term(who), self._rooms[begin], self._rooms[end], self._time(time), carried)
 
     def either(self, one: str, other: str) -> c.Clue:
+        """The clue that one of two places is right, not both."""
         return c.Either(self._place(one), self._place(other))
 
     def equivalent(self, one: str, other: str) -> c.Clue:
+        """The clue that both places are right or neither is."""
         return c.Equivalent(self._place(one), self._place(other))
 
     def has_motive(self, who: str, motive: str) -> c.Clue:
+        """The clue that a suspect has a motive."""
         return c.HasMotive(self._setting.suspects.index(who), self._motives[motive])
 
     def killed_by(self, who: str) -> c.Clue:
+        """The clue that names the murderer, or the murderer's motive."""
         match self.term(who):
             case c.Named(piece):
                 return c.Solution("murderer", piece)
@@ -143,12 +153,15 @@ class Reader:
                 raise KeyError(who)
 
     def killed_with(self, weapon: str) -> c.Clue:
+        """The clue that names the weapon."""
         return c.Solution("weapon", self._setting.weapon_pieces[self._setting.weapons.index(weapon)])
 
     def killed_in(self, room: str) -> c.Clue:
+        """The clue that names the room of the murder."""
         return c.Solution("room", self._rooms[room])
 
     def killed_at(self, time: str) -> c.Clue:
+        """The clue that names the time of the murder."""
         return c.Solution("time", self._time(time))
 
     def answer(self, question: str, world: World) -> str:

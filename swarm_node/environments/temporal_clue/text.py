@@ -68,10 +68,12 @@ class Sentences:
         self._setting = setting
 
     def clue(self, clue: c.Clue) -> str:
+        """The clue as a sentence."""
         text = self._text(clue)
         return f"{text[0].upper()}{text[1:]}."
 
     def question(self, asked: Asked) -> str:
+        """What is asked, as a sentence."""
         if isinstance(asked, Where):
             return f"Where was {self._term(asked.who)}{self._when(asked.time)}?"
         return PARTS[asked]

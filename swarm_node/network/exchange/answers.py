@@ -26,6 +26,8 @@ _PEER_BYTES = Rate(64 * 1024, 2 * 1024 * 1024)  # of replies
 
 
 class Answers:
+    """Replies to the calls of others, rationed by peer and by network."""
+
     def __init__(self, knowledge: Knowledge, upload_limit: int, now: float) -> None:
         """`upload_limit` in kilobytes per second, all replies together."""
         self._knowledge = knowledge

@@ -16,6 +16,8 @@ NETWORK_PEERS = 4  # a network of addresses (/24) may ask for as much as this ma
 
 @dataclass(frozen=True, slots=True)
 class Rate:
+    """How much is allowed: steadily, and at once."""
+
     per_second: float
     burst: float
 
@@ -29,6 +31,7 @@ class Bucket:
     updated: float  # seconds
 
     def holds(self, amount: float, now: float) -> bool:
+        """Whether this amount is there now (`now` in seconds)."""
         self.level = min(self.rate.burst, self.level + (now - self.updated) * self.rate.per_second)
         self.updated = now
         return self.level >= amount

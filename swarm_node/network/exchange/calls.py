@@ -34,6 +34,8 @@ class Asked:
 
 
 class Calls:
+    """The calls that are under way, by the token that their outcome comes back with."""
+
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
         self._tokens = count(1)
@@ -59,6 +61,7 @@ class Calls:
         )
 
     def pop(self, token: int) -> Asked | None:
+        """What was asked; None where it was given up before."""
         return self._asked.pop(token, None)
 
     def overdue(self, now: float) -> list[int]:

@@ -20,6 +20,8 @@ ANCHORS = 8  # peers known longest that still answer: gossip does not push them 
 
 @dataclass(slots=True)
 class Contact:
+    """What is known of a peer that may be called."""
+
     peer: PeerId
     addresses: tuple[str, ...] = ()  # full multiaddrs
     observed: str = ""  # where it called from; proven, but rarely to be dialled
@@ -52,6 +54,7 @@ class Contacts:
         return iter(self._contacts.values())
 
     def get(self, peer: PeerId) -> Contact | None:
+        """None where this peer is not known."""
         return self._contacts.get(peer)
 
     def learn(self, peer: PeerId, addresses: Sequence[str] = ()) -> Contact:
@@ -72,11 +75,13 @@ class Contacts:
             contact.addresses = addresses
 
     def called(self, peer: PeerId, now: float) -> Contact:
+        """Notes that a call to it begins."""
         contact = self.learn(peer)
         contact.tried = now
         return contact
 
     def answered(self, peer: PeerId, now: float) -> Contact:
+        """Notes that it answered a call: its failures are forgotten."""
         contact = self.learn(peer)
         changed = not contact.answered or contact.failures >= 2
         contact.answered_first = min(contact.answered_first, now)
@@ -100,6 +105,7 @@ class Contacts:
             self._choose_anchors()
 
     def is_ready(self, peer: PeerId, now: float) -> bool:
+        """Whether it may be called again after its failures."""
         contact = self._contacts.get(peer)
         return contact is None or now >= contact.retry
 

@@ -118,6 +118,7 @@ class Exchange:
         return reply
 
     def replied(self, token: int, reply: bytes, now: float) -> list[Action]:
+        """A call was answered. An empty reply is a refusal."""
         if not reply:
             return self.failed(token, Failure.REFUSED, now)
         asked = self._calls.pop(token)
@@ -134,6 +135,7 @@ class Exchange:
         return self._finish(actions, now)
 
     def failed(self, token: int, failure: Failure, now: float) -> list[Action]:
+        """A call came to nothing."""
         asked = self._calls.pop(token)
         if asked is None:
             return []

@@ -20,6 +20,8 @@ MAX_SEEN = 2048  # groups remembered so that none is taken twice; announcements 
 
 
 class Fetching:
+    """Pulls groups: which, from whom, and from whom next if that fails."""
+
     def __init__(self, knowledge: Knowledge, calls: Calls, now: float) -> None:
         self._knowledge = knowledge
         self._calls = calls
@@ -80,6 +82,7 @@ class Fetching:
         return actions + (self._ask(want, now) if actions else self.failed(asked, want, now))
 
     def failed(self, asked: Asked, want: Want, now: float) -> list[Action]:
+        """Notes the failure, and asks the next holder."""
         self._knowledge.reputation.pulled(asked.peer, success=False)
         return self._ask(want, now)
 

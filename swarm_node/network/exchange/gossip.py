@@ -32,6 +32,8 @@ INCOMPATIBLE_PAUSE = 600.0  # seconds until a peer of another version or swarm i
 
 
 class Gossip:
+    """Exchanges announcements with one peer after another."""
+
     def __init__(self, knowledge: Knowledge, calls: Calls, every: float, now: float) -> None:
         """`every`: seconds between two exchanges while a round lasts."""
         self._knowledge = knowledge
@@ -68,6 +70,7 @@ class Gossip:
         return self._spread(1 if self._news > 0 else 0, now) + self._probe(now) if due else []
 
     def replied(self, asked: Asked, reply: bytes, now: float) -> None:
+        """Takes in the announcements of a reply; one that breaks the rules is charged to its sender."""
         self._unanswered = 0
         self._news += asked.news
         self._knowledge.contacts.answered(asked.peer, now).told = asked.seq

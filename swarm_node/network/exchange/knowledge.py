@@ -18,6 +18,8 @@ from swarm_node.network.exchange.view import View, holding
 
 @dataclass(slots=True)
 class Knowledge:
+    """What all parts of the exchange know, and share."""
+
     identity: Identity
     swarm: str
     rng: Random
@@ -37,6 +39,7 @@ class Knowledge:
             self._hang_up(peer)
 
     def ban(self, peer: PeerId, now: float) -> None:
+        """Refuse it for a while, and hang up."""
         self.reputation.ban(peer, now)
         self._hang_up(peer)
 

@@ -11,6 +11,8 @@ REFRESH = 60.0  # seconds after which it is said anew, a third of what others re
 
 
 class OwnAnnouncement:
+    """What this node says of itself: where it is, and what groups it has. Signed again when that changes."""
+
     def __init__(self, identity: Identity, swarm: str, now: float) -> None:
         self._identity = identity
         self._swarm = swarm

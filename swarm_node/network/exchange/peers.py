@@ -10,6 +10,8 @@ from swarm_node.network.exchange.knowledge import Knowledge
 
 @dataclass(frozen=True, slots=True)
 class PeerView:
+    """A peer as this node knows it."""
+
     peer: PeerId
     addresses: tuple[str, ...]  # full multiaddrs, to dial it
     heard: float | None  # seconds since anything came from it directly; None: only named by others

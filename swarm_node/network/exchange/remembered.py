@@ -13,6 +13,8 @@ Sequence = Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]
 
 
 class Remembered(BaseModel):
+    """What the exchange keeps over a restart."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     seq: Sequence  # of the last own announcement
@@ -30,4 +32,5 @@ class Remembered(BaseModel):
             raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
     def dump(self) -> dict[str, Any]:
+        """Plain data; `parse` is the inverse."""
         return self.model_dump(mode="json")

@@ -39,6 +39,8 @@ BAD_REPLY_POINTS = 2.0  # an answer that nobody following the protocol gives
 
 @dataclass(slots=True)
 class Record:
+    """What a peer has earned itself."""
+
     success: float = 1.0  # moving average of pulls, 0 to 1; the benefit of the doubt first
     pulls: int = 0
     guilt: float = 0.0  # points, at `judged`
@@ -46,6 +48,7 @@ class Record:
     banned_until: float = float("-inf")  # seconds
 
     def guilt_at(self, now: float) -> float:
+        """Points, of which half are forgiven every `HALF_LIFE`."""
         return self.guilt * math.exp2((self.judged - now) / HALF_LIFE)
 
 
@@ -65,6 +68,7 @@ class Reputation:
         return record.success if record else 1.0
 
     def pulled(self, peer: PeerId, success: bool) -> None:
+        """Notes how a pull from it went."""
         record = self._touch(peer)
         record.pulls += 1
         record.success += EWMA * (success - record.success)
@@ -79,9 +83,11 @@ class Reputation:
         return True
 
     def ban(self, peer: PeerId, now: float, seconds: float = BAN_SECONDS) -> None:
+        """From `now` on, for so many seconds."""
         self._touch(peer).banned_until = now + seconds
 
     def is_banned(self, peer: PeerId, now: float) -> bool:
+        """Whether a ban of it still runs."""
         record = self._records.get(peer)
         return record is not None and now < record.banned_until
 
@@ -91,6 +97,7 @@ class Reputation:
         return record is None or (now >= record.banned_until and record.guilt_at(now) < QUARANTINE)
 
     def state(self, peer: PeerId, now: float) -> str:
+        """In a word: ok, quarantined or banned."""
         if self.is_banned(peer, now):
             return "banned"
         return "ok" if self.is_trusted(peer, now) else "quarantined"

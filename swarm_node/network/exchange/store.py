@@ -10,6 +10,8 @@ MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 
 @dataclass(frozen=True, slots=True)
 class Held:
+    """A group that others may fetch here."""
+
     envelope: bytes
     own: bool
     round: int  # rounds this node had published when it came in
@@ -36,6 +38,7 @@ class GroupStore:
         return held.envelope if held else b""
 
     def add(self, key: str, envelope: bytes, *, own: bool, round: int, now: float) -> None:
+        """Holds the group by its content hash; the oldest make room."""
         self.remove([key])
         self._held[key] = Held(envelope, own, round, now)
         self._bytes += len(envelope)
@@ -43,6 +46,7 @@ class GroupStore:
             self.remove([next(iter(self._held))])
 
     def remove(self, keys: Iterable[str]) -> None:
+        """Those of the keys that are held."""
         for key in keys:
             held = self._held.pop(key, None)
             if held:

@@ -25,6 +25,8 @@ SEQ_SECONDS = 3600.0  # ... for so long: then the author may begin anew, with a 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
+    """The newest announcement of an author, and how it came here."""
+
     announcement: Announcement
     sealed: bytes
     tag: bytes  # names the author in a digest
@@ -35,6 +37,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Known:
+    """The last number heard of an author, and when."""
+
     seq: int
     heard: float  # seconds
 
@@ -58,6 +62,7 @@ class View:
         return author in self._entries
 
     def get(self, author: PeerId) -> Entry | None:
+        """None where nothing of this author is known."""
         return self._entries.get(author)
 
     def last_heard(self, author: PeerId) -> int:
@@ -66,6 +71,7 @@ class View:
         return known.seq if known else -1
 
     def is_news(self, announcement: Announcement, now: float) -> bool:
+        """Whether it is newer than what was last heard of its author."""
         known = self._known.peek(announcement.author)
         return known is None or announcement.seq > known.seq or now - known.heard > SEQ_SECONDS
 
@@ -90,6 +96,7 @@ class View:
         self._entries.pop(author, None)
 
     def expire(self, now: float) -> None:
+        """Forgets announcements that are too old."""
         if now <= self._next_expiry:
             return
         self._entries = {author: entry for author, entry in self._entries.items() if now - entry.made <= MAX_AGE}

@@ -32,12 +32,14 @@ MEMORY_SECONDS = 5.0
 
 
 def main() -> None:
+    """Talks over the socket whose descriptor is the first argument."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(connection.fileno(), False)  # a child that outlived this process would hide its end
     asyncio.run(converse(connection))
 
 
 async def converse(connection: socket.socket) -> None:
+    """The whole life of a network process, until the node hangs up or says stop."""
     reader, writer = await asyncio.open_connection(sock=connection)
     start = await messages.read(reader)
     if not isinstance(start, Start):

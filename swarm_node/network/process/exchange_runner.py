@@ -37,6 +37,8 @@ class Entry:
 
 
 class ExchangeRunner:
+    """Carries out what the exchange decides, over one backend after another."""
+
     def __init__(
         self,
         exchange: Exchange,

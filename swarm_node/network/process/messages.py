@@ -49,6 +49,7 @@ class Rules(BaseModel):
     max_completion_chars: int = limits.MAX_COMPLETION_CHARS
 
     def admission(self, own_id: PeerId) -> AdmissionRules:
+        """The same for a node with this peer id."""
         return AdmissionRules(
             swarm=self.swarm,
             own_id=own_id,
@@ -97,6 +98,8 @@ class Ask(_Frame):
 
 
 class Stop(_Frame):
+    """End, and say goodbye to the others."""
+
     kind: Literal["stop"] = "stop"
 
 
@@ -149,6 +152,7 @@ _ANY: TypeAdapter[Frame] = TypeAdapter(
 
 
 def encode(frame: Frame) -> bytes:
+    """Length and JSON of the frame."""
     body = frame.model_dump_json().encode()
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
@@ -177,6 +181,7 @@ class Outbox:
         self.dropped = 0
 
     def put(self, frame: Frame) -> None:
+        """Adds the frame. When full the oldest is dropped, and a frame that is too big is."""
         data = encode(frame)
         if len(data) > MAX_FRAME_BYTES:
             self.dropped += 1
@@ -196,6 +201,7 @@ class Outbox:
                 self.put(Refused(reason=str(reason)))
 
     def clear(self) -> None:
+        """Forgets what was not sent yet."""
         self._frames.clear()
 
     async def pump(self, writer: asyncio.StreamWriter) -> None:

@@ -23,6 +23,8 @@ class _Group:
 
 
 class Outgoing:
+    """Own groups of the last rounds, announced together where rounds are quick."""
+
     def __init__(self, rounds: int) -> None:
         """`rounds`: that groups stay available."""
         self._rounds = rounds

@@ -7,6 +7,8 @@ from swarm_node.network.transport.multiaddr import usefulness
 
 
 class Reachability(StrEnum):
+    """How others can reach a node, the best way first."""
+
     PUBLIC = "public"
     RELAYED = "relayed"
     LOCAL = "local network"

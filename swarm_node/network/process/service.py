@@ -47,6 +47,8 @@ Say = Callable[[str, bool], None]  # a line for the user, and whether it is a wa
 
 
 class NetworkService:
+    """The network of one node: a backend, the exchange, and what is kept of both."""
+
     def __init__(
         self,
         identity: Identity,

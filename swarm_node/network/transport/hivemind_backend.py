@@ -44,6 +44,8 @@ SILENT_SECONDS = 20.0  # calls to a peer that time out for so long, one and all,
 
 
 class HivemindBackend(Backend):
+    """Carries calls by p2pd, the go-libp2p daemon of hivemind."""
+
     def __init__(self, identity: Identity, flags: Flags, max_inbound: int, relays: Sequence[str] = ()) -> None:
         """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
         self.peer_id = identity.peer_id

@@ -49,6 +49,8 @@ logging.getLogger("libp2p").setLevel(logging.CRITICAL)  # it quotes peers
 
 
 class Libp2pBackend(Backend):
+    """Carries calls by py-libp2p, in a thread of its own."""
+
     def __init__(
         self,
         identity: Identity,

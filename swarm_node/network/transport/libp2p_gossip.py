@@ -22,12 +22,14 @@ class GuardedPubsub(Pubsub):
     """One garbage frame, or one message with a garbage key, ends the process that runs the library's own."""
 
     async def push_msg(self, msg_forwarder: ID, msg: Message) -> None:
+        """As the library's, but a message that cannot be read is dropped."""
         try:
             await super().push_msg(msg_forwarder, msg)
         except Exception as error:  # noqa: BLE001  keys and signatures of anybody are parsed below
             log.debug("message dropped: %s", type(error).__name__)
 
     async def stream_handler(self, stream: INetStream) -> None:
+        """As the library's, but a stream that cannot be read is reset, and its peer forgotten."""
         try:
             await super().stream_handler(stream)
         except Exception as error:  # noqa: BLE001  frames of anybody are parsed below

@@ -97,9 +97,11 @@ def _lives(connection: INetConn) -> bool:
 class NoAutoConnector(AutoConnector):
     """The library dials every address that any peer has told it, whatever its watermarks say."""
 
-    async def maybe_connect(self) -> None: ...
+    async def maybe_connect(self) -> None:
+        """Does nothing: whom to connect to is not the library's choice."""
 
-    async def run_background_task(self, nursery: trio.Nursery) -> None: ...
+    async def run_background_task(self, nursery: trio.Nursery) -> None:
+        """Does nothing."""
 
 
 class Census(INotifee):
@@ -111,27 +113,34 @@ class Census(INotifee):
         self._useful: dict[ID, float] = {}  # when a call to or from a connected peer last went well
 
     def was_useful(self, peer: ID) -> None:
+        """A call with it went well."""
         if peer in self._swarm.connections:
             self._useful[peer] = trio.current_time()
 
     async def connected(self, network: INetwork, conn: INetConn) -> None:
+        """Closes peers beyond the limit, those first that were of no use for longest."""
         peers = self._swarm.connections
         while len(peers) > self._max_peers:
             await self._swarm.close_peer(min(peers, key=lambda peer: self._useful.get(peer, 0.0)))  # of equals: oldest
 
     async def disconnected(self, network: INetwork, conn: INetConn) -> None:
+        """Forgets a peer whose last connection is gone."""
         peer = conn.muxed_conn.peer_id
         if peer not in self._swarm.connections:
             self._useful.pop(peer, None)
             self._swarm.peerstore.clear_peerdata(peer)  # else every identity that ever came would be kept
 
-    async def opened_stream(self, network: INetwork, stream: INetStream) -> None: ...
+    async def opened_stream(self, network: INetwork, stream: INetStream) -> None:
+        """Does nothing; the library asks for it."""
 
-    async def closed_stream(self, network: INetwork, stream: INetStream) -> None: ...
+    async def closed_stream(self, network: INetwork, stream: INetStream) -> None:
+        """Does nothing; the library asks for it."""
 
-    async def listen(self, network: INetwork, multiaddr: multiaddr.Multiaddr) -> None: ...
+    async def listen(self, network: INetwork, multiaddr: multiaddr.Multiaddr) -> None:
+        """Does nothing; the library asks for it."""
 
-    async def listen_close(self, network: INetwork, multiaddr: multiaddr.Multiaddr) -> None: ...
+    async def listen_close(self, network: INetwork, multiaddr: multiaddr.Multiaddr) -> None:
+        """Does nothing; the library asks for it."""
 
 
 # The library makes connections of its own classes, whatever it is given: three of their methods are replaced.

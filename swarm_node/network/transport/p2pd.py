@@ -68,6 +68,7 @@ class Flags:
     max_connections: int = 64
 
     def arguments(self) -> list[str]:
+        """As p2pd takes them."""
         out = [
             f"-hostAddrs={','.join(self.listen)}",
             "-b=0",  # bootstrapping here would delay the start by 5 s for each dead peer
@@ -194,6 +195,7 @@ class Daemon:
         return ascii(" | ".join(self._lines))[1:-1][-300:]
 
     async def stop(self) -> None:
+        """Ends the daemon and all that was waiting for it."""
         if self._server is not None:
             self._server.close()
         for task in self._inbound:

@@ -64,6 +64,7 @@ def endpoint_of(address: str) -> Endpoint | None:
 
 
 def address_of(endpoint: Endpoint) -> str:
+    """The endpoint as a multiaddr."""
     return f"/ip{endpoint.ip.version}/{endpoint.ip}/udp/{endpoint.port}/quic-v1"
 
 
@@ -167,9 +168,11 @@ class Punching:
         self.counters: Counter[str] = Counter()
 
     def dialled(self, peer: PeerId, addresses: Sequence[str]) -> None:
+        """Notes where this peer may be reached directly."""
         self._plan.dialled(peer, addresses, _now())
 
     async def run(self) -> None:
+        """Looks for relayed connections that could be direct, until it is cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._plan.waits(_now()):

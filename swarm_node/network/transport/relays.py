@@ -79,6 +79,7 @@ class Relays:
         return [f"{address}/p2p-circuit" for address in best]
 
     async def run(self) -> None:
+        """Keeps reservations at relays while they are needed, until it is cancelled."""
         while self._known:
             with suppress(CallFailed):  # the daemon is gone: whoever supervises it sees that too
                 connected = {connection.peer for connection in await self._backend.connections()}

@@ -32,7 +32,9 @@ class Stream(Protocol):
         """Exactly `size` bytes."""
         ...
 
-    async def write(self, data: bytes) -> None: ...
+    async def write(self, data: bytes) -> None:
+        """All of the data; raises where the other end is gone."""
+        ...
 
     async def close(self) -> None:
         """Never raises, never waits long."""
@@ -40,6 +42,7 @@ class Stream(Protocol):
 
 
 def frame(data: bytes) -> bytes:
+    """The data behind its length."""
     return len(data).to_bytes(LENGTH_BYTES, "big") + data
 
 

@@ -16,6 +16,8 @@ class TrioStopped(OSError):
 
 
 class TrioThread:
+    """A thread with a trio loop, for a library that wants one; called from asyncio."""
+
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
@@ -83,6 +85,7 @@ class TrioThread:
         return await asyncio.shield(self._ended)
 
     async def stop(self) -> None:
+        """Cancels what runs in it, and waits for its end."""
         nursery = self._nursery
         if nursery is not None and self._submit_sync(nursery.cancel_scope.cancel):
             await self.wait_ended()

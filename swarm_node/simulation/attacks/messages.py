@@ -29,6 +29,7 @@ class Attack:
         self._payload = payload_of(config.attack.kind, config.attack.payload)
 
     def messages(self, now: Round) -> Iterator[Message]:
+        """All that the attacker sends in this round."""
         rng = Random(f"{self._config.seed}/{self._identity.peer_id}/{now}/attack")
         questions = self._config.round.questions
         match self._attack.kind:

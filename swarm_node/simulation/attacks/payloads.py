@@ -25,9 +25,11 @@ class Payload:
     mark: str = ""  # text that carries it; empty where there is nothing to carry
 
     def right(self, answer: str) -> str:
+        """A right answer with the payload on it."""
         return f"{self.front}{answer}{self.behind}"
 
     def marks(self, text: str) -> bool:
+        """Whether this text carries the payload."""
         return bool(self.mark) and self.mark in text
 
 

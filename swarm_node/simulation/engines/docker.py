@@ -36,6 +36,8 @@ class DockerEngine:
 
 
 class Container:
+    """A node in a container."""
+
     def __init__(self, container: Any) -> None:
         self._container = container
 
@@ -101,6 +103,7 @@ class DockerLauncher:
 
 
 def run_name(config: SimulationConfig) -> str:
+    """What the containers of this simulation are found by."""
     return str(config.out.expanduser().resolve())
 
 

@@ -11,13 +11,17 @@ from swarm_node.telemetry.events import CellRound
 class Run(Protocol):
     """A cell that is being run, whatever its nodes are."""
 
-    def rounds(self) -> Iterator[CellRound]: ...
+    def rounds(self) -> Iterator[CellRound]:
+        """Round by round, as they end."""
+        ...
 
     def memory_mb(self) -> float:
         """Of everything that runs for it."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends whatever still runs."""
+        ...
 
 
 class Engine(Protocol):

@@ -29,6 +29,8 @@ class MemoryEngine:
 
 
 class InMemoryRun:
+    """A cell whose nodes all live in this process."""
+
     def __init__(self, config: SimulationConfig, cell: Cell, population: Population) -> None:
         self._config, self._cell, self._population = config, cell, population
 

@@ -34,6 +34,8 @@ class ProcessEngine:
 
 
 class Process:
+    """A node as a process of this machine."""
+
     def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
         self._process, self._output = process, output
 

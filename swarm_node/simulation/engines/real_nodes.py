@@ -37,13 +37,21 @@ LINES = 5  # of a node's last words
 class RunningNode(Protocol):
     """A running node."""
 
-    def alive(self) -> bool: ...
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        ...
 
-    def freeze(self) -> None: ...
+    def freeze(self) -> None:
+        """Stops it where it is; it notices nothing."""
+        ...
 
-    def thaw(self) -> None: ...
+    def thaw(self) -> None:
+        """Lets it go on."""
+        ...
 
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        """Ends it at once."""
+        ...
 
     def last_words(self) -> str:
         """The end of what it printed, on one line."""
@@ -51,6 +59,8 @@ class RunningNode(Protocol):
 
 
 class Launcher(Protocol):
+    """Starts nodes as processes or as containers."""
+
     host: str  # address that nodes listen on
 
     def start(self, name: str, home: Path, arguments: Sequence[str]) -> RunningNode:
@@ -61,7 +71,9 @@ class Launcher(Protocol):
         """Of all nodes together."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends all nodes."""
+        ...
 
 
 def one_line(text: str) -> str:
@@ -71,6 +83,8 @@ def one_line(text: str) -> str:
 
 @dataclass(slots=True)
 class RealNode:
+    """A node of the swarm, running or not."""
+
     index: int
     first: int  # round of the swarm in which it joins
     last: int  # first round of the swarm without it

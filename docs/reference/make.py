@@ -1,0 +1,266 @@
+"""The pages here that are made from the code: `python docs/reference/make.py` writes them.
+
+Options are the fields of the configurations with their docstrings; events and reports are the fields of the dataclasses
+with the comments behind them. tests/unit/test_reference.py compares what is committed with what this makes.
+"""
+
+import ast
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from swarm_node.reports import METRICS, Overlap, RoundReport, StepReport
+from swarm_node.settings import (
+    AskConfig,
+    AttackSimulationConfig,
+    BootstrapConfig,
+    EvaluationConfig,
+    NodeConfig,
+    SimulationConfig,
+)
+from swarm_node.settings.sections import PlugIn
+from swarm_node.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
+from swarm_node.telemetry.events import Event
+
+HERE = Path(__file__).parent
+COMMANDS: Mapping[str, type[BaseModel]] = {
+    "run": NodeConfig,
+    "simulate": SimulationConfig,
+    "attack": AttackSimulationConfig,
+    "eval": EvaluationConfig,
+    "bootstrap": BootstrapConfig,
+    "status": AskConfig,
+}
+UNITS = ("Seconds", "Megabytes", "Kilobytes per second", "Tokens", "Rounds", "Updates", "Groups", "Completions")
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+OPTIONS = """# Every option
+
+For users who set up a node or an experiment. `make reference` makes this page from the code.
+
+An option has one name and four places. `training.learning_rate` is
+
+- a key of a TOML file: `learning_rate = 1e-4` under `[training]`;
+- an environment variable: `SWARM_NODE_TRAINING__LEARNING_RATE=1e-4`;
+- a flag: `--training.learning-rate 1e-4`;
+- or its default. Flags go before variables, variables before the file, the file before the default.
+
+`check` takes a file and variables, no flags. `eval`, `bootstrap`, `status` and `peers` take flags and variables, no
+file. `init` and `id` take what `run` takes, and use `home` alone. A list takes several values behind one flag:
+`--environment.tasks gcd/easy lcm/easy`. What is true or false is a flag without a value: `--network.mdns`, and
+`--network.no-mdns` for false. A path that begins with `~` is below your home folder.
+
+In the last column `run` stands for `run`, `check` and `doctor`, and `status` for `status` and `peers`.
+
+Some flags have a short form: `--peers` is `--network.peers`, and may be repeated; `--json` is `--json-output`; for
+`attack`, `--kind` is `--attack.kind`, `--share` is `--attack.share` and `--defence` is `--defence.use`.
+"""
+
+EVENTS = """# events.jsonl: every event
+
+For those who read what a node or a simulation has written, with a program of their own. `make reference` makes this
+page from the code.
+
+The file lies in the home of a node and in the report folder of a simulation. Each line is one JSON object. The file
+only grows, so you can read it while it is written. A kill or a full disk may leave a broken line: skip it. Two keys are
+in every object: `time`, in seconds since 1970, and `event`, the name of the event. The other keys depend on the event.
+A number that is not finite is `null`. Later versions may add keys and events: skip what you do not know.
+
+A node writes RunStarted, RoundDone, CheckpointSaved, Validated, Notice, Warned and RunFinished. A simulation writes
+RunStarted, CellStarted, CellRound, CellFinished, CellFailed, Notice, Warned and RunFinished.
+"""
+
+REPORT = """# report.json: the result of a simulation
+
+For those who compare experiments with a program of their own. `make reference` makes this page from the code.
+
+`swarm-node simulate` and `attack` write it into the folder that `--out` names, when all arms and seeds are done. Two
+runs with the same configuration on the same machine differ in `cost` alone. A list "per seed" has the order of `seeds`;
+"per seed, per round" is a list of lists. The *last rounds* are the last ten.
+"""
+
+
+class Option(NamedTuple):
+    """A row of the page of options, but for what differs between commands."""
+
+    key: str
+    kind: str
+    meaning: str
+
+
+def options_page() -> str:
+    found: dict[Option, dict[str, str]] = {}
+    for command, kind in COMMANDS.items():
+        for option, default in options(kind()):
+            found.setdefault(option, {})[command] = default
+    sections: dict[str, list[str]] = {}
+    for option, defaults in found.items():
+        section, _, name = option.key.rpartition(".")
+        sections.setdefault(section, []).append(
+            row(
+                f"`{name}`",
+                f"`{flag(option.key)}`",
+                option.kind,
+                _default(defaults),
+                option.meaning,
+                ", ".join(defaults),
+            )
+        )
+    head = table("key", "flag", "value", "default", "meaning", "commands")
+    parts = [
+        f"## {f'[{section}]' if section else 'Above all sections'}\n\n{head}{''.join(sections[section])}"
+        for section in sorted(sections, key=bool)  # those without a section first
+    ]
+    return "\n".join([OPTIONS, *parts])
+
+
+def options(config: BaseModel, prefix: str = "") -> Iterator[tuple[Option, str]]:
+    """Every option of a configuration with the text of its default."""
+    for name, about in type(config).model_fields.items():
+        value = getattr(config, name)
+        if isinstance(value, BaseModel):
+            yield from options(value, f"{prefix}{name}.")
+        else:
+            meaning = " ".join((about.description or "").split())
+            unit = next((f" {unit.lower()}" for unit in UNITS if meaning.startswith(unit)), "")
+            yield Option(f"{prefix}{name}", _value(about), meaning), _shown(value, unit)
+
+
+def flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def _default(defaults: Mapping[str, str]) -> str:
+    """The one default, or the first command's and those that differ from it."""
+    first, *_ = defaults.values()
+    others: dict[str, list[str]] = {}
+    for command, default in defaults.items():
+        if default != first:
+            others.setdefault(default, []).append(command)
+    return "; ".join([first, *(f"{', '.join(commands)}: {default}" for default, commands in others.items())])
+
+
+def _shown(value: Any, unit: str) -> str:
+    if value is None or value in ((), ""):
+        return "none"
+    if isinstance(value, tuple):
+        return " ".join(f"`{each}`" for each in value)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`{unit}"
+
+
+def _value(about: FieldInfo) -> str:
+    """What may be written there, in words."""
+    inner = [mark for each in get_args(about.annotation) for mark in getattr(each, "__metadata__", ())]
+    if any(isinstance(mark, PlugIn) for mark in [*about.metadata, *inner]):
+        return "a name, or FILE:NAME" if about.annotation is str else "list of names, or FILE:NAME"
+    if get_origin(about.annotation) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(about.annotation))
+    limits = [
+        f"{word} {value:g}"
+        for mark in about.metadata
+        for sign, word in BOUNDS.items()
+        if (value := getattr(mark, sign, None)) is not None
+    ]
+    return ", ".join([_words(about.annotation).removesuffix(" or null"), *limits])
+
+
+def events_page() -> str:
+    parts = [described(kind, "##") for kind in get_args(Event)]
+    nested = [described(kind, "###") for kind in (RoundReport, StepReport, Overlap)]
+    figures = [
+        row(f"`{name}`", about.unit or "-", about.meaning, _over(about.over, about.stepped))
+        for name, about in METRICS.items()
+    ]
+    explained = (
+        "## Figures\n\nThese figures are in a RoundDone, in the `metrics` of a CellRound and of report.json, and in "
+        "rounds.csv.\nThe last column says how those of several nodes become one.\n\n"
+    )
+    inside = "## Inside a RoundDone\n\n`report` is a RoundReport, which holds a StepReport and perhaps an Overlap.\n"
+    return "\n".join(
+        [
+            EVENTS,
+            *parts,
+            inside,
+            *nested,
+            explained + table("figure", "unit", "meaning", "of several nodes") + "".join(figures),
+        ]
+    )
+
+
+def _over(how: str, stepped: bool) -> str:
+    return f"{how} over those that took a step" if stepped else how
+
+
+def report_page() -> str:
+    return "\n".join([REPORT, *(described(kind, "##") for kind in (Report, ArmSummary, AttackSummary, ArmCost))])
+
+
+def described(kind: type, level: str) -> str:
+    """A heading, what the dataclass is, and a row for each of its fields."""
+    hints, texts = get_type_hints(kind), comments(kind)
+    rows = [row(f"`{each.name}`", _words(hints[each.name]), texts[each.name]) for each in fields(kind)]
+    about = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n"
+    return f"{level} {kind.__name__}\n\n{about}{table('key', 'value', 'meaning')}{''.join(rows)}"
+
+
+def comments(kind: type) -> dict[str, str]:
+    """What the source says of each field: of a metric its unit and meaning, else the comment on its line."""
+    source = inspect.cleandoc("\n" + inspect.getsource(kind))
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    said = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    (tree,) = ast.parse(source).body
+    assert isinstance(tree, ast.ClassDef)
+    lines = {
+        node.target.id: node.end_lineno
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    texts = {name: re.sub(r"\bNone\b", "null", said.get(line or 0, "")) for name, line in lines.items()}
+    for name in texts.keys() & METRICS.keys() if kind in (RoundReport, StepReport) else ():
+        about = METRICS[name]
+        texts[name] = about.meaning + (f" ({about.unit})" if about.unit and about.unit not in about.meaning else "")
+    return texts
+
+
+def _words(hint: Any) -> str:
+    """A type as it is in JSON."""
+    simple = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", Path: "path"}
+    if hint in simple or is_dataclass(hint):
+        return simple.get(hint) or hint.__name__
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return " and ".join(_words(each) for each in inner)
+    if origin is tuple:
+        return f"list of {_words(inner[0])}"
+    if origin is not None and issubclass(origin, Mapping):
+        return f"object of {_words(inner[1])}"
+    if inner:  # a union
+        return " or ".join(_words(each) for each in inner)
+    return _words(hint.__supertype__)  # a NewType, such as PeerId
+
+
+def table(*columns: str) -> str:
+    return row(*columns) + "|" + "---|" * len(columns) + "\n"
+
+
+def row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def pages() -> dict[Path, str]:
+    """Every page that is made, with its text."""
+    return {HERE / "options.md": options_page(), HERE / "events.md": events_page(), HERE / "report.md": report_page()}
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
