@@ -1,1 +1,1 @@
-"""Questions and judging. Everything that runs a scorer runs outside the trainer's process."""
+"""Questions and scoring. Scorers run outside the trainer's process, but for puzzles of a file."""
