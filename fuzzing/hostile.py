@@ -110,7 +110,7 @@ def run(names: Sequence[str], only: int | None = None) -> dict[str, dict[str, Ta
                         path.unlink()
                 if _accepted(listener):
                     last.broken.append("a connection was made")
-                if left := stays_above(2 + SPARES, session):  # the judge, the light process and its children
+                if left := stays_above(2 + SPARES, session):  # the judge, the fork server and its children
                     last.broken.append(f"processes: {left}")
                 if judge.restarts:
                     last.broken.append("the judge died")

@@ -139,7 +139,7 @@ def cohort(address: Address, item: Item) -> Cohort:
 
 
 def portable(item: Item) -> Key | None:
-    """The key that the light process can score by; None where the item itself has to."""
+    """The key that the fork server can score by; None where the item itself has to."""
     return item.portable if isinstance(item, Portable) else None
 
 

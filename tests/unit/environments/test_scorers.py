@@ -113,7 +113,7 @@ def variants(key: str) -> list[str]:
 
 
 def portable(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """As it arrives in the light process."""
+    """As it arrives in the fork server."""
     metadata = {key: entry["metadata"][key] for key in scorers.NEEDED.get(name, ())}
     return json.loads(json.dumps({"answer": entry["answer"], "metadata": metadata}))
 
