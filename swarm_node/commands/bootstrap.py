@@ -25,7 +25,7 @@ usage: swarm-node bootstrap [--port N] [--home FOLDER] [--peers MULTIADDR ...]
 An entry and relay node: it helps others find and reach each other, and trains
 nothing. Prints its addresses, and stops on Ctrl-C.
 
-  --port N                 to listen on; others have to be able to reach it (31330)
+  --port N                 to listen on; others have to reach it (31330)
   --home FOLDER            identity and known peers (~/.swarm-node)
   --peers MULTIADDR ...    other entry nodes, so that they know of each other
   --announce MULTIADDR     its address, where it cannot see it (forwarded port)

@@ -1,5 +1,6 @@
 """`swarm-node completion`: a script that lets a shell complete commands and options, made by tyro."""
 
+from contextlib import suppress
 from typing import Literal
 
 import tyro
@@ -11,21 +12,35 @@ from swarm_node.commands.table import COMMANDS, Command, load
 PAGE = """\
 usage: swarm-node completion bash|zsh|fish
 
-Print a script with which the shell completes commands and options.
+Print a script with which the shell completes commands and options. Say once:
 
-  bash   eval "$(swarm-node completion bash)"        in ~/.bashrc
-  zsh    eval "$(swarm-node completion zsh)"         in ~/.zshrc, after compinit
-  fish   swarm-node completion fish | source         in ~/.config/fish/config.fish
+  bash   swarm-node completion bash > ~/.swarm-node.bash
+         echo 'source ~/.swarm-node.bash' >> ~/.bashrc
+  zsh    swarm-node completion zsh > FOLDER/_swarm-node    (FOLDER is in $fpath)
+  fish   swarm-node completion fish > FILE
+         (FILE is ~/.config/fish/completions/swarm-node.fish)"""
 
-Quicker at the start of every shell: write it to a file once and source that."""
+FILES = """
+# tyro completes no positional arguments: where nothing else fits, files do.
+_swarm_node() {
+  _tyro_swarm_node
+  if [[ -z "${COMPREPLY[0]}" ]]; then
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+  fi
+}
+complete -F _swarm_node swarm-node"""
 
 
 def complete(shell: Positional[Literal["bash", "zsh", "fish"]]) -> None:
     """Print a script with which the shell completes commands and options."""
     app = SubcommandApp()
     for name in COMMANDS:
-        app.command(load(name).options, name=name, is_default=name == "run")
-    app.cli(prog="swarm-node", args=["--tyro-print-completion", shell])
+        app.command(name=name)(load(name).options)
+    with suppress(SystemExit):  # with which tyro ends
+        app.cli(prog="swarm-node", args=["--tyro-print-completion", shell])
+    if shell == "bash":
+        print(FILES)
 
 
 def command(argv: list[str]) -> None:

@@ -18,7 +18,7 @@ file. CP-SAT finds it.
 
 
 def solve(what: Positional[str], seed: int = 0, index: int = 0) -> None:
-    """The solution of a puzzle: ours by its address, others' from the text of a JSON file.
+    """The solution of a puzzle: ours by its address, others' from their text.
 
     Args:
         what: temporal_clue/tiny, small, medium, large or full; or a JSON file of puzzles.

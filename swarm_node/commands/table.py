@@ -5,31 +5,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
 
 @dataclass(frozen=True)
 class Command:
     """What a command is made of; it stands at the end of the module of its command."""
 
-    options: type[BaseModel] | Callable[..., None]  # all of them, as tyro reads them: --help-all shows them
+    options: Callable[..., Any]  # whose arguments are all its options, as tyro reads them: --help-all shows them
     page: str  # those most used, on a screen: --help shows it
     do: Callable[[list[str]], None]  # takes the arguments behind the name; UserError for a mistake in them
 
 
 COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command in it
     "run": "run.start:RUN",
-    "simulate": "simulate:SIMULATE",
-    "attack": "simulate:ATTACK",
-    "eval": "evaluate:EVAL",
-    "solve": "solve:SOLVE",
     "bootstrap": "bootstrap:BOOTSTRAP",
     "status": "status:STATUS",
     "peers": "status:PEERS",
     "doctor": "doctor:DOCTOR",
+    "check": "check:CHECK",
+    "simulate": "simulate:SIMULATE",
+    "attack": "simulate:ATTACK",
+    "eval": "evaluate:EVAL",
+    "solve": "solve:SOLVE",
     "init": "identity:INIT",
     "id": "identity:ID",
-    "check": "check:CHECK",
     "completion": "completion:COMPLETION",
 }
 

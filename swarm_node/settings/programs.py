@@ -81,7 +81,7 @@ class CheckConfig(NodeConfig):
 
 
 class BootstrapConfig(Section):
-    """An entry and relay node: it helps others find and reach each other, and trains nothing."""
+    """An entry and relay node: others find and reach each other by it."""
 
     home: Path = Path("~/.swarm-node")
     """Folder that holds identity and known peers."""

@@ -25,6 +25,12 @@ class WithCommas:
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Explanations are one line each; pages of help and scripts of completion break them anew."""
+        for field in cls.model_fields.values():
+            field.description = " ".join((field.description or "").split())
+
     @field_validator("*", mode="before")
     @classmethod
     def _split(cls, value: Any, info: ValidationInfo) -> Any:

@@ -125,7 +125,7 @@ def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             texts.update(describe(field.annotation, f"{prefix}{name}."))
         else:
-            texts[f"{prefix}{name}"] = " ".join((field.description or "").split())
+            texts[f"{prefix}{name}"] = field.description or ""
     return texts
 
 
@@ -188,4 +188,4 @@ def _explain(kind: type[BaseModel], problem: Any) -> str:
     close = difflib.get_close_matches(name, describe(kind), n=1, cutoff=0.5)
     last = [key for key in describe(kind) if key.rsplit(".", 1)[-1] == path[-1]]  # right name, wrong section
     meant = (last or close or [""])[0]
-    return f"unknown key {name!r}" + (f"; did you mean {meant!r}?" if meant else "; see `swarm-node run --help`")
+    return f"unknown key {name!r}" + (f"; did you mean {meant!r}?" if meant else "; see `swarm-node run --help-all`")
