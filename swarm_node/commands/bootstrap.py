@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from swarm_node.commands.arguments import with_peers
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network.process import cache, control
@@ -18,6 +18,19 @@ from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.settings import BootstrapConfig, NetworkConfig
 from swarm_node.settings.sources import from_command_line
+
+PAGE = """\
+usage: swarm-node bootstrap [--port N] [--home FOLDER] [--peers MULTIADDR ...]
+
+An entry and relay node: it helps others find and reach each other, and trains
+nothing. Prints its addresses, and stops on Ctrl-C.
+
+  --port N                 to listen on; others have to reach it (31330)
+  --home FOLDER            identity and known peers (~/.swarm-node)
+  --peers MULTIADDR ...    other entry nodes, so that they know of each other
+  --announce MULTIADDR     its address, where it cannot see it (forwarded port)
+  --swarm NAME             of the swarm (public)
+  --upload-limit N         kilobytes per second that others may fetch (4096)"""
 
 
 def bootstrap(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:
@@ -83,9 +96,12 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. Addresses go to standard output, what is wrong to standard error."""
-    config = from_command_line(BootstrapConfig, with_peers(argv, "--peers"), "swarm-node bootstrap", flags_only=True)
+    config = from_command_line(BootstrapConfig, argv, "swarm-node bootstrap", flags_only=True)
     bootstrap(
         config,
         show=lambda address: print(printable(address), flush=True),
         warn=lambda text: print(printable(text, 400), file=sys.stderr, flush=True),
     )
+
+
+BOOTSTRAP = Command(BootstrapConfig, PAGE, command)

@@ -1,31 +1,56 @@
 """`swarm-node check`: what a configuration comes to on this machine, before anything runs."""
 
 import os
+import re
+import shutil
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from swarm_node.commands.table import Command
+from swarm_node.settings import CheckConfig, NodeConfig
+from swarm_node.settings.sources import (
+    describe,
+    environment_values,
+    file_in,
+    flatten,
+    from_command_line,
+    located,
+    read_file,
+    resolve,
+)
 
-from swarm_node.settings import NodeConfig
-from swarm_node.settings.sources import describe, environment_values, flatten, located, read_file, resolve
+PAGE = """\
+usage: swarm-node check [CONFIG.toml] [--flags] [--all]
+
+What run would do with the same file, environment and flags: the options that
+differ from their defaults, where each comes from and what it means; and what it
+comes to on this machine. Nothing runs.
+
+  --all                          every option, not only those that differ
+  --model.name NAME              a starter, a folder, or a Hugging Face hub name
+  --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
+  --asynchronous.enabled         write and train at the same time"""
 
 
 def command(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
-    if argv[:1] in (["--help"], ["-h"]):
-        print("usage: swarm-node check [CONFIG.toml]   every option: value, where it comes from, what it means")
-        return
-    file = Path(argv[0]) if argv else None
-    config = located(resolve(NodeConfig, file, os.environ), file.expanduser().parent if file else Path())
-    in_file = flatten(read_file(file)) if file else {}
-    in_environment = flatten(environment_values(NodeConfig, os.environ))
-    shown = Table("option", "value", "from", "meaning", title=f"{file or 'defaults'}, as swarm-node run sees it")
-    texts = describe(NodeConfig)
-    for key, value in flatten(config.model_dump(mode="json")).items():
-        source = "environment" if key in in_environment else "file" if key in in_file else "default"
-        shown.add_row(key, _show(value), source, texts.get(key, ""), style="bold" if source != "default" else "")
-    Console().print(shown)
+    config = from_command_line(CheckConfig, argv, "swarm-node check")
+    file = file_in(argv)
+    values, defaults = values_of(config), values_of(NodeConfig())
+    origin, texts = origins(values, file), describe(NodeConfig)
+    shown = [key for key in values if config.all or values[key] != defaults[key]]
+    print(f"{file or 'defaults'}, as swarm-node run sees it: ", end="")
+    print(
+        f"{len(shown)} options" if config.all else f"{len(shown)} of {len(values)} options differ from their defaults"
+    )
+    for key in shown:
+        print(f"\n{key} = {_show(values[key])}  ({origin.get(key, 'default')})")
+        print(textwrap.fill(first_sentence(texts[key]), _columns(), initial_indent="    ", subsequent_indent="    "))
+    if not config.all:
+        print("\nevery option: --all")
+    print()
     from swarm_node.assembly.learner import examine  # now: it loads torch
 
     for line in examine(config):
@@ -38,5 +63,29 @@ def command(argv: list[str]) -> None:
     print(advice(config, usable_cores(), torch.cuda.device_count()))
 
 
+def origins(values: Mapping[str, Any], file: Path | None) -> dict[str, str]:
+    """Where each of these values comes from, by key; without those that are defaults."""
+    given = values_of(located(resolve(NodeConfig, file, os.environ), file.expanduser().parent if file else Path()))
+    found = dict.fromkeys(flatten(read_file(file)) if file else (), "file")
+    found |= dict.fromkeys(flatten(environment_values(NodeConfig, os.environ)), "environment")
+    return found | {key: "flag" for key, value in values.items() if value != given[key]}
+
+
+def values_of(config: NodeConfig) -> dict[str, Any]:
+    return flatten(config.model_dump(mode="json", exclude={"all"}))
+
+
+def first_sentence(text: str) -> str:
+    """Up to the first full stop behind which a sentence begins."""
+    return re.split(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z0-9])", text)[0]
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
+
+
 def _show(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return (", ".join(map(str, value)) if isinstance(value, list) else str(value)) or '""'
+
+
+CHECK = Command(CheckConfig, PAGE, command)

@@ -20,8 +20,8 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
-from swarm_node.commands.arguments import with_peers
 from swarm_node.commands.home import in_use, load_identity
+from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.environments.scoring import sandbox
@@ -40,6 +40,19 @@ LOOK_SECONDS = 2.0  # for the network to find out its addresses
 LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
 NOT_SYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
 MAX_DIALLED = 16
+
+PAGE = """\
+usage: swarm-node doctor [CONFIG.toml] [--flags]
+
+What keeps this node from training or sharing, and what to do about it. Asks the
+node that runs, or looks at what the next one will find. Takes the flags of run.
+Exit code 0: trains and shares, 1: trains alone, 3: does not train.
+
+  --home FOLDER            of the node (~/.swarm-node)
+  --peers MULTIADDR ...    entry nodes to try
+  --network.port N         the port it shall listen on
+  --model.name NAME        the model it shall train
+  --environment.tasks ...  what it shall be asked"""
 
 
 class Level(StrEnum):
@@ -282,7 +295,7 @@ def can_compile() -> bool:
 
 def command(argv: list[str]) -> None:
     """Exit code 0: trains and shares, 1: trains alone, 3: does not train."""
-    config = from_command_line(NodeConfig, with_peers(argv), "swarm-node doctor")
+    config = from_command_line(NodeConfig, argv, "swarm-node doctor")
 
     findings = []
     for finding in diagnose(config):
@@ -291,3 +304,6 @@ def command(argv: list[str]) -> None:
     code, text = verdict(findings)
     print(text)
     sys.exit(code)
+
+
+DOCTOR = Command(NodeConfig, PAGE, command)

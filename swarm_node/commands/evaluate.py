@@ -11,9 +11,7 @@ from rich.table import Table
 
 from protocol.messages import Question
 from swarm_node.assembly.environments import by_kind
-from swarm_node.assembly.learner import build_policy
-from swarm_node.commands.arguments import with_json
-from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.commands.table import Command
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
@@ -22,6 +20,20 @@ from swarm_node.settings.sources import from_command_line
 
 BATCH = 64  # prompts decoded together
 Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
+
+PAGE = """\
+usage: swarm-node eval NAME|FOLDER [--flags]
+
+Accuracy of a model on held-out questions, with 95 % intervals.
+
+  --tasks TASK ...            what to ask, such as gcd/easy,lcm/easy
+  --questions N               of each task (100)
+  --puzzles FILE.json         puzzles that temporal_clue/published asks
+  --model.device NAME         cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
+  --generation.temperature X  of sampling (1.0)
+  --generation.max-completion-length N
+                              tokens of an answer before it is cut off (16)
+  --json                      one JSON object, for scripts"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,9 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
     rather than too narrow.
     """
+    from swarm_node.assembly.learner import build_policy  # now, not above: they load torch
+    from swarm_node.compute.generation.generator import BatchGenerator
+
     scores: dict[str, list[float]] = {}
     skipped: dict[str, int] = {}
     with ExitStack() as stack, console.status("asking") as status:
@@ -143,12 +158,13 @@ def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
 
 def command(argv: list[str]) -> None:
     """Prints a table, or one JSON object. A first argument without dashes is the model."""
-    arguments = with_json(argv)
-    if arguments and not arguments[0].startswith("-"):
-        arguments = ["--model.name", *arguments]
+    arguments = ["--model.name", *argv] if argv and not argv[0].startswith("-") else argv
     config = from_command_line(EvaluationConfig, arguments, "swarm-node eval", flags_only=True)
     rows = evaluate(config, Console(stderr=True))
     if config.json_output:
         print(json.dumps(as_json(rows)))
     else:
         Console().print(table(rows))
+
+
+EVAL = Command(EvaluationConfig, PAGE, command)

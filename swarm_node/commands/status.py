@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.commands.arguments import with_json
 from swarm_node.commands.home import in_use
+from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network.process import control
@@ -21,6 +21,22 @@ from swarm_node.settings.sources import from_command_line
 STALLED_SECONDS = 120.0  # without a round ending ...
 STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
 SILENT_SECONDS = 20.0  # a network may take to begin listening
+
+PAGE = """\
+usage: swarm-node status [--home FOLDER] [--json]
+
+How the running node is. Exit code 0 only when it is healthy.
+
+  --home FOLDER   of the node (~/.swarm-node)
+  --json          one JSON object, for scripts"""
+
+PEERS_PAGE = """\
+usage: swarm-node peers [--home FOLDER] [--json]
+
+Whom the running node knows.
+
+  --home FOLDER   of the node (~/.swarm-node)
+  --json          a JSON list, for scripts"""
 
 
 def ask(home: Path) -> dict[str, Any]:
@@ -131,4 +147,8 @@ def peers_command(argv: list[str]) -> None:
 
 
 def _asking(argv: list[str], program: str) -> AskConfig:
-    return from_command_line(AskConfig, with_json(argv), program, flags_only=True)
+    return from_command_line(AskConfig, argv, program, flags_only=True)
+
+
+STATUS = Command(AskConfig, PAGE, status_command)
+PEERS = Command(AskConfig, PEERS_PAGE, peers_command)

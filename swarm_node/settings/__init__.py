@@ -9,6 +9,7 @@ from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.programs import (
     AskConfig,
     BootstrapConfig,
+    CheckConfig,
     CheckpointConfig,
     EvaluationConfig,
     LearningConfig,
@@ -26,6 +27,7 @@ __all__ = [
     "AttackConfig",
     "AttackSimulationConfig",
     "BootstrapConfig",
+    "CheckConfig",
     "CheckpointConfig",
     "DefenceConfig",
     "EnvironmentConfig",

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+import tyro
 from pydantic import Field
 
 from swarm_node.settings.sections import Count, Positive, Section
@@ -14,8 +15,8 @@ class NetworkConfig(Section):
     """Whether to look for others at all; off, own groups take the place of theirs."""
     backend: Literal["hivemind", "libp2p"] = "hivemind"
     """Library that carries the messages; nodes of both kinds make one swarm. libp2p needs the extra of that name."""
-    peers: tuple[str, ...] = ()
-    """Entry nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW... (also: --peers). Empty: those known from
+    peers: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--peers"])] = ()
+    """Entry nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those known from
     last time."""
     host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on; 127.0.0.1 keeps the node to this machine."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
+import tyro
 from pydantic import Field
 
 from swarm_node.settings.environment import EnvironmentConfig
@@ -74,8 +75,15 @@ class NodeConfig(LearningConfig):
     network: NetworkConfig = NetworkConfig()
 
 
+class CheckConfig(NodeConfig):
+    """What a configuration comes to on this machine."""
+
+    all: bool = False
+    """Show every option, not only those that differ from their defaults."""
+
+
 class BootstrapConfig(Section):
-    """An entry and relay node: it helps others find and reach each other, and trains nothing."""
+    """An entry and relay node: others find and reach each other by it."""
 
     home: Path = Path("~/.swarm-node")
     """Folder that holds identity and known peers."""
@@ -102,8 +110,8 @@ class AskConfig(Section):
 
     home: Path = Path("~/.swarm-node")
     """Its home folder."""
-    json_output: bool = False
-    """Print one JSON object (also: --json)."""
+    json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
+    """Print one JSON object."""
 
 
 class EvaluationConfig(Section):
@@ -120,5 +128,5 @@ class EvaluationConfig(Section):
     """Held-out questions per task."""
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks, all of them once."""
-    json_output: bool = False
-    """Print one JSON object instead of the table (also: --json)."""
+    json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
+    """Print one JSON object instead of the table."""

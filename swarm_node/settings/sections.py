@@ -1,9 +1,9 @@
 """What all options are made of: frozen, strict about names, their docstrings the help texts of the command line."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -17,7 +17,35 @@ class PlugIn:
     kind: str  # "environments", "samplers", ...
 
 
+@dataclass(frozen=True)
+class WithCommas:
+    """Marks a list whose entries hold commas themselves; of all others a comma separates the entries."""
+
+
 class Section(BaseModel):
     """Base of every group of options."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Explanations are one line each; pages of help and scripts of completion break them anew."""
+        for field in cls.model_fields.values():
+            field.description = " ".join((field.description or "").split())
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _split(cls, value: Any, info: ValidationInfo) -> Any:
+        """Lists by comma or space alike, wherever they come from: "a,b", "a b", ["a", "b"] and ["a,b"] are one."""
+        field = cls.model_fields[info.field_name or ""]
+        if get_origin(field.annotation) is not tuple:
+            return value
+        if isinstance(value, str):
+            value = value.split()
+        if not isinstance(value, list | tuple) or WithCommas() in field.metadata:
+            return value
+        return [part for each in value for part in (_parts(each) if isinstance(each, str) else (each,))]
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,11 +1,13 @@
 """Many nodes in one experiment, with faults and hostile nodes."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.programs import LearningConfig
-from swarm_node.settings.sections import Count, Positive, Section, Share
+from swarm_node.settings.sections import Count, Positive, Section, Share, WithCommas
 from swarm_node.settings.training import DefenceConfig
 
 
@@ -27,11 +29,14 @@ class FaultsConfig(Section):
 class AttackConfig(Section):
     """Hostile nodes of a simulation. They know all answers and send nothing but what the attack is."""
 
-    kind: Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"] = "none"
+    kind: Annotated[
+        Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"],
+        tyro.conf.arg(aliases=["--kind"]),
+    ] = "none"
     """stealth: right answers with a sign that scores nothing; context: with a phrase that has nothing to do with it;
     equation: with a wrong equation; length: with much white space; forge: texts that trick scorers; flood: stealth, ten
     times as many groups; lies: garbage, replays and messages that break a rule; sybil: stealth, new identities."""
-    share: Share = 0.25
+    share: Annotated[Share, tyro.conf.arg(aliases=["--share"])] = 0.25
     """Share of the nodes that is hostile: the last ones."""
     nodes: tuple[int, ...] = ()
     """The hostile nodes by number, instead of a share."""
@@ -74,8 +79,9 @@ class SimulationConfig(LearningConfig):
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node network.backend."""
     node_models: tuple[str, ...] = ()
     """Models of nodes 0, 1, ... in turn, for a heterogeneous swarm; empty gives every node model.name."""
-    node_tasks: tuple[str, ...] = ()
-    """Tasks of nodes 0, 1, ... in turn, each a comma-separated list in quotes; empty gives every node the same."""
+    node_tasks: Annotated[tuple[str, ...], WithCommas()] = ()
+    """Tasks of nodes 0, 1, ... in turn, separated by spaces, each a list with commas: gcd/easy,lcm/easy gcd/hard. Empty
+    gives every node the same."""
     node_devices: tuple[str, ...] = ()
     """Devices of nodes 0, 1, ... in turn."""
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args
 
 import tyro
 from pydantic import BaseModel, ValidationError
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
@@ -20,17 +21,54 @@ from swarm_node.settings.sections import PlugIn
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
 C = TypeVar("C", bound=BaseModel)
+FLAGS = ConstructorRegistry()
 
 
 def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False) -> C:
-    """A configuration from `[FILE.toml] [--flags]`. Exits with a help page on --help, as tyro does."""
-    arguments = list(argv)
-    file = None
-    if arguments and not arguments[0].startswith("-") and not flags_only:
-        file = Path(arguments.pop(0))
+    """A configuration from `[FILE.toml] [--flags]`. Exits with a page of all options on --help, as tyro does."""
+    file = None if flags_only else file_in(argv)
+    arguments = _gathered(argv[1:] if file else argv)
     base = resolve(kind, file, os.environ)
-    config = tyro.cli(kind, default=base, args=arguments, prog=program, description=kind.__doc__)
+    config = tyro.cli(kind, default=base, args=arguments, prog=program, description=kind.__doc__, registry=FLAGS)
     return located(config, file.expanduser().parent if file else Path())
+
+
+def file_in(argv: Sequence[str]) -> Path | None:
+    """The configuration file: the first argument, where that is no flag."""
+    return Path(argv[0]) if argv and not argv[0].startswith("-") else None
+
+
+@FLAGS.primitive_rule
+def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Lists go as text to the configuration, which splits them and knows the types of their entries."""
+    if info.type_origin is not tuple:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="LIST",
+        instance_from_str=tuple,
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: [str(each) for each in value],
+    )
+
+
+def _gathered(argv: Sequence[str], option: str = "--peers") -> list[str]:
+    """`--peers A --seed 1 --peers=B C` as `--seed 1 --peers A B C`: of a list given twice tyro keeps the last, and with
+    UseAppendAction it takes one entry at a time and adds to those of the file."""
+    rest: list[str] = []
+    gathered: list[str] = []
+    taking = False
+    for argument in argv:
+        name, _, value = argument.partition("=")
+        if name == option:
+            taking = True
+            gathered += [value] if value else []
+        elif taking and not argument.startswith("-"):
+            gathered.append(argument)
+        else:
+            taking = False
+            rest.append(argument)
+    return [*rest, option, *gathered] if gathered else rest
 
 
 def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
@@ -82,13 +120,13 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
-    """The explanation of every key, "a.b" -> first sentence of its docstring."""
+    """The explanation of every key, "a.b" -> its docstring."""
     texts: dict[str, str] = {}
     for name, field in kind.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             texts.update(describe(field.annotation, f"{prefix}{name}."))
         else:
-            texts[f"{prefix}{name}"] = " ".join((field.description or "").split())
+            texts[f"{prefix}{name}"] = field.description or ""
     return texts
 
 
@@ -151,4 +189,4 @@ def _explain(kind: type[BaseModel], problem: Any) -> str:
     close = difflib.get_close_matches(name, describe(kind), n=1, cutoff=0.5)
     last = [key for key in describe(kind) if key.rsplit(".", 1)[-1] == path[-1]]  # right name, wrong section
     meant = (last or close or [""])[0]
-    return f"unknown key {name!r}" + (f"; did you mean {meant!r}?" if meant else "; see `swarm-node run --help`")
+    return f"unknown key {name!r}" + (f"; did you mean {meant!r}?" if meant else "; see `swarm-node run --help-all`")

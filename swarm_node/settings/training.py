@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+import tyro
 from pydantic import Field
 
 from swarm_node.settings.sections import Count, PlugIn, Positive, Section, Share
@@ -94,7 +95,11 @@ class PoolConfig(Section):
 class DefenceConfig(Section):
     """Against text of others that is right and poisoned. docs/results/poisoning.md measures every layer."""
 
-    use: tuple[Annotated[str, PlugIn("defences")], ...] = ("length", "ngrams", "rescue")
+    use: Annotated[tuple[Annotated[str, PlugIn("defences")], ...], tyro.conf.arg(aliases=["--defence"])] = (
+        "length",
+        "ngrams",
+        "rescue",
+    )
     """Layers. length: drop completions much longer than own ones; duplicates: one of near-identical completions;
     ngrams: drop text with strings that others' better answers share and own ones lack; regroup: set others' better
     answers off against own attempts at the question, never against what came with them; rescue: regroup, adding them

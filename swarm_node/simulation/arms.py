@@ -46,8 +46,7 @@ def parse_arm(text: str) -> Arm:
 
 
 def parse_arms(texts: Sequence[str]) -> list[Arm]:
-    """Every text may hold several, separated by commas, as `--arms 8/0,4/4` does."""
-    arms = [parse_arm(part) for text in texts for part in text.split(",")]
+    arms = [parse_arm(text) for text in texts]
     if not arms:
         raise UserError("no arms: give at least one, such as --arms 8/0,4/4")
     for index, arm in enumerate(arms):

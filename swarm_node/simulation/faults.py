@@ -47,9 +47,9 @@ class Schedule:
 
 
 def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:
-    """Node -> number. Every text may hold several specs, separated by commas."""
+    """Node -> number."""
     found: dict[int, int] = {}
-    for spec in (part.strip() for text in specs for part in text.split(",")):
+    for spec in specs:
         match = re.fullmatch(r"(\d{1,6})@(\d{1,9})", spec, re.ASCII)
         if match is None:
             shape = "NODE@k" if name == "slow" else "NODE@ROUND"

@@ -1,7 +1,5 @@
 """Swarms of unlike nodes: which model, tasks and device each node has. Pure data."""
 
-from collections.abc import Sequence
-
 from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
 
@@ -9,7 +7,7 @@ from swarm_node.settings import SimulationConfig
 def node_config(config: SimulationConfig, node: int) -> SimulationConfig:
     """The configuration of one node. Lists shorter than the swarm start again from their first entry."""
     model, environment = config.model, config.environment
-    models, devices = _parts(config.node_models), _parts(config.node_devices)
+    models, devices = config.node_models, config.node_devices
     if models:
         model = model.model_copy(update={"name": models[node % len(models)]})
     if devices:
@@ -26,11 +24,6 @@ def split_tasks(text: str) -> tuple[str, ...]:
     if not tasks:
         raise UserError(f"--node-tasks {text!r} names no task; an entry is a list such as 'gcd/easy,lcm/easy'")
     return tasks
-
-
-def _parts(texts: Sequence[str]) -> list[str]:
-    """Entries may come as one text with commas, as arms do."""
-    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
 def is_mixed(config: SimulationConfig) -> bool:

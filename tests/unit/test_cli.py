@@ -2,14 +2,18 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from swarm_node.cli import dispatch
 from swarm_node.common.errors import UserError
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.sources import flatten
 from tests.commands import ended
 
 
@@ -31,6 +35,13 @@ def test_help_reads_like_a_page():
     assert result.returncode == 0
     for command in ("run", "simulate", "attack", "eval", "init", "id", "check"):
         assert f"\n  {command} " in result.stdout
+
+
+@pytest.mark.slow
+def test_python_m_is_the_command_and_says_its_version():
+    command = [sys.executable, "-m", "swarm_node", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert result.stdout == f"swarm-node {version('swarm-node')}\n" == ended("--version").stdout
 
 
 @pytest.mark.slow
@@ -58,9 +69,24 @@ main()
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "simulate", "eval"])
 def test_every_command_explains_its_options(command):
-    result = ended(command, "--help")
-    assert result.returncode == 0
-    assert "learning-rate" in result.stdout or "questions" in result.stdout
+    for page in ("--help", "--help-all"):
+        result = ended(command, page)
+        assert result.returncode == 0
+        assert "learning-rate" in result.stdout or "questions" in result.stdout
+
+
+@pytest.mark.slow
+def test_what_answers_at_once_imports_no_torch():
+    program = """
+import sys
+from swarm_node.commands.table import COMMANDS, load
+for name in COMMANDS:
+    load(name)
+print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
+"""
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert result.stdout.strip() == ""
 
 
 def test_an_unknown_command_is_named():
@@ -86,13 +112,30 @@ def test_a_key_that_others_may_read_is_refused_with_the_remedy(tmp_path):
 
 
 @pytest.mark.slow
-def test_check_explains_every_option_and_what_it_comes_to(tmp_path):
+def test_check_shows_what_differs_where_it_comes_from_and_what_it_comes_to(tmp_path):
     file = tmp_path / "c.toml"
-    file.write_text('[model]\nname = "dense"\n')
-    result = ended("check", str(file), env={**os.environ, "COLUMNS": "200"})
+    file.write_text('[model]\nname = "dense"\n[training]\nlearning_rate = 3e-4\n')
+    env = {**os.environ, "COLUMNS": "80", "SWARM_NODE_SEED": "3"}
+    result = ended("check", file, "--environment.tasks", "gcd/tiny,lcm/tiny", env=env)
     assert result.returncode == 0, result.stderr
-    assert "model.name" in result.stdout and "file" in result.stdout
-    assert "parameters" in result.stdout
+    shown, _, comes_to = result.stdout.partition("every option: --all")
+    assert [line for line in shown.splitlines() if " = " in line] == [
+        "model.name = dense  (file)",
+        "environment.tasks = gcd/tiny, lcm/tiny  (flag)",
+        "seed = 3  (environment)",
+    ]
+    assert "    Seed of every random choice.\n" in shown
+    assert max(map(len, shown.splitlines()[1:])) <= 80
+    assert "parameters" in comes_to
+
+
+@pytest.mark.slow
+def test_check_shows_every_option_where_asked():
+    result = ended("check", "--all", "--max-rounds", "3")
+    assert result.returncode == 0, result.stderr
+    keys = [line.split(" = ")[0] for line in result.stdout.splitlines() if re.match(r"[a-z_.0-9]+ = ", line)]
+    assert keys == list(flatten(NodeConfig().model_dump()))
+    assert "max_rounds = 3  (flag)" in result.stdout and "seed = 0  (default)" in result.stdout
 
 
 @pytest.mark.slow

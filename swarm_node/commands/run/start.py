@@ -12,12 +12,34 @@ from rich.console import Console
 
 from swarm_node.assembly.environments import build_environment
 from swarm_node.assembly.network import build_network
-from swarm_node.commands.arguments import with_peers
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.commands.table import Command
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.sources import from_command_line
 from swarm_node.telemetry.recent import RecentRounds
+
+PAGE = """\
+usage: swarm-node [run] [CONFIG.toml] [--flags]
+
+Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
+
+  --peers MULTIADDR ...          the address of any running node, or of several
+  --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
+  --swarm NAME                   messages of other swarms are refused (public)
+  --model.name NAME              a starter, a folder, or a Hugging Face hub name
+  --model.device NAME            cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
+  --model.lora.r N               train adapters of this rank, not all weights
+  --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
+  --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
+  --max-rounds N                 stop after so many rounds in all
+  --validation.every N           ask held-out questions every so many rounds
+  --network.no-enabled           train alone
+  --network.port N               to listen on (a free one)
+  --asynchronous.enabled         write and train at the same time
+
+A list is given by comma or space alike. Options can stand in CONFIG.toml too:
+[training] learning_rate = 1e-4."""
 
 
 def run(config: NodeConfig, console: Console) -> None:
@@ -38,7 +60,7 @@ def run(config: NodeConfig, console: Console) -> None:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
-    config = from_command_line(NodeConfig, with_peers(argv), "swarm-node run")
+    config = from_command_line(NodeConfig, argv, "swarm-node run")
     if config.asynchronous.enabled:  # before torch is loaded: its idle threads must not spin on the generator's cores
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
@@ -47,3 +69,6 @@ def command(argv: list[str]) -> None:
         check_installed(config.network.backend)
 
     run(config, Console())
+
+
+RUN = Command(NodeConfig, PAGE, command)

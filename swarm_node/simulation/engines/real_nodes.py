@@ -182,7 +182,7 @@ class RealRun:
 
     def _node_config(self, node: RealNode) -> NodeConfig:
         own = node_config(self._config, node.index)
-        backends = [part.strip() for text in self._config.node_backends for part in text.split(",") if part.strip()]
+        backends = self._config.node_backends
         network = own.network.model_copy(update={"peers": tuple(self._peers), "host": self._launcher.host})
         if backends:
             network = network.model_copy(update={"backend": backends[node.index % len(backends)]})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import EvaluationConfig, NodeConfig, SimulationConfig
+from swarm_node.settings import AskConfig, AttackSimulationConfig, EvaluationConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.sources import describe, flatten, from_command_line, resolve
 
 ROOT = Path(__file__).parents[3]
@@ -30,6 +30,54 @@ def test_each_source_goes_over_the_one_before(tmp_path, monkeypatch):
 def test_an_environment_variable_can_be_a_list(monkeypatch):
     config = resolve(NodeConfig, None, {"SWARM_NODE_ENVIRONMENT__TASKS": '["gcd/tiny", "lcm/tiny"]'})
     assert config.environment.tasks == ("gcd/tiny", "lcm/tiny")
+
+
+TWO = ("gcd/tiny", "lcm/tiny")
+
+
+@pytest.mark.parametrize("text", ['"gcd/tiny,lcm/tiny"', '"gcd/tiny lcm/tiny"', '["gcd/tiny", "lcm/tiny"]'])
+def test_a_list_in_a_file_is_by_comma_or_space_alike(tmp_path, text):
+    config = resolve(NodeConfig, written(tmp_path, f"[environment]\ntasks = {text}\n"), {})
+    assert config.environment.tasks == TWO
+
+
+@pytest.mark.parametrize("text", ["gcd/tiny,lcm/tiny", "gcd/tiny lcm/tiny", "gcd/tiny, lcm/tiny"])
+def test_a_list_in_an_environment_variable_is_by_comma_or_space_alike(text):
+    assert resolve(NodeConfig, None, {"SWARM_NODE_ENVIRONMENT__TASKS": text}).environment.tasks == TWO
+
+
+@pytest.mark.parametrize("words", [("gcd/tiny,lcm/tiny",), TWO, ("gcd/tiny,", "lcm/tiny")])
+def test_a_list_on_the_command_line_is_by_comma_or_space_alike(words):
+    config = from_command_line(NodeConfig, ["--environment.tasks", *words, "--seed", "1"], "swarm-node run")
+    assert config.environment.tasks == TWO
+
+
+def test_every_list_is_by_comma_or_space_alike():
+    flags = "--arms 8/0,4/4 2/6 --node-models a,b --defence.use length,ngrams --faults.die 1@2,2@3 --attack.nodes 6,7"
+    config = from_command_line(
+        SimulationConfig, [*flags.split(), "--training.adam-betas", "0.8,0.9"], "swarm-node simulate"
+    )
+    assert config.arms == ("8/0", "4/4", "2/6")
+    assert config.node_models == ("a", "b")
+    assert config.defence.use == ("length", "ngrams")
+    assert config.faults.die == ("1@2", "2@3")
+    assert config.attack.nodes == (6, 7)
+    assert config.training.adam_betas == (0.8, 0.9)
+
+
+def test_only_the_tasks_of_nodes_keep_their_commas():
+    config = from_command_line(
+        SimulationConfig, ["--node-tasks", "gcd/easy,lcm/easy", "gcd/hard"], "swarm-node simulate"
+    )
+    assert config.node_tasks == ("gcd/easy,lcm/easy", "gcd/hard")
+
+
+def test_short_names_are_the_options_they_stand_for():
+    flags = ["--kind", "lies", "--share", "0.5", "--defence", "regroup", "clip"]
+    config = from_command_line(AttackSimulationConfig, flags, "swarm-node attack")
+    assert (config.attack.kind, config.attack.share, config.defence.use) == ("lies", 0.5, ("regroup", "clip"))
+    assert from_command_line(AttackSimulationConfig, ["--defence"], "swarm-node attack").defence.use == ()
+    assert from_command_line(AskConfig, ["--json"], "swarm-node status").json_output
 
 
 def test_variables_of_others_are_left_alone():

@@ -21,13 +21,9 @@ def test_an_arm_that_trains_on_nothing_is_refused():
         parse_arm("0/0")
 
 
-def test_arms_may_come_as_one_text_with_commas():
-    assert parse_arms(("8/0,4/4", "2/6")) == [Arm(8, 0), Arm(4, 4), Arm(2, 6)]
-
-
 def test_an_arm_given_twice_is_refused():
     with pytest.raises(UserError, match="4/4 is given twice"):
-        parse_arms(("4/4", "8/0,04/4"))
+        parse_arms(("4/4", "8/0", "04/4"))
 
 
 def test_no_arms_at_all_are_refused():

@@ -1,0 +1,50 @@
+"""`swarm-node completion`: a script that lets a shell complete commands and options, made by tyro."""
+
+from contextlib import suppress
+from typing import Literal
+
+import tyro
+from tyro.conf import Positional
+from tyro.extras import SubcommandApp
+
+from swarm_node.commands.table import COMMANDS, Command, load
+
+PAGE = """\
+usage: swarm-node completion bash|zsh|fish
+
+Print a script with which the shell completes commands and options. Say once:
+
+  bash   swarm-node completion bash > ~/.swarm-node.bash
+         echo 'source ~/.swarm-node.bash' >> ~/.bashrc
+  zsh    swarm-node completion zsh > FOLDER/_swarm-node    (FOLDER is in $fpath)
+  fish   swarm-node completion fish > FILE
+         (FILE is ~/.config/fish/completions/swarm-node.fish)"""
+
+FILES = """
+# tyro completes no positional arguments: where nothing else fits, files do.
+_swarm_node() {
+  _tyro_swarm_node
+  if [[ -z "${COMPREPLY[0]}" ]]; then
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+  fi
+}
+complete -F _swarm_node swarm-node"""
+
+
+def complete(shell: Positional[Literal["bash", "zsh", "fish"]]) -> None:
+    """Print a script with which the shell completes commands and options."""
+    app = SubcommandApp()
+    for name in COMMANDS:
+        app.command(name=name)(load(name).options)
+    with suppress(SystemExit):  # with which tyro ends
+        app.cli(prog="swarm-node", args=["--tyro-print-completion", shell])
+    if shell == "bash":
+        print(FILES)
+
+
+def command(argv: list[str]) -> None:
+    tyro.cli(complete, args=argv, prog="swarm-node completion")
+
+
+COMPLETION = Command(complete, PAGE, command)

@@ -1,0 +1,39 @@
+"""The commands. Each is imported when it is called, so that the list of them, and a mistake in a name, cost no time."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a command is made of; it stands at the end of the module of its command."""
+
+    options: Callable[..., Any]  # whose arguments are all its options, as tyro reads them: --help-all shows them
+    page: str  # those most used, on a screen: --help shows it
+    do: Callable[[list[str]], None]  # takes the arguments behind the name; UserError for a mistake in them
+
+
+COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command in it
+    "run": "run.start:RUN",
+    "bootstrap": "bootstrap:BOOTSTRAP",
+    "status": "status:STATUS",
+    "peers": "status:PEERS",
+    "doctor": "doctor:DOCTOR",
+    "check": "check:CHECK",
+    "simulate": "simulate:SIMULATE",
+    "attack": "simulate:ATTACK",
+    "eval": "evaluate:EVAL",
+    "solve": "solve:SOLVE",
+    "init": "identity:INIT",
+    "id": "identity:ID",
+    "completion": "completion:COMPLETION",
+}
+
+
+def load(name: str) -> Command:
+    module, _, constant = COMMANDS[name].partition(":")
+    found: Any = getattr(importlib.import_module(f"swarm_node.commands.{module}"), constant)
+    assert isinstance(found, Command)
+    return found

@@ -1,0 +1,60 @@
+"""The script of `completion` completes commands, options and files."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swarm_node.commands.table import COMMANDS
+from tests.commands import ended
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    result = ended("completion", "bash")
+    assert result.returncode == 0, result.stderr
+    file = tmp_path_factory.mktemp("completion") / "swarm-node.bash"
+    file.write_text(result.stdout)
+    return file
+
+
+def completed(script: Path, *words: str, folder: Path | None = None) -> set[str]:
+    """What bash offers for the last of these words, as it would ask for it."""
+    ask = """
+source "$1"; shift
+complete -p swarm-node | grep -q -- "-F _swarm_node" || exit 1
+COMP_WORDS=(swarm-node "$@"); COMP_CWORD=$#
+_swarm_node
+printf "%s\\n" "${COMPREPLY[@]}"
+"""
+    command = ["bash", "-c", ask, "bash", str(script), *words]
+    path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=folder, env=path)
+    return set(result.stdout.splitlines())
+
+
+def test_bash_completes_commands(script: Path) -> None:
+    assert completed(script, "") >= set(COMMANDS)
+    assert completed(script, "ch") == {"check"}
+
+
+def test_bash_completes_options_their_short_names_and_their_values(script: Path) -> None:
+    assert completed(script, "run", "--environment.ta") == {"--environment.tasks"}
+    assert completed(script, "check", "--al") == {"--all"}
+    assert completed(script, "run", "--pe") == {"--peers"}
+    assert completed(script, "attack", "--kind", "s") == {"stealth", "sybil"}
+
+
+def test_bash_completes_files(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "node.toml").touch()
+    assert completed(script, "run", "no", folder=tmp_path) == {"node.toml"}
+
+
+def test_zsh_and_fish_have_scripts_too_and_others_are_refused() -> None:
+    assert ended("completion", "zsh").stdout.startswith("#compdef swarm-node")
+    assert "complete --no-files --command 'swarm-node'" in ended("completion", "fish").stdout
+    refused = ended("completion", "cmd.exe")
+    assert refused.returncode == 2 and "cmd.exe" in refused.stderr
