@@ -15,7 +15,7 @@ LINES, COLUMNS = 24, 80
 def test_usage_readme_and_code_have_one_list_of_commands() -> None:
     usage = re.findall(r"^  ([a-z]+) ", USAGE, re.MULTILINE)
     assert usage == list(COMMANDS)
-    table = (ROOT / "README.md").read_text().partition("## Commands")[2].partition("\n\n")[0]
+    table = (ROOT / "README.md").read_text().partition("## Commands")[2].strip().partition("\n\n")[0]
     rows = re.findall(r"^\| `swarm-node ([a-z]+)", table, re.MULTILINE)
     assert rows == list(COMMANDS)
 
