@@ -31,8 +31,8 @@ usage: swarm-node attack [CONFIG.toml] [--flags]
 A simulation with hostile nodes: how far the payload gets, what the honest nodes
 can still do, what a defence costs. Takes the flags of simulate.
 
-  --kind NAME            stealth, context, equation, length, forge, flood, lies or
-                         sybil (stealth)
+  --kind NAME            stealth, context, equation, length, forge, flood, lies,
+                         or sybil (stealth)
   --share SHARE          of the nodes is hostile (0.25)
   --defence LAYER ...    length, duplicates, ngrams, regroup, rescue, clip,
                          positives; or nothing, for none
