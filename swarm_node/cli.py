@@ -21,19 +21,19 @@ A small language model that learns together with others by sharing its attempts.
 
 usage: swarm-node [COMMAND] [arguments]     (no command means run)
 
-  run [CONFIG.toml] [--flags]     train here and share
-  bootstrap [--flags]             an entry and relay node; does not train
-  status [--json]                 how the running node is (exit code 0: healthy)
-  peers [--json]                  whom the running node knows
-  doctor [CONFIG.toml] [--flags]  what keeps this node from training or sharing
-  check [CONFIG.toml] [--flags]   what a configuration comes to
+  run [CONFIG.toml] [--flags]       train here and share
+  bootstrap [--flags]               an entry and relay node; does not train
+  status [--json]                   how the running node is (exit code 0: well)
+  peers [--json]                    whom the running node knows
+  doctor [CONFIG.toml] [--flags]    what keeps a node from training or sharing
+  check [CONFIG.toml] [--flags]     what a configuration comes to
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?
-  attack [CONFIG.toml] [--flags]  the same with hostile nodes
-  eval NAME|FOLDER [--flags]      accuracy of a model on held-out questions
-  solve SIZE|FILE.json            the solution of a Temporal Clue puzzle
-  init [--home FOLDER]            make this node's identity (run does so too)
-  id [--home FOLDER]              show this node's identity
-  completion bash|zsh|fish        a script that completes commands and options
+  attack [CONFIG.toml] [--flags]    the same with hostile nodes
+  eval NAME|FOLDER [--flags]        accuracy of a model on held-out questions
+  solve SIZE|FILE.json              the solution of a Temporal Clue puzzle
+  init [--home FOLDER]              make this node's identity (run does so too)
+  id [--home FOLDER]                show this node's identity
+  completion bash|zsh|fish          a script that completes commands and options
 
 swarm-node COMMAND --help: its most used options; --help-all: all of them.
 Options come from defaults < CONFIG.toml < environment < flags, such as

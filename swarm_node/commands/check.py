@@ -41,13 +41,14 @@ def command(argv: list[str]) -> None:
     values, defaults = values_of(config), values_of(NodeConfig())
     origin, texts = origins(values, file), describe(NodeConfig)
     shown = [key for key in values if config.all or values[key] != defaults[key]]
-    print(f"{file or 'defaults'}, as swarm-node run sees it: ", end="")
+    print(f"{file or 'defaults'}, as swarm-node run sees it:")
     print(
         f"{len(shown)} options" if config.all else f"{len(shown)} of {len(values)} options differ from their defaults"
     )
     for key in shown:
-        print(f"\n{key} = {_show(values[key])}  ({origin.get(key, 'default')})")
-        print(textwrap.fill(first_sentence(texts[key]), _columns(), initial_indent="    ", subsequent_indent="    "))
+        print()
+        print(_wrapped(f"{key} = {_show(values[key])}  ({origin.get(key, 'default')})", ""))
+        print(_wrapped(first_sentence(texts[key]), "    "))
     if not config.all:
         print("\nevery option: --all")
     print()
@@ -80,8 +81,12 @@ def first_sentence(text: str) -> str:
     return re.split(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z0-9])", text)[0]
 
 
-def _columns() -> int:
-    return shutil.get_terminal_size().columns
+def _wrapped(text: str, indent: str) -> str:
+    """To the width of the terminal; what is longer than a line stays whole, so that it can be copied."""
+    columns = shutil.get_terminal_size().columns
+    whole = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)
+    whole.initial_indent, whole.subsequent_indent = indent, "    "
+    return whole.fill(text)
 
 
 def _show(value: Any) -> str:

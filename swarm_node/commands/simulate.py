@@ -31,17 +31,16 @@ usage: swarm-node attack [CONFIG.toml] [--flags]
 A simulation with hostile nodes: how far the payload gets, what the honest nodes
 can still do, what a defence costs. Takes the flags of simulate.
 
-  --kind NAME          stealth, context, equation, length, forge, flood, lies or
-                       sybil (stealth)
-  --share SHARE        of the nodes is hostile (0.25)
-  --defence LAYER ...  length, duplicates, ngrams, regroup, rescue, clip,
-                       positives; or nothing, for none
-  --attack.payload TEXT
-                       what the hostile nodes put into their answers
-  --attack.clean SHARE of the hostile groups comes without it
-  --nodes N            of the swarm (8)
-  --rounds N           of every arm and seed (60)
-  --out FOLDER         where the report goes (runs/attack)"""
+  --kind NAME            stealth, context, equation, length, forge, flood, lies,
+                         or sybil (stealth)
+  --share SHARE          of the nodes is hostile (0.25)
+  --defence LAYER ...    length, duplicates, ngrams, regroup, rescue, clip,
+                         positives; or nothing, for none
+  --attack.payload TEXT  what the hostile nodes put into their answers
+  --attack.clean SHARE   of the hostile groups comes without it
+  --nodes N              of the swarm (8)
+  --rounds N             of every arm and seed (60)
+  --out FOLDER           where the report goes (runs/attack)"""
 
 
 def simulate_command(argv: list[str]) -> None:

@@ -115,7 +115,8 @@ def test_a_key_that_others_may_read_is_refused_with_the_remedy(tmp_path):
 def test_check_shows_what_differs_where_it_comes_from_and_what_it_comes_to(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text('[model]\nname = "dense"\n[training]\nlearning_rate = 3e-4\n')
-    env = {**os.environ, "COLUMNS": "80", "SWARM_NODE_SEED": "3"}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("SWARM_NODE_")}
+    env = {**others, "COLUMNS": "80", "SWARM_NODE_SEED": "3"}
     result = ended("check", file, "--environment.tasks", "gcd/tiny,lcm/tiny", env=env)
     assert result.returncode == 0, result.stderr
     shown, _, comes_to = result.stdout.partition("every option: --all")
