@@ -3,16 +3,28 @@
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from protocol.identity import Identity
+from swarm_node import cli
+from swarm_node.commands.doctor import Finding, Level, verdict
+from swarm_node.common.errors import UserError
+from swarm_node.network.exchange.peers import PeerView
+from swarm_node.network.process.exchange_runner import Entry
+from swarm_node.network.process.messages import Memory
+from swarm_node.network.process.reachability import Reachability
+from swarm_node.network.process.service import NetworkService
+from swarm_node.settings import NetworkConfig
 from swarm_node.settings.sources import describe, from_command_line
+from swarm_node.simulation.folder import PATTERNS
+from tests.pages import REFERENCE, rows
 
 ROOT = Path(__file__).parents[2]
-REFERENCE = ROOT / "docs" / "reference"
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +66,57 @@ def test_the_reference_loads_no_torch(make: ModuleType) -> None:
     del make
     program = f"import runpy, sys; runpy.run_path({str(REFERENCE / 'make.py')!r}); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_index_names_every_page_and_each_says_for_whom_it_is() -> None:
+    pages = {page.name for page in REFERENCE.glob("*.md")} - {"README.md"}
+    index = (REFERENCE / "README.md").read_text()
+    assert set(re.findall(r"\((\w+\.md)\)", index)) == pages
+    for page in pages:
+        assert (REFERENCE / page).read_text().split("\n\n")[1].startswith("For "), page
+
+
+def test_peers_and_entries_of_a_status_have_the_fields_of_the_page() -> None:
+    assert [field.name for field in fields(PeerView)] == list(rows("status.md", "peers"))
+    assert [field.name for field in fields(Entry)] == list(rows("status.md", "entries"))
+    assert set(re.findall("`([^`]+)`", rows("status.md", "network")["reachability"])) == {*Reachability, "starting"}
+
+
+def test_a_bootstrap_node_has_the_network_of_the_page(tmp_path: Path) -> None:
+    memory = Memory(port=0, exchange={}, peers={})
+    arguments = (Identity.create(), "public", tmp_path, NetworkConfig(), memory)
+    service = NetworkService(*arguments, deliver=lambda action: None, say=lambda text, warning: None)
+    assert {"running", *service.view()} == rows("status.md", "network").keys() - {"enabled", "processes", "dropped"}
+
+
+def test_a_report_folder_holds_the_files_of_the_page() -> None:
+    assert {*PATTERNS, "rounds.csv"} == rows("home.md", "The folder of a report").keys()
+
+
+def codes(text: str) -> set[int]:
+    return {int(code) for code in re.findall(r"`(\d+)`", text)}
+
+
+def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    every, own = rows("exit_codes.md", "Of every command"), rows("exit_codes.md", "Of each command")
+    assert own.keys() == cli.COMMANDS.keys()
+    raised = {UserError("no"): 2, KeyboardInterrupt(): 130, BrokenPipeError(): 141}
+    assert codes(" ".join(f"`{code}`" for code in every)) == {0, 1, *raised.values()}
+    assert codes(own["doctor"]) == {verdict([Finding("", level, "")])[0] for level in Level} == {0, 1, 3}
+    assert codes(own["status"]) == {0, 1}
+    for error, code in raised.items():
+
+        def fails(argv: object, error: BaseException = error) -> None:
+            raise error
+
+        monkeypatch.setattr(cli, "dispatch", fails)
+        assert cli.outcome([]) == code
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_an_option_that_does_not_exist_ends_every_command_with_2(command: str) -> None:
+    try:
+        code: object = cli.outcome([command, "--no-such-option"])
+    except SystemExit as end:
+        code = end.code
+    assert code == 2

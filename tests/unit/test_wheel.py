@@ -93,8 +93,8 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
         (licence,) = (name for name in held if name.endswith("dist-info/licenses/LICENSE"))
     packages = tracked("swarm_node", "protocol")
     assert {"swarm_node/py.typed", "protocol/py.typed", "protocol/README.md"} <= packages
-    pages = {name for name in tracked("docs") if name.endswith(".md")}
-    read = tracked("configs", "data") | pages | {"README.md", "SECURITY.md"}
+    pages = {name for name in tracked(":(glob)*.md", "docs") if name.endswith(".md")}
+    read = tracked("configs", "data") | pages
     shared = {name for name in held if ".data/data/" in name}
     assert {name.partition(".data/data/")[2] for name in shared} == {SHARE + name for name in read}
     assert {name for name in held - shared if ".dist-info/" not in name} == packages

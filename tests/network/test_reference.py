@@ -1,0 +1,86 @@
+"""What docs/reference says of a node that runs, and of what it leaves, compared with one."""
+
+import json
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm_node.network.process import control
+from swarm_node.telemetry.jsonlines import read_jsonlines
+from tests.commands import ended, started
+from tests.pages import rows
+from tests.waiting import until
+
+pytestmark = pytest.mark.network
+ARGUMENTS = (
+    *("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--tracking.to", "csv"),
+    *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
+)
+ONLY_SOMETIMES = {"generator.log", "vllm"}  # of an asynchronous node, and of one with a vLLM server
+
+
+@dataclass
+class Seen:
+    home: Path
+    status: dict[str, Any]
+    files: set[str]  # in the home, while the node ran and after
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    home = tmp_path_factory.mktemp("node") / "home"
+    process = started("run", "--home", home, *ARGUMENTS)
+    try:
+        until(lambda: (home / "best").exists() and (home / "checkpoints").exists(), 90, "two kinds of checkpoints")
+        until(lambda: (control.ask(home) or {})["network"].get("addresses"), 60, "listening")
+        status = json.loads(ended("status", "--home", home, "--json").stdout)
+        files = {path.name for path in home.iterdir()}
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+    yield Seen(home, status, files | {path.name for path in home.iterdir()})
+
+
+def test_status_answers_with_the_keys_of_its_page(seen: Seen) -> None:
+    assert seen.status.keys() == rows("status.md", "The object").keys()
+    assert seen.status["training"].keys() == rows("status.md", "training").keys()
+    assert seen.status["network"].keys() == rows("status.md", "network").keys()
+
+
+def test_without_a_node_it_answers_as_the_page_says(tmp_path: Path) -> None:
+    status = ended("status", "--home", tmp_path, "--json")
+    assert json.loads(status.stdout).keys() == {"healthy", "problems"}
+    assert status.returncode == 1
+
+
+def test_the_files_of_a_home_are_those_of_the_page(seen: Seen) -> None:
+    written = {name for name in seen.files if not name.startswith(".")}
+    assert written == rows("home.md", "The home of a node").keys() - ONLY_SOMETIMES
+    manifest = json.loads((seen.home / "manifest.json").read_text())
+    assert manifest.keys() == rows("home.md", "manifest.json").keys()
+
+
+def test_a_checkpoint_holds_what_its_page_says(seen: Seen) -> None:
+    (best,) = (seen.home / "best").iterdir()
+    last = max((seen.home / "checkpoints").iterdir())
+    states = [json.loads((folder / "state.json").read_text()) for folder in (best, last)]
+    for folder, state in zip((best, last), states, strict=True):
+        assert {path.name for path in folder.iterdir()} == rows("checkpoints.md", "Files").keys()
+        assert state.keys() == rows("checkpoints.md", "state.json").keys()
+    extra = rows("checkpoints.md", "extra").keys()
+    assert states[1]["extra"].keys() == extra - {"validation_reward"}
+    assert states[0]["extra"].keys() == {"peer_id", "model", "validation_reward"} <= extra
+    assert states[1]["extra"]["pool"].keys() == {"heard", "spent"}
+
+
+def test_events_have_the_keys_of_their_page(seen: Seen) -> None:
+    events = {event["event"]: event for event in read_jsonlines(seen.home / "events.jsonl")}
+    assert events.keys() >= {"RunStarted", "RoundDone", "CheckpointSaved", "Validated", "RunFinished"}
+    for name, event in events.items():
+        assert event.keys() - {"time", "event"} == rows("events.md", name).keys()
