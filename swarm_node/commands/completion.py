@@ -1,6 +1,7 @@
 """`swarm-node completion`: a script that lets a shell complete commands and options, made by tyro."""
 
-from contextlib import suppress
+import io
+from contextlib import redirect_stdout, suppress
 from typing import Literal
 
 import tyro
@@ -8,6 +9,7 @@ from tyro.conf import Positional
 from tyro.extras import SubcommandApp
 
 from swarm_node.commands.table import COMMANDS, Command, load
+from swarm_node.settings.sources import FLAGS
 
 PAGE = """\
 usage: swarm-node completion bash|zsh|fish
@@ -31,16 +33,19 @@ _swarm_node() {
 }
 complete -F _swarm_node swarm-node"""
 
+FISH_ARGUMENT = '($python_cmd -c "$pycode" $words $current)'  # our options are more than Linux allows in an argument
+FISH_INPUT = '(printf "%s" "$pycode" | $python_cmd - $words $current)'
+
 
 def complete(shell: Positional[Literal["bash", "zsh", "fish"]]) -> None:
     """Print a script with which the shell completes commands and options."""
     app = SubcommandApp()
     for name in COMMANDS:
         app.command(name=name)(load(name).options)
-    with suppress(SystemExit):  # with which tyro ends
-        app.cli(prog="swarm-node", args=["--tyro-print-completion", shell])
-    if shell == "bash":
-        print(FILES)
+    script = io.StringIO()
+    with redirect_stdout(script), suppress(SystemExit):  # with which tyro ends
+        app.cli(prog="swarm-node", args=["--tyro-print-completion", shell], registry=FLAGS)
+    print(script.getvalue().replace(FISH_ARGUMENT, FISH_INPUT) + (FILES if shell == "bash" else ""))
 
 
 def command(argv: list[str]) -> None:

@@ -181,7 +181,7 @@ def test_eval_gives_accuracy_with_an_interval_per_task():
 def test_attack_has_short_names_for_what_it_is_about(tmp_path):
     flags = ("--kind", "lies", "--share", "1.0", "--defence", "regroup", "clip", "--out", str(tmp_path / "out"))
     assert_one_line(ended("attack", *flags), "somebody to attack")
-    shown = ended("attack", "--defence", "prayer")
+    shown = ended("attack", "--defence", "prayer", "--out", tmp_path / "prayer")
     assert shown.returncode == 2 and "prayer" in shown.stderr + shown.stdout
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from swarm_node.commands.completion import FISH_INPUT
 from swarm_node.commands.table import COMMANDS
 from tests.commands import ended
 
@@ -55,6 +56,8 @@ def test_bash_completes_files(script: Path, tmp_path: Path) -> None:
 
 def test_zsh_and_fish_have_scripts_too_and_others_are_refused() -> None:
     assert ended("completion", "zsh").stdout.startswith("#compdef swarm-node")
-    assert "complete --no-files --command 'swarm-node'" in ended("completion", "fish").stdout
+    fish = ended("completion", "fish").stdout
+    assert "complete --no-files --command 'swarm-node'" in fish
+    assert FISH_INPUT in fish, "tyro's script has changed: is all of it an argument of python now?"
     refused = ended("completion", "cmd.exe")
     assert refused.returncode == 2 and "cmd.exe" in refused.stderr
