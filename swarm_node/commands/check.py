@@ -73,6 +73,7 @@ def origins(values: Mapping[str, Any], file: Path | None) -> dict[str, str]:
 
 
 def values_of(config: NodeConfig) -> dict[str, Any]:
+    """Every option by its dotted key, as plain data."""
     return flatten(config.model_dump(mode="json", exclude={"all"}))
 
 

@@ -49,6 +49,7 @@ def complete(shell: Positional[Literal["bash", "zsh", "fish"]]) -> None:
 
 
 def command(argv: list[str]) -> None:
+    """Prints the script."""
     tyro.cli(complete, args=argv, prog="swarm-node completion")
 
 

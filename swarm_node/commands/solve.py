@@ -32,6 +32,7 @@ def solve(what: Positional[str], seed: int = 0, index: int = 0) -> None:
 
 
 def command(argv: list[str]) -> None:
+    """Prints the puzzle and its solution."""
     tyro.cli(solve, args=argv, prog="swarm-node solve")
 
 

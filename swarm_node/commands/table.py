@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
 
 
 def load(name: str) -> Command:
+    """The command of this name, imported now."""
     module, _, constant = COMMANDS[name].partition(":")
     found: Any = getattr(importlib.import_module(f"swarm_node.commands.{module}"), constant)
     assert isinstance(found, Command)

@@ -46,6 +46,7 @@ def parse_arm(text: str) -> Arm:
 
 
 def parse_arms(texts: Sequence[str]) -> list[Arm]:
+    """In the order given. UserError where there is none, or one twice."""
     arms = [parse_arm(text) for text in texts]
     if not arms:
         raise UserError("no arms: give at least one, such as --arms 8/0,4/4")
