@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import command, genrl
+from benchmarks import command, genrl_side
 from benchmarks.waiting import until
 from protocol.addressing import question_seed
 from protocol.identity import Identity
@@ -77,7 +77,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--rounds", type=int, default=8, help="measured rounds")
     parser.add_argument("--backend", choices=["hivemind", "libp2p"], default="hivemind")
-    genrl.add_python(parser)
+    genrl_side.add_python(parser)
     parser.add_argument("--genrl-nodes", type=int, nargs="+", default=[8, 16])
     parser.add_argument("--genrl-rounds", type=int, default=3)
     return parser.parse_args()

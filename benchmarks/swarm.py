@@ -28,7 +28,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import command, common, genrl
+from benchmarks import command, common, genrl_side
 from swarm_node import starters
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
 from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
@@ -295,7 +295,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, help="nodes of either swarm (8)")
     parser.add_argument("--model", default="rare", help="starter, or a folder with a chat template")
     parser.add_argument("--engine", choices=["memory", "process"], default="memory", help="what our nodes are")
-    genrl.add_python(parser)
+    genrl_side.add_python(parser)
     return parser.parse_args()
 
 

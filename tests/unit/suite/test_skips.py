@@ -1,5 +1,6 @@
 """A run that may skip nothing but what needs a GPU says what was skipped and fails."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,10 @@ def run(folder: Path, *flags: str, **files: str) -> "subprocess.CompletedProcess
         (folder / f"test_{name}.py").write_text(f"import pytest\n{content}")
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu\n")
     command = [sys.executable, "-m", "pytest", "-p", "tests.skips", "-p", "no:cacheprovider", *flags, str(folder)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    plain = {
+        name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"
+    }  # those of the run we are in
+    return subprocess.run(command, env=plain, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "two workers"])
