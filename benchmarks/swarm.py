@@ -306,7 +306,7 @@ def main() -> None:
     nodes = arguments.nodes or (2 if arguments.quick else 8)
     rounds = arguments.repetitions or (1 if arguments.quick else 5)
     if not arguments.genrl_python:
-        print(f"genrl is not installed, so only our side runs. To get it: {genrl.RECIPE}")
+        print(f"genrl is not installed, so only our side runs. To get it: {genrl_side.RECIPE}")
     competitors = {FAVOURED: COMPETITORS[FAVOURED]} if arguments.quick else COMPETITORS
     own = {"memory": own_rounds, "process": real_rounds}[arguments.engine]
     ours, theirs = measure(arguments.genrl_python, arguments.model, nodes, rounds, competitors, own)
