@@ -2,8 +2,8 @@
 
     python -m benchmarks.structure --list          # beside v0.1.0
 
-A room is a module or a package at the top of swarm_node, or one of the packages beside it. An arrow is a pair of rooms
-of which the first imports the second, wherever the import stands. Tests are no part of the house.
+A room is a module or a package at the top of swarm_node (but __init__ and __main__), or a package beside it. An arrow
+is a pair of rooms of which the first imports the second, wherever the import stands. Tests are no part of the house.
 
 A file is on the path of an external group if a function in it is called with the group, or returns it, in whatever form
 its text can be read; and, once it is tensors, if it runs in the update that trains on it. So the path is measured: a
@@ -71,7 +71,7 @@ def _files(root: Path) -> Iterator[tuple[Path, str]]:
             inside = file.relative_to(root / top).parts[0].removesuffix(".py")
             if top != "swarm_node":
                 yield file, top
-            elif inside != "__init__":
+            elif not inside.startswith("__"):
                 yield file, f"{top}.{inside}"
 
 

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from benchmarks.structure import arrows_of, rooms_in
+
 ROOT = Path(__file__).parents[2]
 CHANGES = (
     *(
@@ -31,6 +33,13 @@ def test_each_of_twelve_changes_has_a_row_with_one_room_that_exists() -> None:
         (row,) = [row for name, row in by_change.items() if change in name]
         (room,) = re.findall(r"`([^`]+)`", row[1])
         assert (ROOT / room).exists(), room
+
+
+def test_the_house_has_at_most_two_thirds_of_the_rooms_and_arrows_of_0_1() -> None:
+    """As `python -m benchmarks.structure` counts them: 32 and 163 in v0.1.0."""
+    arrows = arrows_of(ROOT)
+    assert len(rooms_in(arrows)) <= 32 * 2 / 3
+    assert len(arrows) <= 163 * 2 / 3
 
 
 def test_every_file_that_a_row_names_is_in_its_room() -> None:
