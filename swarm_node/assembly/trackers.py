@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
 from swarm_node.settings import TrackingConfig
 from swarm_node.telemetry.events import Event
 from swarm_node.telemetry.sinks import Sink
@@ -32,6 +33,14 @@ class Guarded:
 
 
 def build_trackers(config: TrackingConfig, folder: Path, warn: Callable[[str], None]) -> list[Sink]:
-    """Those that the configuration names. UserError for one that cannot be loaded."""
-    made = [(name, plugins.load("trackers", name)(folder)) for name in config.to]
-    return [Guarded(name, tracker, warn) for name, tracker in made]
+    """Those that the configuration names. UserError for one that cannot be loaded or begun."""
+    return [Guarded(name, _begun(name, folder), warn) for name in config.to]
+
+
+def _begun(name: str, folder: Path) -> Sink:
+    tracker = plugins.load("trackers", name)
+    try:
+        made: Sink = tracker(folder)
+    except Exception as error:
+        raise UserError(f"tracker {name} cannot begin: {type(error).__name__}: {error}") from error
+    return made

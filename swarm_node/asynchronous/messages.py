@@ -1,7 +1,7 @@
 """How the two processes of a node talk: JSON lines in on stdin, JSON lines out on stdout.
 
 In:  one `Order`, then {"generate": ROUND} for every round that may be generated.
-Out: an `GeneratedSaid` for every round, in order; after a failure a `FailedSaid` as the last line.
+Out: a `GeneratedSaid` for every round, in order; after a failure a `FailedSaid` as the last line.
 
 The order's pipe stays open as a lifeline: when it closes, by whatever end of the trainer, the generator ends too.
 Weights go through shared memory (compute/weights.py), so lines are short: texts, token ids, log-probs, rewards.

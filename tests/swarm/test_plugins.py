@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from protocol.messages import PeerId, Round
+from swarm_node.assembly.environments import build_environment
+from swarm_node.assembly.trackers import Guarded, build_trackers
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.reports import METRICS
-from swarm_node.settings import NodeConfig
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings import LearningConfig, NodeConfig, TrackingConfig
 from swarm_node.settings.sources import from_command_line
 from tests.commands import ended
 
@@ -174,7 +178,6 @@ def test_a_plug_in_is_looked_for_beside_the_configuration_and_else_in_the_folder
 
 
 def test_a_tracker_that_fails_costs_its_figures_and_not_the_run() -> None:
-    from swarm_node.assembly.trackers import Guarded
     from swarm_node.telemetry.events import Notice
 
     class Broken:
@@ -195,3 +198,24 @@ def test_a_tracker_that_fails_costs_its_figures_and_not_the_run() -> None:
     guarded.close()
     assert broken.taken == 1
     assert said[0] == "tracker broken failed and is left out: ValueError: no"
+
+
+def test_a_tracker_that_cannot_begin_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("class Bad:\n def __init__(self, folder): raise ValueError('no')")
+    with pytest.raises(UserError, match=r"tracker .*bad\.py:Bad cannot begin: ValueError: no"):
+        build_trackers(TrackingConfig(to=(f"{tmp_path / 'bad.py'}:Bad",)), tmp_path, lambda text: None)
+
+
+def test_an_environment_that_raises_costs_its_groups_and_not_the_node_also_where_it_is_the_only_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    environment = build_environment(LearningConfig())
+    questions = environment.sample(PeerId("p"), Round(0), 2)
+
+    def no_descriptors(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr("swarm_node.environments.scoring.client.ScoringPool.ask", no_descriptors)
+    assert environment.prompts(questions) == [Skipped("environment raised OSError")] * 2
+    assert environment.score([(questions[0], ["1"])]) == [Skipped("environment raised OSError")]
+    environment.close()
