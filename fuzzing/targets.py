@@ -274,7 +274,7 @@ def _child_bytes(data: bytes) -> str:
     return verdict if isinstance(verdict, str) else "scores"
 
 
-_ENTRY = {
+ENTRY = {
     "answer": "3 × 5",
     "metadata": {
         "result": [3, 4],
@@ -297,7 +297,7 @@ def _answer(data: bytes) -> str:
     """One of our scorers, chosen by the length."""
     text = data.decode("utf-8", "surrogateescape")[: limits.MAX_COMPLETION_CHARS]
     name = _NAMES[len(data) % len(_NAMES)]
-    paid = score(SCORERS[name], answer_of(text), {**_ENTRY, "answer": _KEYS.get(name, "3 × 5")})
+    paid = score(SCORERS[name], answer_of(text), {**ENTRY, "answer": _KEYS.get(name, "3 × 5")})
     assert 0.0 <= paid <= 1.0
     return f"{name} {paid:.0f}"
 

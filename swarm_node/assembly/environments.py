@@ -14,13 +14,9 @@ from swarm_node.settings import EnvironmentConfig, LearningConfig
 KIND = "environments"
 
 
-def kinds(settings: EnvironmentConfig) -> list[EnvironmentKind]:
-    """Those that the configuration names, first, then those that ship. UserError for one that cannot be loaded."""
-    return list(_kinds(settings.use))
-
-
 @cache
-def _kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
+def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
+    """Those that a configuration names, first, then those that ship. UserError for one that cannot be loaded."""
     points = plugins.registered(KIND)
     shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
     used = [shipped.pop(name, None) or PluggedKind(plugins.target(KIND, name)) for name in use]
@@ -31,13 +27,13 @@ def tasks_of(settings: EnvironmentConfig) -> tuple[str, ...]:
     """The tasks that are asked: those given, else all of the environments in use, else those the starters know."""
     if settings.tasks:
         return settings.tasks
-    asked = kinds(settings)[: len(settings.use) or None]
+    asked = kinds(settings.use)[: len(settings.use) or None]
     return tuple(task for kind in asked for task in kind.default_tasks)
 
 
 def by_kind(settings: EnvironmentConfig) -> list[tuple[EnvironmentKind, list[str]]]:
     """The tasks of each environment that has one of them, in the order of the registry. UnknownTaskError."""
-    known = kinds(settings)
+    known = kinds(settings.use)
     homes = [(task, find(task, known)) for task in tasks_of(settings)]
     return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
 
@@ -61,7 +57,7 @@ def build_environment(config: LearningConfig, prepare: bool = False) -> Environm
 
 def right_answer(settings: EnvironmentConfig, question: Question) -> str:
     """For simulated attackers, who can rebuild it like anybody. UserError where the environment does not tell."""
-    for kind in kinds(settings):
+    for kind in kinds(settings.use):
         if kind.name == question.environment:
             return kind.answer(question)
     raise UserError(f"attackers know no answers of {question.environment}")

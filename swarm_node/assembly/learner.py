@@ -25,8 +25,9 @@ from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig
+from swarm_node.settings.training import REGROUPING, TRUST
 
-SCREENING, REGROUPING, TRAINING = ("length", "duplicates", "ngrams"), ("regroup", "rescue"), ("clip", "positives")
+SCREENING = ("length", "duplicates", "ngrams")  # layers that ship, in their order
 
 
 def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
@@ -82,7 +83,7 @@ def build_generator(config: LearningConfig, policy: Policy, refresh: Callable[[]
 def build_defence(config: DefenceConfig) -> LayeredDefence:
     """Layers that ship in the order of `SCREENING`, then those from outside. The rest of `use` are not layers of their
     own: they say how external groups are regrouped, or what the trainer leaves out."""
-    outside = [name for name in config.use if name not in {*SCREENING, *REGROUPING, *TRAINING}]
+    outside = [name for name in config.use if name not in {*SCREENING, *REGROUPING, *TRUST}]
     names = [*(name for name in SCREENING if name in config.use), *outside]
     return LayeredDefence(config, [plugins.load("defences", name)(config) for name in names])
 

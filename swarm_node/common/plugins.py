@@ -5,14 +5,12 @@ pyproject.toml. Nothing is imported that a configuration does not name.
 """
 
 import difflib
-import importlib
-import importlib.util
-import sys
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
 OURS = "swarm-node"  # the distribution whose plug-ins ship
@@ -50,15 +48,11 @@ def target(kind: str, name: str) -> str:
 
 def load(kind: str, name: str) -> Any:
     """The registered object, imported into this process. UserError, one line, where it cannot be had."""
-    where, _, attribute = target(kind, name).partition(":")
+    place = target(kind, name)
     try:
-        module = _from_file(where) if where.endswith(".py") else importlib.import_module(where)
-        found: Any = module
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        return loading.load(place)
     except Exception as error:  # whatever somebody's file may raise
         raise UserError(f"{kind}: {name} cannot be loaded: {type(error).__name__}: {error}") from error
-    return found
 
 
 def located(name: str, folder: Path) -> str:
@@ -66,14 +60,3 @@ def located(name: str, folder: Path) -> str:
     module, colon, attribute = name.partition(":")
     file = folder / (module.removesuffix(".py").replace(".", "/") + ".py")
     return f"{file.resolve()}:{attribute}" if colon and file.is_file() else name
-
-
-def _from_file(path: str) -> Any:
-    name = f"swarm_node_plugin_{Path(path).stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"no file {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
-    return module

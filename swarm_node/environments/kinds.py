@@ -31,7 +31,7 @@ class AskingEnvironment(Environment, Protocol):
 
 
 class EnvironmentKind(Protocol):
-    """An environment that can be started: what is registered under `swarm_node.environments`."""
+    """An environment that can be started: what is registered under `swarm_node.environments`. Kinds inherit from it."""
 
     @property
     def name(self) -> str:
@@ -46,21 +46,21 @@ class EnvironmentKind(Protocol):
     @property
     def default_tasks(self) -> Sequence[str]:
         """Asked where a configuration names this environment and no task."""
-        ...
+        return ()
 
     @property
     def scorers(self) -> Sequence[str]:
         """Names of the scorers that `eval` compares; the first, "", is the one that trains."""
-        ...
+        return ("",)
 
     @property
     def evaluated(self) -> Scoring:
         """How `eval` pays."""
-        ...
+        return "exact"
 
     def why_not(self, task: str) -> str | None:
         """Why a task that one could expect is not offered."""
-        ...
+        return None
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> AskingEnvironment:
         """One that asks these of its tasks and rebuilds all of them. UserError where the settings do not allow it."""
@@ -68,12 +68,12 @@ class EnvironmentKind(Protocol):
 
     def answer(self, question: Question) -> str:
         """The right answer, for simulated attackers. UserError where the environment does not tell."""
-        ...
+        raise UserError(f"attackers know no answers of {question.environment}")
 
 
 def find(task: str, kinds: Sequence[EnvironmentKind]) -> EnvironmentKind:
     """The kind that offers the task. UnknownTaskError: one line, with what was probably meant."""
-    dataset, _, config_id = task.partition("/")
+    dataset, config_id = split_task(task)
     for kind in kinds:
         if config_id in kind.tasks.get(dataset, ()):
             return kind

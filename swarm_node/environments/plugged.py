@@ -11,11 +11,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from protocol.messages import NAME_PATTERN, Question
+from protocol.messages import NAME_PATTERN
 from swarm_node.common.errors import UserError
-from swarm_node.environments.rewards import RewardRule, Scoring
+from swarm_node.common.loading import absolute
+from swarm_node.environments.kinds import EnvironmentKind
+from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.environments.scoring.client import ScoringClient, ScoringPool, clean_environment, target_of
+from swarm_node.environments.scoring.client import ScoringClient, ScoringPool, clean_environment
 from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.settings import EnvironmentConfig
 
@@ -34,14 +36,11 @@ class Facts(BaseModel):
     tasks: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]], Field(min_length=1)]
 
 
-class PluggedKind:
-    """Implements kinds.EnvironmentKind for `target`: module:Class, or FILE.py:Class."""
-
-    scorers = ("",)
-    evaluated: Scoring = "exact"
+class PluggedKind(EnvironmentKind):
+    """Of `target`: module:Class, or FILE.py:Class."""
 
     def __init__(self, target: str) -> None:
-        self.target = target_of(target)
+        self.target = absolute(target)
 
     @property
     def name(self) -> str:
@@ -80,14 +79,8 @@ class PluggedKind:
             where = ".".join(str(part) for part in first["loc"] if part != "[key]")
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
 
-    def why_not(self, task: str) -> str | None:
-        return None
-
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
         facts, limits = self.facts, (settings.time_limit, settings.memory_limit)
         scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, *limits), settings.judges)
         rule = RewardRule(settings.scoring)
         return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule, settings.instruction)
-
-    def answer(self, question: Question) -> str:
-        raise UserError(f"attackers know no answers of {question.environment}")

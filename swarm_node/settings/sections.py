@@ -15,6 +15,7 @@ class PlugIn:
     """Marks an option that names what can be plugged in: a registered name, or FILE:NAME beside the configuration."""
 
     kind: str  # "environments", "samplers", ...
+    besides: tuple[str, ...] = ()  # names that the option takes, too, and that are no plug-ins
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import difflib
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -30,7 +30,7 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
     arguments = _gathered(argv[1:] if file else argv)
     base = resolve(kind, file, os.environ)
     config = tyro.cli(kind, default=base, args=arguments, prog=program, description=kind.__doc__, registry=FLAGS)
-    return located(config, file.expanduser().parent if file else Path())
+    return _with_plug_ins(located(config, file.expanduser().parent if file else Path()), _known)
 
 
 def file_in(argv: Sequence[str]) -> Path | None:
@@ -130,39 +130,50 @@ def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
     return texts
 
 
+def located(config: C, folder: Path) -> C:
+    """With the whole path of every plug-in that is a file in `folder`, that of the configuration."""
+    return _with_plug_ins(config, lambda name, _: plugins.located(name, folder))
+
+
 def plug_in_files(config: BaseModel) -> list[str]:
     """The plug-ins of this configuration that are files beside it."""
     named: list[str] = []
-    for name, field in type(config).model_fields.items():
-        value = getattr(config, name)
-        if isinstance(value, BaseModel):
-            named += plug_in_files(value)
-        elif isinstance(value, tuple) and _is_plug_in(field.annotation):
-            named += value
-        elif any(isinstance(mark, PlugIn) for mark in field.metadata):
-            named.append(value)
+
+    def note(name: str, _: PlugIn) -> str:
+        named.append(name)
+        return name
+
+    _with_plug_ins(config, note)
     return [name for name in named if ".py:" in name]
 
 
-def located(config: C, folder: Path) -> C:
-    """With the whole path of every plug-in that is a file in `folder`, that of the configuration."""
+def _known(name: str, mark: PlugIn) -> str:
+    """UserError for a name that nobody has registered: before anything is started for it."""
+    if name not in mark.besides:
+        plugins.target(mark.kind, name)
+    return name
+
+
+def _with_plug_ins(config: C, change: Callable[[str, PlugIn], str]) -> C:
+    """The configuration with every name of a plug-in, at any depth, changed."""
     changes: dict[str, Any] = {}
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
+        marks = [each for each in (*field.metadata, *_inner_marks(field.annotation)) if isinstance(each, PlugIn)]
         if isinstance(value, BaseModel):
-            changes[name] = located(value, folder)
-        elif isinstance(value, tuple) and _is_plug_in(field.annotation):
-            changes[name] = tuple(plugins.located(each, folder) for each in value)
-        elif isinstance(value, str) and any(isinstance(mark, PlugIn) for mark in field.metadata):
-            changes[name] = plugins.located(value, folder)
+            changes[name] = _with_plug_ins(value, change)
+        elif marks:
+            (mark,) = marks
+            changes[name] = (
+                tuple(change(each, mark) for each in value) if isinstance(value, tuple) else change(value, mark)
+            )
     return config.model_copy(update={name: value for name, value in changes.items() if value != getattr(config, name)})
 
 
-def _is_plug_in(annotation: Any) -> bool:
-    """Whether it is tuple[Annotated[str, PlugIn(...)], ...]."""
-    return any(
-        isinstance(mark, PlugIn) for inner in get_args(annotation) for mark in getattr(inner, "__metadata__", ())
-    )
+def _inner_marks(annotation: Any) -> Iterator[Any]:
+    """Of the entries of tuple[Annotated[str, ...], ...]."""
+    for inner in get_args(annotation):
+        yield from getattr(inner, "__metadata__", ())
 
 
 def _parse(text: str) -> Any:

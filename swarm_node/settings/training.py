@@ -92,10 +92,17 @@ class PoolConfig(Section):
     """Groups held of any one peer."""
 
 
+REGROUPING = ("regroup", "rescue")  # parts of the defence that set external completions off against local ones
+TRUST = ("clip", "positives")  # parts of it that leave tokens or completions out in the trainer
+
+
 class DefenceConfig(Section):
     """Against text of others that is right and poisoned. docs/results/poisoning.md measures every layer."""
 
-    use: Annotated[tuple[Annotated[str, PlugIn("defences")], ...], tyro.conf.arg(aliases=["--defence"])] = (
+    use: Annotated[
+        tuple[Annotated[str, PlugIn("defences", besides=(*REGROUPING, *TRUST))], ...],
+        tyro.conf.arg(aliases=["--defence"]),
+    ] = (
         "length",
         "ngrams",
         "rescue",

@@ -4,6 +4,7 @@ import pytest
 
 from fuzzing import hostile
 from fuzzing.hostile_answers import answers, counts
+from fuzzing.targets import ENTRY
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
 from swarm_node.environments.rewards import RewardRule
@@ -31,22 +32,7 @@ def test_nothing_hostile_is_paid_or_leaves_a_trace() -> None:
 def test_our_own_scorers_neither_raise_nor_pay_for_any_of_it() -> None:
     """Without a sandbox, so that what goes wrong is seen; what it would have run is at most a parser."""
     texts = answers("/nonexistent", 1)
-    entry = {
-        "answer": "swordfish",
-        "metadata": {
-            "result": [3, 4],
-            "numbers": [2, 3, 5, 7],
-            "target": 1000,
-            "numerator": 6,
-            "denominator": 8,
-            "simplified_numerator": 3,
-            "simplified_denominator": 4,
-            "valid_answers": ["_ Q"],
-            "variables": ["x"],
-            "variable": "x",
-            "integrand": "3*x**2",
-        },
-    }
+    entry = {"metadata": ENTRY["metadata"] | {"numbers": [2, 3, 5, 7], "target": 1000}}
     keys = {"number_sorting": "['1.0', '2.5']", "prime_factorization": "2 × 3", "coin_flip": "0.125"}
     for name, scorer in SCORERS.items():
         asked = entry | {"answer": keys.get(name, "swordfish")}

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from protocol.messages import Question
-from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import UnknownTaskError, find
+from swarm_node.environments.kinds import EnvironmentKind, UnknownTaskError, find, split_task
 from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TASKS, TASKS, VERSION
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import ScoredEnvironment
@@ -41,17 +40,15 @@ class ReasoningGym(ScoredEnvironment):
         super().__init__(NAME, VERSION, TASKS, tasks, judge, RewardRule(scoring, PARTIAL), instruction)
 
 
-class ReasoningGymKind:
-    """Implements kinds.EnvironmentKind."""
+class ReasoningGymKind(EnvironmentKind):
+    """What is registered: the data sets of reasoning-gym."""
 
     name = NAME
     tasks: Tasks = TASKS
     default_tasks = STARTER_TASKS
-    scorers = ("",)
-    evaluated: Scoring = "exact"
 
     def why_not(self, task: str) -> str | None:
-        dataset = task.partition("/")[0]
+        dataset, _ = split_task(task)
         return f"is left out: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ReasoningGym:
@@ -60,8 +57,6 @@ class ReasoningGymKind:
 
     def answer(self, question: Question) -> str:
         """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""
-        if not question.environment == NAME:
-            raise UserError(f"not a question of {NAME}: {question.environment}")
         from swarm_node.environments.reasoning_gym.source import build
 
         return str(build(question.dataset, question.config_id, question.seed, question.index).entry["answer"])

@@ -18,6 +18,7 @@ from signal import SIGXCPU
 from typing import Any
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.loading import absolute
 from swarm_node.environments.scoring import contract
 from swarm_node.environments.scoring.frames import BrokenFrame, Reader, encode
 from swarm_node.rollouts.groups import Skipped
@@ -53,7 +54,7 @@ class ScoringClient:
         """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes."""
         self.restarts = 0  # processes killed or found dead, and replaced
         self.layers: dict[str, bool] = {}  # of the sandbox, by name: whether it holds here; known once a judge runs
-        self._source = target_of(source)
+        self._source = absolute(source)
         self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
         self._process: subprocess.Popen[bytes] | None = None
@@ -310,9 +311,3 @@ def _checked(frame: Any, item: Item) -> Reply:
 def clean_environment() -> dict[str, str]:
     """Nothing of ours: no tokens, no proxies."""
     return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | SET_VARIABLES
-
-
-def target_of(source: str) -> str:
-    """With the whole path where it names a file: the process runs elsewhere."""
-    where, colon, name = source.partition(":")
-    return os.path.abspath(where) + colon + name if where.endswith(".py") else source

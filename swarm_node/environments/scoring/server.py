@@ -10,15 +10,13 @@ Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", [sc
 """
 
 import gc
-import importlib
-import importlib.util
 import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any, Literal, cast
 
+from swarm_node.common import loading
 from swarm_node.common.lru import Lru
 from swarm_node.environments.scoring import children, contract
 from swarm_node.environments.scoring.confinement import OutOfTime, allow_cpu, confine, cpu_budget, die_with, silence
@@ -56,21 +54,9 @@ def main() -> None:
 
 
 def load(target: str) -> Source:
-    """A source by the dotted name of its module, or by its file where that ends in .py; behind a colon its class."""
-    where, _, name = target.partition(":")
-    module = _from_file(where) if where.endswith(".py") else importlib.import_module(where)
-    made = getattr(module, name) if name else module
+    """A source by its place (common/loading.py): a module, or a class, of which one is made."""
+    made = loading.load(target)
     return cast(Source, made() if isinstance(made, type) else made)
-
-
-def _from_file(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("scoring_source", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"cannot load {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
-    return module
 
 
 class ScoringServer:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from protocol.addressing import question_seed
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import find, split_task
+from swarm_node.environments.kinds import EnvironmentKind, find, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import Rewards, ScoredEnvironment
 from swarm_node.environments.scoring.client import Item, ScoringClient
@@ -155,19 +155,15 @@ def _unknown() -> Skipped:
 PUBLISHED_SCORER = "published scorer"
 
 
-class _Kind:
-    """What both kinds have in common. See kinds.EnvironmentKind."""
+class _Kind(EnvironmentKind):
+    """What both kinds have in common."""
 
-    default_tasks: Sequence[str] = ()
     scorers = ("", PUBLISHED_SCORER)
     evaluated: Scoring = "graded"
 
-    def answer(self, question: Question) -> str:
-        raise UserError(f"attackers know no answers of {question.environment}")
-
 
 class TemporalClueKind(_Kind):
-    """Implements kinds.EnvironmentKind: generated puzzles."""
+    """Generated puzzles."""
 
     name = NAME
     tasks: Tasks = ASKED
@@ -187,13 +183,10 @@ class TemporalClueKind(_Kind):
 
 
 class PuzzleFileKind(_Kind):
-    """Implements kinds.EnvironmentKind: the puzzles of a file."""
+    """The puzzles of a file."""
 
     name = FILE_NAME
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
-
-    def why_not(self, task: str) -> str | None:
-        return None
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> FilePuzzles:
         if settings.puzzles is None:

@@ -1,0 +1,37 @@
+"""An object by its place: MODULE, MODULE:NAME, FILE.py or FILE.py:NAME.
+
+The scoring process imports this, so it imports little itself.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def load(target: str) -> Any:
+    """The module, or what stands in it under the name. Raises whatever its import raises, and AttributeError."""
+    where, _, name = target.partition(":")
+    found: Any = _from_file(where) if where.endswith(".py") else importlib.import_module(where)
+    for part in name.split(".") if name else ():
+        found = getattr(found, part)
+    return found
+
+
+def absolute(target: str) -> str:
+    """With the whole path where it names a file, for a process that runs elsewhere."""
+    where, colon, name = target.partition(":")
+    return os.path.abspath(where) + colon + name if where.endswith(".py") else target
+
+
+def _from_file(path: str) -> Any:
+    name = f"swarm_node_file_{Path(path).stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
