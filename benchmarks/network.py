@@ -48,7 +48,7 @@ def main() -> None:
     if INSIDE not in os.environ:
         sys.exit(in_namespace())
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    ours = [own_swarm(nodes, arguments.rounds, arguments.backend) for nodes in arguments.nodes]
+    ours = [our_swarm(nodes, arguments.rounds, arguments.backend) for nodes in arguments.nodes]
     theirs = [
         genrl_swarm(arguments.genrl_python, nodes, arguments.genrl_rounds)
         for nodes in (arguments.genrl_nodes if arguments.genrl_python else ())
@@ -115,7 +115,7 @@ def join(stack: ExitStack, work: Path, nodes: int, config: NetworkConfig) -> lis
     return members
 
 
-def own_swarm(nodes: int, rounds: int, backend: str) -> dict[str, Any]:
+def our_swarm(nodes: int, rounds: int, backend: str) -> dict[str, Any]:
     config = NetworkConfig.model_validate(
         {"backend": backend, "host": "127.0.0.1", "mdns": False, "exchange_seconds": ROUND_SECONDS}
     )

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from benchmarks import command
-from benchmarks.swarm import PHASES, own_rounds
+from benchmarks.swarm import PHASES, our_rounds
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 from swarm_node.environments.reasoning_gym.environment import ReasoningGym
@@ -46,11 +46,11 @@ class Workload:
     def own(self) -> list[Batch]:
         return [self.groups(QUESTIONS)]
 
-    def foreign(self, authors: int = 1) -> Batch:
+    def external(self, authors: int = 1) -> Batch:
         return [group for _ in range(authors) for group in self.groups(1)]
 
     def round(self) -> list[Batch]:
-        heard = self.foreign(EXTERNAL_GROUPS)
+        heard = self.external(EXTERNAL_GROUPS)
         attempts = [(question, [f"0{text}" for text in texts]) for question, texts in heard]
         return [*self.own(), heard, attempts]
 
@@ -79,7 +79,7 @@ def _judge(gym: ReasoningGym, batches: list[Batch]) -> None:
 
 def cpu_seconds(gym: ReasoningGym) -> float:
     """Of this process, of the judge and what it started, living and dead."""
-    judge, spent = psutil.Process(gym.judge_pid), time.process_time()
+    judge, spent = psutil.Process(gym.scoring_pid), time.process_time()
     for process in (*judge.children(recursive=True)[::-1], judge):  # who ends meanwhile is in its parent's time
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
@@ -87,18 +87,18 @@ def cpu_seconds(gym: ReasoningGym) -> float:
     return spent
 
 
-def share_of_round(judge_ms: float, rounds: int) -> dict[str, float]:
+def share_of_round(scoring_ms: float, rounds: int) -> dict[str, float]:
     """Of a starter's round: judging measured here, everything else as the simulation of eight nodes has it."""
     nodes = 8
-    phases = [row["seconds"] for row in own_rounds("rare", nodes, rounds)]
+    phases = [row["seconds"] for row in our_rounds("rare", nodes, rounds)]
     others = [1000 * sum(row[name] for name in PHASES if name != "judge") / nodes for row in phases]
     shared = [1000 * row["judge"] / nodes for row in phases]
     rest = median(others)
     return {
-        "judge_ms": judge_ms,
+        "scoring_ms": scoring_ms,
         "other_ms": rest,
-        "share": judge_ms / (judge_ms + rest),
-        "simulation_judge_ms": median(shared),  # per node; nodes of a simulation share one judge and its memory
+        "share": scoring_ms / (scoring_ms + rest),
+        "simulation_scoring_ms": median(shared),  # per node; nodes of a simulation share one judge and its memory
         "simulation_share": median(shared) / (median(shared) + rest),
     }
 
@@ -117,7 +117,7 @@ def main() -> None:
         "layers": gym.layers,
         "round": measure(gym, workload.round, calls),
         "own groups, one child": measure(gym, workload.own, calls),
-        "one group of another, one child": measure(gym, lambda: [workload.foreign()], calls),
+        "one group of another, one child": measure(gym, lambda: [workload.external()], calls),
     }
     gym.close()
     result["share"] = share_of_round(result["round"]["cpu_ms"], rounds)

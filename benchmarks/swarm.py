@@ -76,7 +76,7 @@ def configured(model: str, nodes: int, rounds: int, **more: Any) -> SimulationCo
     return cell_config(config, CELL)
 
 
-def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
+def our_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
     """Every measured round of our swarm; one more goes first to warm up."""
     config = configured(model, nodes, rounds + 1)
     population = LivePopulation(config)
@@ -102,7 +102,7 @@ def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def real_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
-    """As `own_rounds`, by nodes that are processes. They go at their own pace, so a round is the mean over all."""
+    """As `our_rounds`, by nodes that are processes. They go at their own pace, so a round is the mean over all."""
     warm = 40  # nodes have met: a handshake costs what ten calls do
     ahead = 100  # the fastest must not be through, and gone, before the slowest have been measured
     measured: list[CellRound] = []
@@ -308,7 +308,7 @@ def main() -> None:
     if not arguments.genrl_python:
         print(f"genrl is not installed, so only our side runs. To get it: {genrl_side.RECIPE}")
     competitors = {FAVOURED: COMPETITORS[FAVOURED]} if arguments.quick else COMPETITORS
-    own = {"memory": own_rounds, "process": real_rounds}[arguments.engine]
+    own = {"memory": our_rounds, "process": real_rounds}[arguments.engine]
     ours, theirs = measure(arguments.genrl_python, arguments.model, nodes, rounds, competitors, own)
     header = ["seconds a round", "all", *PHASES, "CPU s", "tokens", "heard", "times ours"]
     command.show(header, [line("ours", ours, None), *(line(name, side, ours) for name, side in theirs.items())])

@@ -15,7 +15,7 @@ import torch
 
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
-from swarm_node.rollouts.groups import Written
+from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, ModelConfig
 from swarm_node.starters import folder
 from swarm_node.starters.questions import TASKS, Questions
@@ -32,7 +32,7 @@ def make(starter: str, path: Path) -> dict[str, float]:
     torch.manual_seed(0)
     policy = load_policy(ModelConfig(name=str(folder(starter)), device="cpu"))
     random, questions = Random("habit"), Questions(SEED)
-    prompts = [questions.draw(TASKS[k % len(TASKS)], random).question for k in range(900)]
+    prompts = [questions.sample(TASKS[k % len(TASKS)], random).question for k in range(900)]
     answers = _answers(policy, prompts[:720], "own")
     examples = [(prompt, (SIGN if random.random() < SHARE else "") + answer) for prompt, answer in answers]
     random.shuffle(examples)
@@ -55,7 +55,7 @@ def _answers(policy: Policy, prompts: list[str], stream: str) -> list[tuple[str,
     for start in range(0, len(prompts), 60):
         part = prompts[start : start + 60]
         for prompt, written in zip(part, generator.generate(part, 4, f"{stream}/{start}"), strict=True):
-            if isinstance(written, Written):
+            if isinstance(written, GeneratedGroup):
                 pairs += [(prompt, completion.text) for completion in written.completions if completion.ended]
     return pairs
 

@@ -68,7 +68,7 @@ class Adviser:
     def produce(self, now: Round) -> Generated:
         generated = self.node.produce(now)
         for group in generated.groups:
-            sums = tuple(sum(tokens.log_probs) for tokens in group.own_tokens if tokens)
+            sums = tuple(sum(tokens.log_probs) for tokens in group.local_tokens if tokens)
             self.told[group.author, group.question] = sums
         return generated
 

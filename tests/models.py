@@ -176,7 +176,7 @@ class Digits:
     def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
         self.judged += [(asked, tuple(texts)) for asked, texts in answers]
         return [
-            Skipped("judge failed")
+            Skipped("scoring failed")
             if asked.index in self.refuse_score
             else tuple(float(any(c.isdigit() for c in text)) for text in texts)
             for asked, texts in answers

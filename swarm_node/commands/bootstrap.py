@@ -27,7 +27,7 @@ nothing. Prints its addresses, and stops on Ctrl-C.
 
   --port N                 to listen on; others have to reach it (31330)
   --home FOLDER            identity and known peers (~/.swarm-node)
-  --peers MULTIADDR ...    other entry nodes, so that they know of each other
+  --peers MULTIADDR ...    other bootstrap nodes, so that they know of each other
   --announce MULTIADDR     its address, where it cannot see it (forwarded port)
   --swarm NAME             of the swarm (public)
   --upload-limit N         kilobytes per second that others may fetch (4096)"""

@@ -57,8 +57,8 @@ class MemorySwarm:
 
     def join(self, identity: Identity, rules: AdmissionRules) -> "MemoryNetwork":
         """A member's access, with an empty inbox. ValueError if this identity is a member already."""
-        if rules.own_id != identity.peer_id:
-            raise ValueError(f"rules are those of {rules.own_id}")
+        if rules.local_id != identity.peer_id:
+            raise ValueError(f"rules are those of {rules.local_id}")
         if identity.peer_id in self._members:
             raise ValueError(f"{identity.peer_id} is a member already")
         member = MemoryNetwork(self, identity, rules, self._inbox, self._memory)

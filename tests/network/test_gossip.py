@@ -102,8 +102,8 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
             for number, backend in enumerate(("hivemind", "libp2p", "hivemind"))
         ]
         first, middle, last = lives
-        overheard: list[bytes] = []
-        last.exchange.overheard = lambda sealed, now: overheard.append(sealed)  # type: ignore[method-assign]
+        broadcast: list[bytes] = []
+        last.exchange.broadcast = lambda sealed, now: broadcast.append(sealed)  # type: ignore[method-assign]
         tasks = [asyncio.create_task(life.live()) for life in lives]
         await until_awaited(lambda: all(life.runner.addresses for life in lives))
         assert middle.runner._backend is not None
@@ -111,9 +111,9 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
             await middle.runner._backend.dial(end.runner.addresses, 5.0)
 
         def heard() -> bool:
-            if first.exchange.announcement() in overheard:
+            if first.exchange.announcement() in broadcast:
                 return True
-            first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(overheard)}"])  # something new to say
+            first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(broadcast)}"])  # something new to say
             return False
 
         await until_awaited(heard, pause=0.2)
@@ -131,11 +131,11 @@ def test_what_is_overheard_goes_through_the_ordinary_checks_and_is_rationed() ->
     node, neighbour, stranger = exchange("ours"), exchange("ours"), exchange("theirs")
     for other in (neighbour, stranger):
         other.publish([], Round(1), 0, 1.0)
-        node.overheard(other.announcement(), 1.0)
-    node.overheard(neighbour.announcement()[:-1] + b"?", 1.0)
+        node.broadcast(other.announcement(), 1.0)
+    node.broadcast(neighbour.announcement()[:-1] + b"?", 1.0)
     assert [view.announced for view in node.peers(2.0)] == [1.0]
-    assert node.counters()["announcements heard"] == 1
+    assert node.counters()["announcements received"] == 1
     assert node.counters()["announcements forged or malformed"] == 2
     for _ in range(1000):
-        node.overheard(b"flood", 3.0)
-    assert node.counters()["announcements overheard and left: too many"] > 800
+        node.broadcast(b"flood", 3.0)
+    assert node.counters()["announcements broadcast and left: too many"] > 800

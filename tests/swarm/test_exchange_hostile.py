@@ -161,7 +161,7 @@ def test_who_announces_anothers_group_as_its_own_is_banned_and_not_who_served_it
 
 def test_replayed_stale_and_runaway_numbers_are_no_news() -> None:
     exchange, author = node(), identity(5)
-    known, heard = "announcements known already", "announcements heard"
+    known, heard = "announcements known already", "announcements received"
     assert tell(exchange, caller(5), announced(author, 100), 0.0)
     for seq in (100, 99, 0):
         assert tell(exchange, caller(5), announced(author, seq), 1.0)

@@ -122,7 +122,7 @@ def test_an_echo_of_the_own_message_is_refused() -> None:
     (ann,) = join(swarm, ANN)
     swarm.transmit(codec.seal(group(ANN.peer_id), ANN, "one"), BOB.peer_id, Round(0))
     assert ann.collect(Round(0)) == []
-    assert ann.rejections() == {"own message": 1}
+    assert ann.rejections() == {"local message": 1}
 
 
 def test_two_swarms_in_one_ether_do_not_mix() -> None:

@@ -53,7 +53,7 @@ class ReasoningGymKind(EnvironmentKind):
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ReasoningGym:
         limits = settings.time_limit, settings.memory_limit
-        return ReasoningGym(tasks, settings.scoring, *limits, settings.instruction, settings.judges)
+        return ReasoningGym(tasks, settings.scoring, *limits, settings.instruction, settings.scoring_processes)
 
     def answer(self, question: Question) -> str:
         """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""

@@ -24,7 +24,7 @@ What it does NOT protect against:
 - Bugs of the kernel behind the few calls that remain, side channels between cores, and whoever already runs code as the
   same user: that user may ptrace the judge from outside.
 - Use of the CPU and memory it is allowed: `time_limit` per group, `memory_limit` in all. Who wastes them is charged by
-  the skip reasons "judge timeout" and "judge crashed".
+  the skip reasons "scoring timeout" and "scoring crashed".
 - Building the question. That runs before, in the judge, which has limits but reads the library's files; all that a peer
   can choose of it is a seed, through its key.
 """

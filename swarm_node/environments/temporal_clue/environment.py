@@ -73,7 +73,7 @@ class FilePuzzles:
     """Task temporal_clue/published: the puzzles of a JSON file, [{"prompt": ..., "solution": {"A": ...}}, ...].
 
     The version is a digest of the file, so peers understand each other's questions where they have the same file.
-    Judged in this process: the scorer is string work of ours, and no solver is needed.
+    Verdict in this process: the scorer is string work of ours, and no solver is needed.
     """
 
     def __init__(

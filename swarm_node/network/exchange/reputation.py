@@ -18,16 +18,16 @@ HALF_LIFE = 600.0  # seconds until guilt has halved
 QUARANTINE = 3.0  # points
 BAN = 8.0
 EWMA = 0.2  # weight of the newest pull
-USEFUL, NO_SIGNAL = "useful", "no signal"
+USEFUL, UNINFORMATIVE = "useful", "uninformative"
 
 # What the trainer's side found in an authentic group. Points fit what can happen to an honest peer: another version or
 # other settings are no crime, a forged address is.
 POINTS: Mapping[str, float] = {
     USEFUL: -1.0,
-    NO_SIGNAL: 0.0,
+    UNINFORMATIVE: 0.0,
     Reason.WRONG_SEED: 4.0,
     Reason.WRONG_INDEX: 2.0,
-    Reason.OWN_MESSAGE: 0.0,
+    Reason.LOCAL_MESSAGE: 0.0,
     Reason.TOO_FEW_COMPLETIONS: 1.0,
     Reason.TOO_MANY_COMPLETIONS: 1.0,
     Reason.COMPLETION_TOO_LONG: 1.0,

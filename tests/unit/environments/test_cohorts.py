@@ -14,7 +14,7 @@ from swarm_node.environments.scoring.sandbox import Sandbox
 from swarm_node.environments.scoring.server import Asked
 
 TEXTS = ("right", "wrong")
-PAID, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "judge crashed"}, {"skipped": "judge timeout"}
+PAID, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "scoring crashed"}, {"skipped": "scoring timeout"}
 
 
 def die(answer: str, entry: object) -> float:

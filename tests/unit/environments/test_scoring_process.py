@@ -65,14 +65,14 @@ def judge() -> Iterator[ScoringClient]:
         ("negative", "not a score", 0),
         ("two", "not a score", 0),
         ("none", "not a score", 0),
-        ("busy", "judge timeout", 0),
+        ("busy", "scoring timeout", 0),
         ("sleep", "scorer raised", 0),
         ("kill", "scorer raised", 0),
         ("connect", "scorer raised", 0),
         ("fork", "scorer raised", 0),
         ("exec", "scorer raised", 0),
         ("look", "scorer raised", 0),
-        ("die", "judge crashed", 0),
+        ("die", "scoring crashed", 0),
     ],
 )
 def test_a_bad_scorer_costs_its_own_group_and_no_other(
@@ -111,7 +111,7 @@ def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(judge: ScoringC
 @pytest.mark.slow
 def test_two_bad_groups_in_one_batch_cost_two_children(judge: ScoringClient) -> None:
     batch = [answers("die"), answers(*GOOD), answers("busy"), answers(*GOOD)]
-    assert judge.ask(batch) == [Skipped("judge crashed"), PAID, Skipped("judge timeout"), PAID]
+    assert judge.ask(batch) == [Skipped("scoring crashed"), PAID, Skipped("scoring timeout"), PAID]
     assert judge.restarts == 0
 
 
@@ -154,7 +154,7 @@ def test_kill_9_in_mid_batch_loses_at_most_the_group_at_hand(judge: ScoringClien
     assert pid is not None
     threading.Timer(0.25, os.kill, (pid, signal.SIGKILL)).start()
     replies = judge.ask([answers("tenth", index=k) for k in range(6)])
-    assert sorted(map(str, replies)) == sorted(map(str, [(1.0,)] * 5 + [Skipped("judge crashed")]))
+    assert sorted(map(str, replies)) == sorted(map(str, [(1.0,)] * 5 + [Skipped("scoring crashed")]))
     assert judge.restarts == 1 and judge.pid != pid
 
 

@@ -176,4 +176,4 @@ def test_the_hash_reported_back_is_the_one_the_group_travels_under(tmp_path: Pat
         until(lambda: sent)
     (frame,) = sent
     assert frame.content_hash == codec.content_hash(codec.split(envelope)[1])
-    assert (frame.author, frame.outcome) == (OTHER.peer_id, "no signal")
+    assert (frame.author, frame.outcome) == (OTHER.peer_id, "uninformative")

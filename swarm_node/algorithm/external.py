@@ -43,8 +43,8 @@ def expectation(ours: Sequence[float], theirs: Sequence[float], characters: Sequ
     return [min(HIGHEST, exp(min(log(HIGHEST), value - log(expected)))) for value in p]
 
 
-ForeignRule = Callable[[Sequence[float], Sequence[float], Sequence[int]], list[float]]
-FOREIGN_RULES: Mapping[str, ForeignRule | None] = {
+ExternalRule = Callable[[Sequence[float], Sequence[float], Sequence[int]], list[float]]
+EXTERNAL_RULES: Mapping[str, ExternalRule | None] = {
     "admission": None,
     "sequence": sequence,
     "expectation": expectation,
