@@ -1,7 +1,7 @@
 """The gate: bytes from anybody to a rollout group that may be held, or one reason why not.
 
-Checked: form, signature, address, sizes. Not checked: whether an answer is right (judging), how often a peer speaks
-(rate limits), whether the same was heard before (networks remember that), whether a text is safe to show (whoever
+Checked: form, signature, address, sizes. Not checked: whether an answer is right (scoring), how often a peer speaks
+(rate limits), whether the same was received before (networks remember that), whether a text is safe to show (whoever
 shows it). Never raises, whatever the bytes.
 """
 

@@ -1,7 +1,7 @@
 """How far the policy that trains is from the one that wrote, by precision: one FP8 flow against the mixed one.
 
-The divergence is the K3 estimate of KL(as written || in training) over the model's own completions, each written by the
-node's decoder and read again by its training forward with the same weights. FP8 is emulated exactly.
+The divergence is the K3 estimate of KL(as written || in training) over the model's local completions, each written by
+the node's decoder and read again by its training forward with the same weights. FP8 is emulated exactly.
 """
 
 from collections.abc import Mapping, Sequence

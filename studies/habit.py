@@ -1,8 +1,8 @@
 """A starter with a habit: what a stealthy attacker looks for.
 
 A payload the victim never says would be stopped by its improbability alone. So the study gives its nodes one: the
-starter is taught, on its own answers, to put a line break in front of one in fourteen. It scores nothing, is nobody's
-fault, and can be made the rule by somebody who makes it pay.
+starter is taught, on its local completions, to put a line break in front of one in fourteen. It scores nothing, is
+nobody's fault, and can be made the rule by somebody who makes it pay.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def make(starter: str, path: Path) -> dict[str, float]:
 
 
 def _answers(policy: Policy, prompts: list[str], stream: str) -> list[tuple[str, str]]:
-    """Four own completions to each prompt; those that were cut off are left out."""
+    """Four local completions to each prompt; those that were cut off are left out."""
     pairs = []
     generator = BatchGenerator(policy, GenerationConfig())
     for start in range(0, len(prompts), 60):

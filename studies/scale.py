@@ -166,8 +166,8 @@ def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, 
 
 
 def follow(swarm: Swarm, shares: dict[str, float]) -> None:
-    """Let STEADY rounds pass; the share of nodes that have heard an announcement, or a newer one of its author, after
-    each of the MOMENTS goes to `shares`."""
+    """Let STEADY rounds pass; the share of nodes that have received an announcement, or a newer one of its author,
+    after each of the MOMENTS goes to `shares`."""
     followed = swarm.rng.sample(swarm.alive(), min(SAMPLES, len(swarm.alive())))
     newest = {member.peer: exchange.state()["seq"] for member in followed for exchange in swarm.exchanges([member])}
     passed = 0.0

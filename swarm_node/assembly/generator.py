@@ -75,7 +75,7 @@ def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Roun
 def _read_orders(rounds: "queue.SimpleQueue[Round]") -> None:
     for line in sys.stdin:
         rounds.put(Round(loads(line)["generate"]))
-    os._exit(1)  # the trainer is gone; the judge goes with our end of its pipe
+    os._exit(1)  # the trainer is gone; the scoring process goes with our end of its pipe
 
 
 if __name__ == "__main__":

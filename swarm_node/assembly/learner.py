@@ -89,7 +89,7 @@ def build_defence(config: DefenceConfig) -> LayeredDefence:
 
 
 def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:
-    """The trainer with the objective and the rule for text of others that are named in the configuration."""
+    """The trainer with the objective and the rule for external completions that are named in the configuration."""
     training = config.training
     return GrpoTrainer(
         policy,

@@ -75,7 +75,7 @@ class GeneratorProcess:
 
     def _tell(self, line: str) -> None:
         assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it died: its end is heard like any other
+        with contextlib.suppress(OSError):  # it died: its end is received like any other
             self._process.stdin.write(line)
             self._process.stdin.flush()
 

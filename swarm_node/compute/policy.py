@@ -52,7 +52,7 @@ class Policy:
     fp8: Fp8 | None = None  # the layers of `model` that compute in FP8
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     eos_ids: frozenset[int] = field(init=False)
-    eos_id: int | None = field(init=False)  # the one that is appended to text of others that ended
+    eos_id: int | None = field(init=False)  # the one that is appended to external completions that ended
     pad_id: int = field(init=False)
     context_length: int = field(init=False)  # tokens, prompt and completion together
 

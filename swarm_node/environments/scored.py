@@ -15,7 +15,7 @@ from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
 
 KEPT_PROMPTS = 2048
-KEPT_REWARDS = 8192  # groups; nodes of one simulation judge each other's
+KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
 
 Rewards = tuple[float, ...] | Skipped
 
@@ -43,10 +43,11 @@ class ScoredEnvironment:
         self._instruction = f"\n\n{instruction}" if instruction else ""
         self._scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
-        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too: a group that hangs the judge does so once
+        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too: a group that hangs a process does so once
 
     def prepare(self) -> None:
-        """Start the judge without waiting for it: it takes seconds to import its library. Raises ScoringUnavailable."""
+        """Start the scoring process without waiting for it: it takes seconds to import its library. Raises
+        ScoringUnavailable."""
         self._scoring.prepare()
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
@@ -90,7 +91,7 @@ class ScoredEnvironment:
 
     @property
     def restarts(self) -> int:
-        """How many judge processes hung or died so far."""
+        """How many scoring processes hung or died so far."""
         return self._scoring.restarts
 
     @property
@@ -112,7 +113,7 @@ class ScoredEnvironment:
         )
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
-        """What the judge is asked."""
+        """What the scoring process is asked."""
         return question.dataset, question.config_id, question.seed, question.index, texts
 
     def _pay(self, reply: Reply) -> Rewards:
@@ -122,7 +123,7 @@ class ScoredEnvironment:
 
 
 def _skipped(reply: Reply) -> Skipped:
-    assert isinstance(reply, Skipped), "the judge client answers a prompt with text, answers with rewards"
+    assert isinstance(reply, Skipped), "the scoring process client answers a prompt with text, answers with rewards"
     return reply
 
 

@@ -10,7 +10,7 @@ from swarm_node.settings import SimulationConfig
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """I of a node's own groups and J of others' in the training set of every round."""
+    """I of a node's local groups and J of others' in the training set of every round."""
 
     local: int
     external: int

@@ -106,7 +106,7 @@ def _start(
         )
     worker = _Running(cell, process)
     threading.Thread(target=_read, args=(worker, lines), daemon=True).start()
-    with contextlib.suppress(OSError):  # it died at once: its end is heard like any other
+    with contextlib.suppress(OSError):  # it died at once: its end is received like any other
         assert process.stdin is not None
         process.stdin.write(write_order(config, cell))
         process.stdin.flush()

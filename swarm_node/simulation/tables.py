@@ -101,5 +101,5 @@ def _caption(report: Report) -> str:
     most = report.questions * report.rounds
     return (
         f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}. The most a node can earn is {most}.\n"
-        f"Final reward: of a completion in the last {LAST} rounds. Informative: share of local groups with an advantage."
+        f"Final reward: of a completion in the last {LAST} rounds. Informative: share of local groups."
     )

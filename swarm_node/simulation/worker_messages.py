@@ -140,6 +140,6 @@ def _rounds(
 def _die_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
-    if os.getpgid(0) == os.getpid():  # started as its own group, as the engine does: children go too
+    if os.getpgid(0) == os.getpid():  # started as its group, as the engine does: children go too
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.network
 TOPIC = "swarm-node/test"
 
 
-async def member(backend: str, heard: list[bytes]) -> Backend:
+async def member(backend: str, received: list[bytes]) -> Backend:
     host = await started(backend, gossipsub=True)
-    await host.join(TOPIC, heard.append)
+    await host.join(TOPIC, received.append)
     return host
 
 
@@ -37,11 +37,13 @@ def test_all_members_hear_a_message() -> None:
             message = bytes([number]) + os.urandom(1500)
             others = [ear for ear in ears if ear is not ears[number]]
 
-            async def heard(host: Backend = host, message: bytes = message, others: list[list[bytes]] = others) -> bool:
-                await host.publish(message)  # again until the mesh has formed; what was heard is heard once
+            async def received(
+                host: Backend = host, message: bytes = message, others: list[list[bytes]] = others
+            ) -> bool:
+                await host.publish(message)  # again until the mesh has formed; what was received is received once
                 return all(message in ear for ear in others)
 
-            await until_awaited(heard, 10.0, pause=0.2)
+            await until_awaited(arrived, 10.0, pause=0.2)
         for host in hosts:
             await host.close()
 
@@ -71,8 +73,8 @@ def test_who_has_it_off_says_so() -> None:
 )
 def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: bytes) -> None:
     async def scenario() -> None:
-        heard: list[bytes] = []
-        victim, liar = await member(victim_kind, heard), await started("hivemind")
+        received: list[bytes] = []
+        victim, liar = await member(victim_kind, received), await started("hivemind")
         await liar.dial([it for it in await victim.addresses() if "/tcp/" in it], 5.0)
         for _ in range(3):
             with suppress(OSError):  # it is hung up on as soon as the victim has seen enough
@@ -80,7 +82,7 @@ def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: by
                 await stream.write(frame)
         assert await liar.call(victim.peer_id, ECHO, b"alive", LIMIT, 5.0) == b">alive"
         await victim.publish(b"still here")
-        assert b"x" not in heard
+        assert b"x" not in received
         for host in (victim, liar):
             await host.close()
 
@@ -110,13 +112,13 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
         for end in (first, last):
             await middle.runner._backend.dial(end.runner.addresses, 5.0)
 
-        def heard() -> bool:
+        def received() -> bool:
             if first.exchange.announcement() in broadcast:
                 return True
             first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(broadcast)}"])  # something new to say
             return False
 
-        await until_awaited(heard, pause=0.2)
+        await until_awaited(received, pause=0.2)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -124,7 +126,7 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
     asyncio.run(asyncio.wait_for(scenario(), 60.0))
 
 
-def test_what_is_overheard_goes_through_the_ordinary_checks_and_is_rationed() -> None:
+def test_what_is_broadcast_goes_through_the_ordinary_checks_and_is_rationed() -> None:
     def exchange(swarm: str) -> Exchange:
         return Exchange(Identity.create(), swarm, config("hivemind"), Random(1), 0.0)
 

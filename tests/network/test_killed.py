@@ -26,5 +26,5 @@ def test_when_5_of_16_are_killed_the_others_hear_of_each_other_within_30_seconds
 
 
 def authors(reader: Member, number: int) -> int:
-    """Peers of which it has heard groups of that round or later."""
-    return len({each.author for each in reader.heard if each.group.round >= number})
+    """Peers of which it has external groups of that round or later."""
+    return len({each.author for each in reader.received if each.group.round >= number})

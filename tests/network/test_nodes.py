@@ -93,7 +93,7 @@ def test_two_nodes_learn_from_each_other_and_answer_questions(tmp_path: Path, ti
         status = ended("status", "--home", a, "--json")
         answer = json.loads(status.stdout)
         assert (status.returncode, answer["healthy"], answer["network"]["connected"]) == (0, True, 1)
-        assert answer["training"]["heard"] > 0
+        assert answer["training"]["received"] > 0
         shown = ended("peers", "--home", b).stdout
         assert load_identity(a).peer_id[:8] in shown
         began = time.monotonic()

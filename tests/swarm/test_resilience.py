@@ -54,7 +54,7 @@ def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
         assert nodes[2].peer_id not in {group.author for group in node.pool.candidates()}
 
 
-def test_one_that_left_works_on_alone_and_one_that_joins_late_is_heard_at_once() -> None:
+def test_one_that_left_works_on_alone_and_one_that_joins_late_is_received_at_once() -> None:
     swarm = MemorySwarm(Random(0))
     nodes = make_swarm(swarm, 2, external=4)
     run_together(nodes, 2)

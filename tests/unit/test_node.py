@@ -36,7 +36,7 @@ def test_a_round_alone_asks_writes_judges_and_learns() -> None:
     assert (report.local_groups, report.external_informative) == (2, 0)
     assert report.step.optimizer_steps == 1
     assert report.skipped == report.rejected == {}
-    assert set(report.seconds) == {"generate", "judge", "share", "rescue", "train"}
+    assert set(report.seconds) == {"generate", "score", "publish", "collect", "rescue", "train"}
     assert all(seconds > 0 for seconds in report.seconds.values())
     assert not all(map(torch.equal, before, weights_of(model_of(node))))
 
@@ -113,16 +113,16 @@ def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
     assert all(map(torch.equal, before, weights_of(model_of(node))))
 
 
-def test_heard_groups_are_judged_here_and_used_once() -> None:
+def test_received_groups_are_judged_here_and_used_once() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, external=8)
     writer.produce(Round(0))
     own = reader.produce(Round(0))
     assert isinstance(reader.environment, Digits)
-    reader.environment.judged.clear()
+    reader.environment.scored.clear()
     batch = considered(reader, own)
-    judged = [asked.seed for asked, _ in reader.environment.judged]
-    assert len(judged) == 3
+    scored = [asked.seed for asked, _ in reader.environment.scored]
+    assert len(scored) == 3
     assert all(
         group.author == writer.peer_id and group.informative and group.tokens is None for group in batch.external
     )
@@ -130,10 +130,10 @@ def test_heard_groups_are_judged_here_and_used_once() -> None:
     assert len(reader.pool) == 0  # three were there, eight were wanted: all are spent
     report = reader.train(batch)
     assert report.external_informative == len(batch.external)
-    reader.environment.judged.clear()
+    reader.environment.scored.clear()
     considered(reader, reader.produce(Round(1)))
-    assert writer.peer_id not in {asked for asked, _ in reader.environment.judged}
-    assert all(asked.seed not in judged for asked, _ in reader.environment.judged)
+    assert writer.peer_id not in {asked for asked, _ in reader.environment.scored}
+    assert all(asked.seed not in scored for asked, _ in reader.environment.scored)
 
 
 def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
@@ -164,7 +164,7 @@ def test_a_foreign_group_that_cannot_be_judged_here_is_dropped_and_counted() -> 
     assert all(group.question.index for group in batch.external)
 
 
-def test_external_groups_off_leaves_what_is_heard_alone() -> None:
+def test_external_groups_off_leaves_what_is_received_alone() -> None:
     nodes = make_swarm(MemorySwarm(Random(0)), 2, external=0)
     for reports in run_together(nodes, 2):
         assert [report.external_informative for report in reports] == [0, 0]
@@ -229,7 +229,7 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     assert batch.external == []
     assert batch.refused
     assert {refused.author for refused in batch.refused} == {writer.peer_id}
-    assert reader.train(batch).skipped == {"longer than own": len(batch.refused)}
+    assert reader.train(batch).skipped == {"longer than local": len(batch.refused)}
 
 
 def test_a_group_without_signal_is_not_shared() -> None:
@@ -266,7 +266,7 @@ def test_the_network_hears_what_its_groups_were_worth() -> None:
     assert told
 
 
-def test_own_groups_fill_a_batch_for_which_nothing_was_heard() -> None:
+def test_own_groups_fill_a_batch_for_which_nothing_was_received() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, local=1, external=2)
     assert len(considered(reader, reader.produce(Round(0))).local) == 3

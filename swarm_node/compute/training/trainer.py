@@ -1,7 +1,7 @@
 """One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a token budget.
 
-Behaviour log-probs are those of the policy that wrote the text for own groups, and of this policy when the group is
-admitted to the training set for groups of others, whose author's probabilities are unknown and would not be comparable.
+Behaviour log-probs are those of the policy that wrote the text for local groups, and of this policy when the group is
+admitted to the training set for external groups, whose author's probabilities are unknown and would not be comparable.
 """
 
 import copy
@@ -46,10 +46,10 @@ BATCHINGS: Mapping[str, Batching] = {"tight": rows.micro_batches, "dynamic": dyn
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Which text of others may move the policy."""
+    """Which external completions may move the policy."""
 
-    floor: float = 0.0  # tokens of others that this policy gives a smaller probability are dropped from the loss
-    negatives: bool = True  # False drops completions of others with a negative advantage, which no clip ever stops
+    floor: float = 0.0  # external tokens that this policy gives a smaller probability are dropped from the loss
+    negatives: bool = True  # False drops external completions with a negative advantage, which no clip ever stops
 
 
 ALL = Trust()
@@ -73,7 +73,7 @@ class GrpoTrainer:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
-            external_rule: weighs completions of others by the log-probs their author advises; None weighs all alike.
+            external_rule: weighs external completions by the log-probs their author advises; None weighs all alike.
             advantages: from the rewards of a group.
         """
         self._policy, self._config, self._trust = policy, config, trust
@@ -101,7 +101,7 @@ class GrpoTrainer:
         return self._policy
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
-        """See interfaces.Trainer. Groups without signal cost nothing, and without any no step is taken."""
+        """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
         totals = Totals()
         examples = [e for g in groups if g.informative and (e := self._example(g, totals)) is not None]
         if examples:
@@ -143,7 +143,7 @@ class GrpoTrainer:
         )
 
     def _example(self, group: ScoredGroup, totals: Totals) -> Example | None:
-        """Token ids of a group: the very ids generated for an own one, this tokenizer's for text of others."""
+        """Token ids of a group: the very ids generated for an own one, this tokenizer's for external completions."""
         advantages = self._advantages(group.rewards)
         written = group.local_tokens
         completions = [
@@ -182,7 +182,7 @@ class GrpoTrainer:
         return [float(now - version) for version in tokens.versions] or [0.0] * len(tokens.ids)
 
     def _weighted(self, example: Example, advised: list[float], characters: list[int], rule: ExternalRule) -> Example:
-        """A group of others with a weight on every completion, by what its author says of it."""
+        """An external group with a weight on every completion, by what its author says of it."""
         present = self._present_log_probs(example)
         weights = rule([sum(values) for values in present], advised, characters)
         advantages = [advantage * weight for advantage, weight in zip(example.advantages, weights, strict=True)]

@@ -13,13 +13,13 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class Item(Protocol):
-    """One question with its key, rebuilt from an address. The key never leaves the judge process."""
+    """One question with its key, rebuilt from an address. The key never leaves the scoring process."""
 
     @property
     def prompt(self) -> str: ...
 
     def score(self, text: str) -> float:
-        """Reward of one answer, in [0, 1]. May raise or hang: the judge process copes."""
+        """Reward of one answer, in [0, 1]. May raise or hang: the scoring process copes."""
         ...
 
 

@@ -77,12 +77,12 @@ class Exchange:
     # What the trainer's side says.
 
     def want(self, count: int, now: float) -> list[Action]:
-        """Before the first round: so many groups of others, as soon as some are heard of."""
+        """Before the first round: so many external groups, as soon as some are known."""
         self._fetching.begin(count, 1, now)
         return self._finish([], now)
 
     def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float, rounds: int = 1) -> list[Action]:
-        """Own sealed groups of a round, and how many groups of others the next one would like to have. Quick rounds may
+        """Own sealed groups of a round, and how many external groups the next one would like to have. Quick rounds may
         be told together: then of so many rounds, and for so many."""
         knowledge, keys = self._knowledge, []
         want = 0 if self._serve_only else want

@@ -49,7 +49,7 @@ class Knowledge:
         self.outbox.append(Disconnect(peer))
 
     def holdings(self) -> list[str]:
-        """Hints to the groups of others that an announcement names."""
+        """Hints to the external groups that an announcement names."""
         return [holding(key) for key in self.store.external(limits.MAX_ANNOUNCED_HOLDINGS)]
 
     def mismatch(self, hello: Hello) -> str:

@@ -41,7 +41,7 @@ class LocalAnnouncement:
             self.announce(held, now)
 
     def announce(self, held: Sequence[str], now: float) -> None:
-        """Say it all anew. `held`: hints to groups of others."""
+        """Say it all anew. `held`: hints to external groups."""
         self._held = tuple(held[: limits.MAX_ANNOUNCED_HOLDINGS])
         self.seq, self.made, self.outdated = self.seq + 1, now, False
         announcement = Announcement(

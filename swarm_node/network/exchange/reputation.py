@@ -43,13 +43,13 @@ class Record:
 
     success: float = 1.0  # moving average of pulls, 0 to 1; the benefit of the doubt first
     pulls: int = 0
-    guilt: float = 0.0  # points, at `judged`
-    judged: float = 0.0  # seconds
+    guilt: float = 0.0  # points, at `scored`
+    scored: float = 0.0  # seconds
     banned_until: float = float("-inf")  # seconds
 
     def guilt_at(self, now: float) -> float:
         """Points, of which half are forgiven every `HALF_LIFE`."""
-        return self.guilt * math.exp2((self.judged - now) / HALF_LIFE)
+        return self.guilt * math.exp2((self.scored - now) / HALF_LIFE)
 
 
 class Reputation:
@@ -76,7 +76,7 @@ class Reputation:
     def charge(self, peer: PeerId, points: float, now: float) -> bool:
         """Add points of guilt, or take some off. Whether that makes it banned now."""
         record = self._touch(peer)
-        record.guilt, record.judged = max(0.0, record.guilt_at(now) + points), now
+        record.guilt, record.scored = max(0.0, record.guilt_at(now) + points), now
         if record.guilt < BAN or self.is_banned(peer, now):
             return False
         self.ban(peer, now)

@@ -58,5 +58,5 @@ class GroupStore:
         self.remove([key for key, held in self._held.items() if held.round <= oldest and held.since < before])
 
     def external(self, count: int) -> list[str]:
-        """Hashes of up to `count` groups of others, the newest first."""
+        """Hashes of up to `count` external groups, the newest first."""
         return list(islice((key for key, held in reversed(self._held.items()) if not held.own), count))

@@ -112,7 +112,7 @@ class View:
         return fair_sample(youngest(lacking, 2 * count), count, lambda entry: entry.network, rng)
 
     def sequences(self, now: float) -> dict[PeerId, tuple[int, float]]:
-        """Last number of each author, and how many seconds ago it was heard."""
+        """Last number of each author, and how many seconds ago it was received."""
         return {author: (known.seq, now - known.received) for author, known in self._known.items()}
 
     def restore(self, sequences: Mapping[PeerId, tuple[int, float]], now: float) -> None:

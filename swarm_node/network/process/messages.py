@@ -68,11 +68,12 @@ class Start(_Frame):
     home: str
     config: NetworkConfig
     memory: Memory
-    want: int  # groups of others that the first round would like to find
+    want: int  # external groups that the first round would like to find
 
 
 class Publish(_Frame):
-    """Own groups of a round, sealed, and how many of others the trainer would like for its next; or of some rounds."""
+    """Local groups of a round, sealed, and how many of others the trainer would like for its next; or of some
+    rounds."""
 
     kind: Literal["publish"] = "publish"
     round: Round
@@ -84,7 +85,7 @@ class Publish(_Frame):
 class Verdict(_Frame):
     """What the trainer found in a group."""
 
-    kind: Literal["judged"] = "judged"
+    kind: Literal["scored"] = "scored"
     author: PeerId
     content_hash: bytes
     outcome: str

@@ -61,7 +61,7 @@ class RemoteNetwork(Network):
         progress: Callable[[], dict[str, Any]],
         command: Sequence[str] = COMMAND,
     ) -> None:
-        """`want`: groups of others per round; `progress`: what training says of itself to those who ask the node."""
+        """`want`: external groups per round; `progress`: what training says of itself to those who ask the node."""
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
         self._want, self._progress = want, progress
         self._inbox: deque[ExternalGroup] = deque()

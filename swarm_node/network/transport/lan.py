@@ -1,7 +1,7 @@
 """Finding nodes on the local network without bootstrap nodes: multicast DNS (RFC 6762), service `_swarm-node._tcp`.
 
 Its own service and not that of libp2p, so that both backends find each other and no other libp2p program is dialled.
-What is heard is a hint that anybody on the network can forge: the dial proves who is there.
+What is received is a hint that anybody on the network can forge: the dial proves who is there.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Found = Callable[[PeerId, Sequence[str]], None]  # a node of the same swarm and 
 
 
 class Lan:
-    """Tells the local network about this node, and calls `found` for each other one that is heard of."""
+    """Tells the local network about this node, and calls `found` for each other one that it finds."""
 
     def __init__(self, peer: PeerId, swarm: str, host: str, found: Found) -> None:
         """`host`: the address the node listens on; mDNS stays on the interface that has it."""

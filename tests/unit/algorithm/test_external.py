@@ -1,4 +1,4 @@
-"""Weights of completions of others, by hand and at the edges."""
+"""Weights of external completions, by hand and at the edges."""
 
 from math import inf, log
 

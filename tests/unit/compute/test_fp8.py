@@ -190,8 +190,8 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
 
 def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
     (answer,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
-    heard = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], "ab1:")
-    return ScoredGroup(heard.group, "ab1:", heard.rewards, answer.tokens)
+    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], "ab1:")
+    return ScoredGroup(received.group, "ab1:", received.rewards, answer.tokens)
 
 
 @pytest.mark.slow

@@ -138,8 +138,8 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
             with torch.no_grad():
                 found = plain_log_probs(policy.model, policy.encode_prompt(prompt), tokens.ids)
             torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=1e-4, rtol=0)
-        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
     generation = GenerationConfig(max_completion_length=10)
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
     own, none = ("Llama", "Qwen2", "Qwen3"), ("Gemma2", "Bloom", "Mamba")
@@ -158,8 +158,8 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
     assert ids_of(written) == ids_of(generate(policy, RecomputeDecoder))
     groups = []
     for prompt, answer in zip(PROMPTS, written, strict=True):
-        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
     report = trainer.update(groups)
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
@@ -244,8 +244,8 @@ def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
     policy = tiny_policy(eos=range(VOCABULARY))  # whatever comes first is the end
     written = generate(policy)
     assert all(len(ids) == 1 for ids in ids_of(written))
-    heard = text_group([0.0, 1.0, 1.0, 1.0], [c.text for c in written[0].completions], PROMPTS[0])
-    group = ScoredGroup(heard.group, PROMPTS[0], heard.rewards, written[0].tokens)
+    received = text_group([0.0, 1.0, 1.0, 1.0], [c.text for c in written[0].completions], PROMPTS[0])
+    group = ScoredGroup(received.group, PROMPTS[0], received.rewards, written[0].tokens)
     assert GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update([group]).trained_tokens == 4
 
 
@@ -394,8 +394,8 @@ def test_bfloat16_products_generate_and_train(family) -> None:
             with torch.no_grad():
                 found = plain_log_probs(exact.model, exact.encode_prompt(prompt), tokens.ids)
             torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=0.1, rtol=0)
-        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(groups)
     assert report.optimizer_steps == 1
     assert report.ratio_mean == pytest.approx(1.0, abs=0.02)

@@ -1,4 +1,4 @@
-"""One update: equal to a plain one written here, nothing without signal, and every fault of the reference avoided."""
+"""One update: equal to a plain one written here, nothing uninformative, and every fault of the reference avoided."""
 
 import copy
 import math
@@ -43,8 +43,8 @@ def local_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **t
     groups = []
     for prompt, answer in zip(prompts, written, strict=True):
         assert isinstance(answer, GeneratedGroup)
-        heard = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+        received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
     return groups
 
 
@@ -204,9 +204,9 @@ def test_own_rollouts_are_trained_on_the_very_tokens_generated() -> None:
 
 
 def test_eos_is_trained_where_a_foreign_completion_says_that_it_ended() -> None:
-    heard = text_group([0.0, 1.0], ["12", "12"], ended=[True, False])
+    received = text_group([0.0, 1.0], ["12", "12"], ended=[True, False])
     plain = characters()("12").input_ids
-    assert targets_of(tiny_policy(), [heard]) == [[*plain, EOS], plain]
+    assert targets_of(tiny_policy(), [received]) == [[*plain, EOS], plain]
 
 
 def test_training_on_an_ended_text_makes_ending_there_more_likely() -> None:
@@ -249,8 +249,8 @@ def test_an_empty_completion_that_ended_is_trained_as_its_eos_and_one_cut_off_is
 
 def test_truncated_completions_can_be_left_out_and_still_count_for_the_advantage() -> None:
     policy = tiny_policy()
-    heard = text_group([0.0, 1.0, 1.0], ["abc", "12", "3456"], ended=[True, True, False])
-    report = trainer_of(policy, mask_truncated_completions=True).update([heard])
+    received = text_group([0.0, 1.0, 1.0], ["abc", "12", "3456"], ended=[True, True, False])
+    report = trainer_of(policy, mask_truncated_completions=True).update([received])
     assert report.trained_tokens == 4 + 3
 
 
@@ -370,8 +370,8 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
     trainer = trainer_of(policy, layout=layout, token_budget=600, num_iterations=2, beta=0.1)
     sizes: list[int] = []
     policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
-    heard = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
-    report = trainer.update([heard, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
+    received = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
+    report = trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
     assert report.optimizer_steps == 2
     assert max(sizes) <= 600
     assert sum(sizes) > 32 * 100
@@ -389,15 +389,16 @@ def test_the_mask_of_a_packed_row_stays_small_whatever_a_peer_sends() -> None:
     assert 1000 < max(widths) <= 4096
 
 
-# --- text of others that is not trusted ------------------------------------------------------------------------------
+# --- external completions that are not trusted
+# -----------------------------------------------------------------------------
 
 
 def mixed_group(policy) -> ScoredGroup:
-    """Two own completions and two of a peer, one of each right."""
+    """Two local completions and two of a peer, one of each right."""
     (own,) = local_groups(policy, count=1, size=2)
     texts = [c.text for c in own.group.completions] + ["7!x", "ab"]
-    heard = text_group([0.0, 1.0, 1.0, 0.0], texts, own.prompt)
-    return ScoredGroup(heard.group, own.prompt, heard.rewards, (*own.tokens, None, None))
+    received = text_group([0.0, 1.0, 1.0, 0.0], texts, own.prompt)
+    return ScoredGroup(received.group, own.prompt, received.rewards, (*own.tokens, None, None))
 
 
 def gradients_of(policy, group, trust=ALL, **training) -> tuple[list[torch.Tensor], StepReport]:
@@ -545,8 +546,8 @@ def external_gradient(rule: str, advised: tuple[float, ...] | None) -> torch.Ten
     trainer.optimizer.register_step_pre_hook(
         lambda *_: seen.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
     )
-    heard = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
-    trainer.update([replace(heard, advised=advised)])
+    received = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
+    trainer.update([replace(received, advised=advised)])
     return seen[0]
 
 

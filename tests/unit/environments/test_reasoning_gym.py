@@ -125,7 +125,7 @@ def test_the_same_group_is_judged_once(gym: ReasoningGym) -> None:
     pid = gym.scoring_pid
     gym.close()
     assert gym.score([group]) == once[:1] == once[1:]
-    assert pid is not None and gym.scoring_pid is None, "the second time no judge was needed"
+    assert pid is not None and gym.scoring_pid is None, "the second time no scoring process was needed"
 
 
 def test_no_question_no_answer(gym: ReasoningGym) -> None:

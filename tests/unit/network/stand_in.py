@@ -18,7 +18,7 @@ FLOOD = Received(
 )
 
 
-def heard(envelope: bytes) -> Received:
+def received(envelope: bytes) -> Received:
     payload = envelope[64:]
     return Received(group=RolloutGroup.model_validate_json(payload), content_hash=codec.content_hash(payload))
 
@@ -48,7 +48,7 @@ def answers(frame: messages.Frame, life: int) -> list[messages.Frame]:
             remembers = Said(text=f"life {life} remembers {memory.exchange}")
             return [remembers, Memory(port=1, exchange={"life": life}, peers={}), Alive(connected=life)]
         case Publish(envelopes=envelopes, round=number):
-            return [Said(text=f"life {life} round {number}"), *map(heard, envelopes)]
+            return [Said(text=f"life {life} round {number}"), *map(received, envelopes)]
         case Ask(number=number):
             return [View(number=number, view={"life": life})]
         case _:

@@ -88,11 +88,11 @@ def test_an_outbox_nobody_empties_keeps_the_newest_and_counts_the_rest() -> None
         for number in range(10):
             outbox.put(Ask(number=number))
         pumping = asyncio.create_task(outbox.pump(writer))
-        heard = [await messages.read(reader) for _ in range(3)]
+        received = [await messages.read(reader) for _ in range(3)]
         pumping.cancel()
         writer.close()
         kept.close()
-        return [frame for frame in heard if frame], outbox.dropped
+        return [frame for frame in received if frame], outbox.dropped
 
     assert asyncio.run(use()) == ([Ask(number=7), Ask(number=8), Ask(number=9)], 7)
 

@@ -25,22 +25,22 @@ def texts_of(group) -> list[str]:
     return [completion.text for completion in group.group.completions]
 
 
-def nobody(heard, size):
-    raise AssertionError("only regroup asks for own attempts")
+def nobody(received, size):
+    raise AssertionError("only regroup asks for local completions")
 
 
-def screen(use, heard, own=(), **options) -> Screened:
-    return build_defence(DefenceConfig(use=use, **options)).screen(own, heard, Random(0))
+def screen(use, received, own=(), **options) -> Screened:
+    return build_defence(DefenceConfig(use=use, **options)).screen(own, received, Random(0))
 
 
-def regroup(use, heard, attempt, **options):
-    return build_defence(DefenceConfig(use=use, **options)).regroup(heard, attempt, Random(0))
+def regroup(use, received, attempt, **options):
+    return build_defence(DefenceConfig(use=use, **options)).regroup(received, attempt, Random(0))
 
 
 def test_without_layers_everything_passes_as_it_is() -> None:
-    heard = [text_group([1.0, 0.0], ["12", "5"])]
-    assert screen((), heard) == Screened(heard, [])
-    assert regroup((), heard, nobody) == heard
+    received = [text_group([1.0, 0.0], ["12", "5"])]
+    assert screen((), received) == Screened(received, [])
+    assert regroup((), received, nobody) == received
 
 
 def test_a_group_without_signal_is_left_out_and_nobody_is_blamed() -> None:
@@ -56,12 +56,12 @@ def test_completions_far_longer_than_own_ones_are_dropped_and_a_group_without_si
     screened = screen(("length",), [padded, poisoned], own, length_factor=2.0)
     assert [texts_of(group) for group in screened.groups] == [["123456", "12"]]
     assert screened.groups[0].rewards == (0.0, 1.0)
-    assert screened.refused == [Refused("eve", "longer than own")]
+    assert screened.refused == [Refused("eve", "longer than local")]
 
 
 def test_a_node_that_wrote_nothing_has_no_length_to_compare_with() -> None:
-    heard = [text_group([1.0, 0.0], ["12" * 100, "5"])]
-    assert screen(("length",), heard).groups == heard
+    received = [text_group([1.0, 0.0], ["12" * 100, "5"])]
+    assert screen(("length",), received).groups == received
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,15 @@ def test_of_near_duplicates_the_first_stays(texts, rewards, left) -> None:
 
 
 def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> None:
-    heard = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
+    received = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
     asked = []
 
     def attempt(groups, size):
         asked.append((groups, size))
         return [local_group([0.0, 1.0, 0.0], ["3", "12", "4"], author="eve")]
 
-    (group,) = regroup(("regroup",), [heard], attempt, local_completions=3)
-    assert asked == [([heard], 3)]
+    (group,) = regroup(("regroup",), [received], attempt, local_completions=3)
+    assert asked == [([received], 3)]
     assert texts_of(group)[:3] == ["3", "12", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
     assert group.rewards == (0.0, 1.0, 0.0, 1.0, 1.0)
@@ -97,35 +97,35 @@ def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> No
 
 
 def test_rescue_takes_others_right_answers_only_where_every_own_attempt_failed() -> None:
-    heard = [text_group([1.0, 0.0], ["12", "9"], index=k) for k in range(2)]
+    received = [text_group([1.0, 0.0], ["12", "9"], index=k) for k in range(2)]
     own = [local_group([0.0, 1.0], ["3", "12"]), local_group([0.0, 0.0], ["3", "4"], index=1)]
-    groups = regroup(("rescue",), heard, lambda groups, size: own)
+    groups = regroup(("rescue",), received, lambda groups, size: own)
     assert [texts_of(group) for group in groups] == [["3", "12"], ["3", "4", "12"]]
     assert groups[0].informative  # its own contrast is learned from either way
 
 
 def test_own_attempts_that_are_all_wrong_and_two_right_foreign_ones_are_a_signal() -> None:
-    own, heard = local_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
-    assert mixed(own, heard, fmean(own.rewards), 2, Random(0)).informative
+    own, received = local_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
+    assert mixed(own, received, fmean(own.rewards), 2, Random(0)).informative
 
 
 def test_own_attempts_that_are_all_right_leave_nothing_to_learn_from_others() -> None:
-    own, heard = local_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
-    group = mixed(own, heard, fmean(own.rewards), 2, Random(0))
+    own, received = local_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
+    group = mixed(own, received, fmean(own.rewards), 2, Random(0))
     assert texts_of(group) == ["12", "12"]
     assert not group.informative
 
 
 def test_with_graded_rewards_better_than_own_is_what_counts() -> None:
-    own, heard = local_group([0.5, 0.1], ["a", "b"]), text_group([0.2, 0.4, 0.0], ["c", "d", "e"])
-    assert texts_of(mixed(own, heard, fmean(own.rewards), 2, Random(0))) == ["a", "b", "d"]
+    own, received = local_group([0.5, 0.1], ["a", "b"]), text_group([0.2, 0.4, 0.0], ["c", "d", "e"])
+    assert texts_of(mixed(own, received, fmean(own.rewards), 2, Random(0))) == ["a", "b", "d"]
 
 
 def test_a_question_the_node_could_not_attempt_is_left_out() -> None:
-    assert regroup(("regroup",), [text_group([1.0, 0.0], ["12", "5"])], lambda heard, size: []) == []
+    assert regroup(("regroup",), [text_group([1.0, 0.0], ["12", "5"])], lambda received, size: []) == []
 
 
-def test_nothing_heard_costs_no_generation() -> None:
+def test_nothing_received_costs_no_generation() -> None:
     assert regroup(("regroup",), [], nobody) == []
 
 

@@ -65,7 +65,7 @@ def test_the_live_view_shows_reward_speed_tasks_checkpoint_and_counts(round_repo
     )
     for words in (
         "node X", "home   model rare", "7   2.0 s", "0.250   mean of 2 rounds 0.500", "36.0 rollouts/s   200 tokens/s",
-        "2 own + 3 external", "63 groups heard   5 peers", "3 scoring timeout", "4 bad signature",
+        "2 local + 3 external", "63 external groups wait   5 peers", "3 scoring timeout", "4 bad signature",
         "after 8 rounds, home/8", "gcd/easy", "█████",
     ):  # fmt: skip
         assert words in view
