@@ -11,6 +11,8 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
+from swarm_node.common import renamed
+
 LONGEST = 4  # characters of a string that is looked for
 READ = 1024  # characters of a text that are looked at, at either end: peers choose how long it is
 HELD_LOCAL, HELD_EXTERNAL = 256, 64  # texts remembered; the newest
@@ -99,7 +101,8 @@ class EnrichmentAlarm:
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
         """The inverse of `snapshot`."""
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
-        for name, before, window in (("local", "own", self._local), ("external", "heard", self._external)):
-            for entry in snapshot.get(name, snapshot.get(before, [])):  # names until 0.1.0
+        texts = renamed.present(renamed.ALARM, snapshot)
+        for name, window in (("local", self._local), ("external", self._external)):
+            for entry in texts[name]:
                 topic, text = entry.split(" ", 1)
                 window.add(topic, text)
