@@ -6,8 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pages import FIRST, HOW_TO, INSTALLS, NOT_RUN, ROOT, SECOND, TUTORIALS
-from benchmarks.pages import Reader, Saved, Stopped, Typed, left_out, steps
+from benchmarks.pages import (
+    FIRST,
+    HOW_TO,
+    INSTALLS,
+    NOT_RUN,
+    ROOT,
+    SECOND,
+    TUTORIALS,
+    Reader,
+    Saved,
+    Stopped,
+    Typed,
+    left_out,
+    steps,
+)
 from swarm_node import starters
 
 PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
