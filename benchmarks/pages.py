@@ -185,6 +185,8 @@ SUBSTITUTIONS: Sequence[Replacement] = (
     (r"/ip4/[\d.]+/tcp/\d+/p2p/12D3KooW\.\.\.", lambda reader, _: reader.address(), "addresses of others: a node here"),
     (r"(port )31330\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
     (r"\bHuggingFaceTB/[\w.-]+", lambda reader, _: str(reader.model), "models of the Hub: a folder"),
+    (r"\.venv/share/swarm-node", lambda *_: str(ROOT), "where an install keeps its files: the checkout has them too"),
+    (r"(network\.host )10\.8\.0\.2", lambda _, found: f"{found[1]}127.0.0.1", "the address of a VPN: this machine"),
     (r"(pip install .*) \.(?=\s|$)", lambda reader, found: f"{found[1]} {reader.wheel}", "the checkout: its wheel"),
 )
 SHORTER: Sequence[Replacement] = (
