@@ -93,7 +93,8 @@ class Reader:
         try:
             for step in steps(page.read_text(encoding="utf-8")):
                 match step:
-                    case Saved(name, text):
+                    case Saved(name, written):
+                        text = self.replaced(written)
                         for computer in (FIRST, SECOND):
                             (self.home(computer) / name).write_text(text, encoding="utf-8")
                     case Stopped():
@@ -184,13 +185,13 @@ Replacement = tuple[str, Callable[[Reader, "re.Match[str]"], str], str]
 SUBSTITUTIONS: Sequence[Replacement] = (
     (r"/ip4/[\d.]+/tcp/\d+/p2p/12D3KooW\.\.\.", lambda reader, _: reader.address(), "addresses of others: a node here"),
     (r"(port )31330\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
-    (r"\bHuggingFaceTB/[\w.-]+", lambda reader, _: str(reader.model), "models of the Hub: a folder"),
+    (r"\bHuggingFaceTB/[\w.-]+|(?<!\S)\./my-model", lambda reader, _: str(reader.model), "models of the Hub: a folder"),
     (r"\.venv/share/swarm-node", lambda *_: str(ROOT), "where an install keeps its files: the checkout has them too"),
     (r"(network\.host )10\.8\.0\.2", lambda _, found: f"{found[1]}127.0.0.1", "the address of a VPN: this machine"),
     (r"(pip install .*) \.(?=\s|$)", lambda reader, found: f"{found[1]} {reader.wheel}", "the checkout: its wheel"),
 )
 SHORTER: Sequence[Replacement] = (
-    (r"(--(?:max-)?rounds )(\d+)", at_most(6), "rounds"),
+    (r"(--(?:max-)?rounds )(\d+)", at_most(4), "rounds"),
     (r"(--seeds )(\d+)", at_most(1), "seeds"),
     (r"(--questions )(\d+)", at_most(4), "questions"),
     (r"(checkpoints/)(\d{8})", lambda reader, found: f"{found[1]}{reader.newest()}", "the last checkpoint"),

@@ -20,6 +20,8 @@ LANES = {
 }
 HEAD = """# Every extra in an environment of its own
 
+For those who change what an extra installs.
+
 `make test-extras` makes a virtual environment for each extra of `pyproject.toml`, and one for none, installs
 `swarm-node` with it and runs the tests that belong to it. The base install starts and trains, and names the extra that
 `--network.backend libp2p` and `--engine docker` need. A Docker engine is not needed: that lane tests the SDK's side.
