@@ -49,7 +49,7 @@ eight! Version 2.9 is new, e.g. here.
 no code.
 ```
 """
-    expected = ["One two code five.", "Six seven eight!", "Version 29 is new, eg here.", "An item of a list"]
+    expected = ["One two code five.", "Six seven eight!", "Version 29 is new, e.g here.", "An item of a list"]
     assert sentences(page) == [*expected, "Another: with a colon"]
 
 
