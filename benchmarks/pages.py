@@ -10,6 +10,7 @@ What cannot be typed as it stands is replaced or left out: SUBSTITUTIONS, SHORTE
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -17,7 +18,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.waiting import until
 from protocol.identity import Identity
@@ -51,6 +54,17 @@ class Typed:
 @dataclass(frozen=True)
 class Stopped:
     """Ctrl-C, for all that runs."""
+
+
+class Done(NamedTuple):
+    """A command that was run, as it was run."""
+
+    command: str
+    seconds: float  # until it ended, or a node that runs on was ready
+    cpu: float  # seconds of what ended meanwhile, its own children included
+
+
+CTRL_C = "Ctrl-C"  # stands for a command: what ran on has ended
 
 
 def steps(page: str) -> Iterator[Saved | Typed | Stopped]:
@@ -87,9 +101,9 @@ class Reader:
     environment: Mapping[str, str] = field(default_factory=dict)
     _running: list[tuple[str, "subprocess.Popen[bytes]"]] = field(default_factory=list)
 
-    def follow(self, page: Path) -> list[tuple[str, float]]:
-        """Every command that was run, as it was run, with its seconds. AssertionError where one fails."""
-        done = []
+    def follow(self, page: Path) -> list[Done]:
+        """Every command that was run. AssertionError where one fails."""
+        done: list[Done] = []
         try:
             for step in steps(page.read_text(encoding="utf-8")):
                 match step:
@@ -98,11 +112,11 @@ class Reader:
                         for computer in (FIRST, SECOND):
                             (self.home(computer) / name).write_text(text, encoding="utf-8")
                     case Stopped():
-                        self.stop()
+                        done.append(timed(CTRL_C, self.stop))
                     case Typed(written, computer) if not left_out(written, self.installs):
-                        command, began = self.replaced(written), time.monotonic()
-                        self.type(command, computer)
-                        done.append((command, time.monotonic() - began))
+                        command = self.replaced(written)
+                        done.append(timed(command, partial(self.type, command, computer)))
+            done.append(timed(CTRL_C, self.stop))
         finally:
             self.stop()
         return done
@@ -163,6 +177,16 @@ class Reader:
     def newest(self, folder: str) -> str:
         """The last checkpoint in this folder of the first home."""
         return max(found.name for found in (self.home(FIRST) / folder).iterdir())
+
+
+def timed(command: str, act: Callable[[], None]) -> Done:
+    def cpu() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    began, before = time.monotonic(), cpu()
+    act()
+    return Done(command, time.monotonic() - began, cpu() - before)
 
 
 def ready(output: str) -> bool:
