@@ -29,7 +29,7 @@ from swarm_node.telemetry.series import moving_average
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 SWEEP_SEED = 1000  # far from the seeds 0, 1, ... that are reported
 ALONE = "8/0"
-ORDER = ("dense", "rare", "very_rare", "rarest")  # from dense to rare signal
+ORDER = ("dense", "rare", "very_rare", "rarest")  # from dense to rare reward
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Variant:
 
 MAIN = tuple(Variant(arm, arm) for arm in ARMS)
 ABLATIONS = (
-    # Training alone, but writing three times as many groups and training on those with signal only.
+    # Training alone, but writing three times as many groups and training on those informative only.
     Variant("8/0 wrote 3x, kept informative", "8/0", (("questions", 27), ("local_sampler", "informative"))),
-    # Sharing, with no more informative groups than eight own ones would have held.
+    # Sharing, with no more informative groups than eight local ones would have held.
     Variant("4/4 with as many informative as 8/0", "4/4", (("external_sampler", "matched"),)),
 )
 
@@ -178,11 +178,13 @@ def show(starter: str, results: Sequence[Result]) -> None:
         gain = "-" if result.gain is None else f"{result.gain:.2f}x"
         lines.append([result.variant, f"{result.learning_rate:g}", f"{result.mean:.0f}{half}", seeds, gain])
     print(f"\n### {starter}")
-    command.show(["own / others' groups", "best rate", "cumulative reward, 95 %", "per seed", "gain over alone"], lines)
+    command.show(
+        ["local / external groups", "best rate", "cumulative reward, 95 %", "per seed", "gain over alone"], lines
+    )
 
 
 def draw(folder: Path) -> None:
-    """sharing.png: a panel for each starter whose results lie in the folder, from dense to rare signal."""
+    """sharing.png: a panel for each starter whose results lie in the folder, from dense to rare reward."""
     studies = [json.loads(path.read_text()) for name in ORDER if (path := folder / f"{name}.json").exists()]
     figure = Figure(figsize=(4.4 * len(studies), 4.2), dpi=110)
     panels = figure.subplots(1, len(studies), squeeze=False)[0]
@@ -203,7 +205,7 @@ def draw(folder: Path) -> None:
         axes.set_xlabel("round")
         axes.set_ylim(0, 0.9)  # room for the legend above the curves
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        axes.legend(fontsize=8, title="own / others' groups: cumulative reward", title_fontsize=8, loc="upper left")
+        axes.legend(fontsize=8, title="local / external groups: cumulative reward", title_fontsize=8, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)
     panels[0].set_ylabel("share of right answers (moving average of 10 rounds)")

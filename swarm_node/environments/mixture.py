@@ -71,12 +71,13 @@ class Mixture:
 def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
     """An environment that raises costs its groups of this round, counted by the kind of error, and not the node.
 
-    Only a user's mistake, such as a judge that cannot start, ends the run: it would be the same in every round.
+    Only a user's mistake, such as a scoring process that cannot start, ends the run: it would be the same in every
+    round.
     """
     try:
         replies = ask(asked)
     except UserError:
         raise
-    except Exception as error:  # noqa: BLE001  whatever a foreign environment may raise
+    except Exception as error:  # noqa: BLE001  whatever an environment from outside may raise
         return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
     return list(replies)

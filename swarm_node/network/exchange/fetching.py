@@ -27,7 +27,7 @@ class Fetching:
         self._calls = calls
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._wants = Wants(knowledge.rng)
-        self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of own groups and of those delivered
+        self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
         self._began = now  # seconds
         self._look = now  # seconds, when there may be something to fetch again
         self.round = 0
@@ -38,7 +38,7 @@ class Fetching:
         self._began, self._look, self.round = now, now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:
-        """Ask for what is missing. First hear what is new, then choose: what comes is used a round later anyway."""
+        """Ask for what is missing. First learn what is new, then choose: what comes is used a round later anyway."""
         if (
             not self._wants.missing
             or now < self._look

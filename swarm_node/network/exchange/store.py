@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others hear of it late
+MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 
 
@@ -57,6 +57,6 @@ class GroupStore:
         oldest, before = round - self._rounds, now - MIN_SECONDS
         self.remove([key for key, held in self._held.items() if held.round <= oldest and held.since < before])
 
-    def foreign(self, count: int) -> list[str]:
-        """Hashes of up to `count` groups of others, the newest first."""
+    def external(self, count: int) -> list[str]:
+        """Hashes of up to `count` external groups, the newest first."""
         return list(islice((key for key, held in reversed(self._held.items()) if not held.own), count))

@@ -87,7 +87,7 @@ def test_all_layers_let_ordinary_work_through() -> None:
 
 
 @linux
-def test_a_child_whose_judge_is_gone_scores_nothing() -> None:
+def test_a_child_whose_scoring_process_is_gone_scores_nothing() -> None:
     pid = os.fork()
     if pid == 0:
         try:
@@ -102,7 +102,7 @@ def test_what_is_missing_is_said_in_one_line() -> None:
     found = sandbox.layers()
     assert tuple(found) == LAYERS and found["rlimits"]
     assert sandbox.describe(dict.fromkeys(LAYERS, True)) == (
-        "judging sandbox: rlimits, pdeathsig, no_new_privs, seccomp, landlock"
+        "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp, landlock"
     )
     line = sandbox.describe(dict.fromkeys(LAYERS, True) | {"landlock": False})
-    assert line == "judging sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"
+    assert line == "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"
