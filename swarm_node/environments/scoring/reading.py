@@ -61,7 +61,7 @@ def bare(text: str) -> str:
 
 
 def whole_rows(text: str) -> list[list[int]]:
-    """Rows of whole numbers, with spaces, commas, bars or brackets between them and nothing else."""
+    """Rows of whole numbers, with spaces, commas or bars between them, in brackets or not, and nothing else."""
     return [[integer(cell) for cell in row] for row in _rows(text)]
 
 
@@ -98,7 +98,7 @@ def bounded(text: str) -> str:
 
 
 def _rows(text: str) -> list[list[str]]:
-    rows = [row for line in bounded(text).splitlines() if (row := words(line, ",|[](){}"))]
+    rows = [row for line in bounded(text).splitlines() if (row := words(bare(line.strip(" \t\r,|")), ",|"))]
     if sum(map(len, rows)) > MAX_ITEMS:
         raise Unreadable("too many cells")
     return rows

@@ -25,7 +25,7 @@ WEEKDAYS = frozenset(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "S
 THREE_DIGITS = Context(prec=3)
 _CLOCK = re.compile(r"(\d{1,4}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?")
 _DAYS = re.compile(r"([+-]?\d{1,9})\s*(?:days?)?\.?", re.IGNORECASE)
-_DAYS_AND_CLOCK = re.compile(r"(\d{1,9}) days?,\s*(.*)", re.IGNORECASE | re.DOTALL)
+_DAYS_AND_CLOCK = re.compile(r"(\d{1,9})\s+days?,\s*(.*)", re.IGNORECASE | re.DOTALL)
 _POINT = re.compile(r"\(?([^(),]{1,60}),([^(),]{1,60})\)?")
 
 
