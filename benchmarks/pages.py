@@ -224,10 +224,9 @@ SHORTER: Sequence[Replacement] = (
 NOT_RUN: Sequence[tuple[str, str]] = (
     (r"docker ", "Docker: docker/check.sh and docker/check_compose.sh do"),
     (r"kubectl ", "needs a cluster: tests/unit/test_deploy.py checks the manifests"),
-    (r"sudo |systemctl |/opt/|(?:cp|mkdir) .*/etc/", "changes the system: tests/unit/test_deploy.py checks the units"),
+    (r"systemctl |/opt/|(?:cp|mkdir) .*/etc/", "changes the system: tests/unit/test_deploy.py checks the units"),
     (r"git ", "needs the network"),
     (r"make |PIP_EXTRA_INDEX_URL=\S+ make ", "installs this checkout: .ci/run does"),
-    (r"vllm |VLLM_\w+=1 vllm ", "vLLM is not installed here; tests/vllm_stand_in.py stands in for it"),
     (r"hf ", "downloads from the Hub"),
 )
 INSTALLS = r"pip |python3 -m venv |\. \.venv/bin/activate"  # benchmarks.tutorials runs these, the tests do not

@@ -1,6 +1,7 @@
 """Every tutorial and how-to page is followed from its first command to its last: `benchmarks.pages` says how."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def test_every_command_of_the_page_does_what_it_should(reader: Reader, page: Pat
 def test_what_is_left_out_is_on_a_page() -> None:
     typed = [step.command for page in PAGES for step in steps(page.read_text()) if isinstance(step, Typed)]
     for pattern in [*(pattern for pattern, _ in NOT_RUN), INSTALLS]:
-        assert any(left_out(command, False) for command in typed), pattern
+        assert any(re.match(pattern, command) for command in typed), pattern
 
 
 def test_a_page_is_read_as_its_reader_would() -> None:
