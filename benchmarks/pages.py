@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS, HOW_TO = ROOT / "docs" / "tutorials", ROOT / "docs" / "how-to"
 FIRST, SECOND = "first computer", "second computer"
 READY_SECONDS = 120.0
-COMMAND_SECONDS = 600.0
+COMMAND_SECONDS = 1800.0
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
 ENDS_WITH = {"swarm-node doctor": (0, 1)}  # 1: it trains alone, as on a machine without a network
