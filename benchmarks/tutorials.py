@@ -3,9 +3,9 @@
     python -m benchmarks.tutorials
 
 The wheel is built of this checkout and installed by pip with all it needs, as the first tutorial says. From then on
-every command of every tutorial runs with the numbers that are on the page. What is replaced is said in benchmarks/pages:
-a model of the Hub by one of the same shape with random weights, made here, which says digits, so that some of its
-completions are right. What is downloaded is not in the seconds, but for what pip fetches.
+every command of every tutorial runs with the numbers that are on the page. What is replaced is said in
+benchmarks/pages: a model of the Hub by one of the same shape with random weights, made here, which says digits, so that
+some of its completions are right. What is downloaded is not in the seconds, but for what pip fetches.
 """
 
 import os
@@ -47,7 +47,9 @@ tokenizer.save_pretrained(sys.argv[1])
 def build_wheel(folder: Path) -> Path:
     """Of a copy of the checkout, so that no old build folder adds to it."""
     copy = folder / "source"
-    left_out = shutil.ignore_patterns(".git", ".venv*", ".site", "runs", "build", "*.egg-info", ".*_cache", "__pycache__")
+    left_out = shutil.ignore_patterns(
+        ".git", ".venv*", ".site", "runs", "build", "*.egg-info", ".*_cache", "__pycache__"
+    )
     shutil.copytree(pages.ROOT, copy, ignore=left_out)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy)]
     subprocess.run(command, check=True)
