@@ -110,9 +110,7 @@ def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     not many sums), or from a neighbouring seed, since reasoning-gym derives an item from seed + index.
     """
     tasks = len(environment.tasks)
-    page = (
-        MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND
-    )  # whole turns: all tasks equally often
+    page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: all tasks equally often
     full, rest = divmod(count, page)
     sizes = [page] * full + [rest] * (rest > 0)
     return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]

@@ -1,4 +1,4 @@
-"""Who takes part in which round: nodes that die, join late or are slow. Pure; lost and late messages are the network's.
+"""Who takes part in which round: nodes that die, join late or are slow. The network drops and delays messages.
 
 Rounds count from 0. `join NODE@ROUND` gives the first round of a node, `die NODE@ROUND` the first without it, and
 `slow NODE@k` lets it take part in every k-th round from its first on.
@@ -12,7 +12,7 @@ from swarm_node.settings import FaultsConfig
 
 
 class Schedule:
-    """Raises UserError, at construction, for a fault that cannot happen in this run."""
+    """The nodes of each round. Raises UserError, at construction, for a fault that cannot happen in this run."""
 
     def __init__(self, faults: FaultsConfig, nodes: int, rounds: int) -> None:
         self._nodes = nodes
@@ -28,7 +28,9 @@ class Schedule:
                 raise UserError(f"--faults.die {node}@{end}: node {node} would never take part")
         for node, pace in self._pace.items():
             if pace == 0:
-                raise UserError(f"--faults.slow {node}@0: a slow node manages every k-th round, with k at least 1")
+                raise UserError(
+                    f"--faults.slow {node}@0: a slow node manages every k-th round, with k at least 1"
+                )
         for number in range(rounds):
             if not self.present(number):
                 raise UserError(f"these faults leave no node in round {number}")
