@@ -28,9 +28,7 @@ class Schedule:
                 raise UserError(f"--faults.die {node}@{end}: node {node} would never take part")
         for node, pace in self._pace.items():
             if pace == 0:
-                raise UserError(
-                    f"--faults.slow {node}@0: a slow node manages every k-th round, with k at least 1"
-                )
+                raise UserError(f"--faults.slow {node}@0: a slow node manages every k-th round, with k at least 1")
         for number in range(rounds):
             if not self.present(number):
                 raise UserError(f"these faults leave no node in round {number}")
