@@ -121,7 +121,7 @@ def build(rows: Sequence[Row], pad_id: int, device: torch.device) -> RowBatch:
 
 
 def tree_mask(segment: Tensor) -> Tensor:
-    """bool [R, 1, L, L] from segment numbers [R, L]: causal, and only within the prompt or the column's own completion.
+    """bool [R, 1, L, L] from segment numbers [R, L]: causal, and only within the prompt or the column's completion.
 
     A pad sees only itself: a row of the mask without any True would give NaN in softmax.
     """

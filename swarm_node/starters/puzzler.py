@@ -36,7 +36,7 @@ GUESSED = 0.7  # probability that phase 2 replaces a right answer by a guess
 NEW_TOKENS = 12  # an answer has seven
 SHAPE = Shape(96, 4, 4, 192, "bpe", Schedule(steps=1000, batch=64, rate=3e-3, optimizer="muon", chunk=64))
 GUESSING = Schedule(steps=100, batch=64, rate=1e-3, chunk=64)
-TEXTS = 400  # that the tokenizer is learnt from, and a quarter as many of each larger size, so that it knows their words too
+TEXTS = 400  # for the tokenizer; and a quarter as many of each larger size, so that it knows their words too
 
 # What tiny prompts repeat is one token: 30 tokens a prompt and 7 an answer, where words alone make
 # 137 and 12. The text of a puzzle is the one that other models get.
