@@ -11,8 +11,6 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from swarm_node.common import renamed
-
 LONGEST = 4  # characters of a string that is looked for
 READ = 1024  # characters of a text that are looked at, at either end: peers choose how long it is
 HELD_LOCAL, HELD_EXTERNAL = 256, 64  # texts remembered; the newest
@@ -101,8 +99,7 @@ class EnrichmentAlarm:
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
         """The inverse of `snapshot`."""
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
-        texts = renamed.present(renamed.ALARM, snapshot)
         for name, window in (("local", self._local), ("external", self._external)):
-            for entry in texts[name]:
+            for entry in snapshot[name]:
                 topic, text = entry.split(" ", 1)
                 window.add(topic, text)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from protocol import codec
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.common import renamed
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import PoolConfig
 
@@ -59,13 +58,12 @@ class RolloutPool:
 
     def restore(self, snapshot: dict[str, list[tuple[int, str]]]) -> None:
         """The inverse of `snapshot`."""
-        kept = renamed.present(renamed.POOL, snapshot)
-        waiting = [(RolloutGroup.model_validate_json(text), Round(r)) for r, text in kept["waiting"]]
+        waiting = [(RolloutGroup.model_validate_json(text), Round(r)) for r, text in snapshot["waiting"]]
         self._waiting = {
             (group.author, group.question): Waiting(ExternalGroup(group, codec.content_hash(codec.encode(group))), r)
             for group, r in waiting
         }
-        spent = [(text.split(" ", 1), r) for r, text in kept["spent"]]
+        spent = [(text.split(" ", 1), r) for r, text in snapshot["spent"]]
         self._spent = {(PeerId(a), Question.model_validate_json(q)): Round(r) for (a, q), r in spent}
 
     def _enforce_quotas(self) -> None:
