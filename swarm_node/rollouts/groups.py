@@ -13,6 +13,9 @@ class Skipped:
     reason: str  # short and stable, e.g. "prompt too long", "scoring timeout": a key for counting
 
 
+HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons that cost this node time, up to a limit
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """One completion exactly as the policy generated it. Stays on this node."""
