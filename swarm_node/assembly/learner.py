@@ -23,6 +23,7 @@ from swarm_node.environments.scoring import sandbox
 from swarm_node.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.external_scoring import ExternalScoring
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig
 from swarm_node.settings.training import REGROUPING, TRUST
@@ -50,8 +51,10 @@ def build_node(
     policy: Policy | None = None,
     trainer: Trainer | None = None,
     refresh: Callable[[], bool] | None = None,
+    external: ExternalScoring | None = None,
 ) -> Node:
-    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`."""
+    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`. `external` scores
+    external groups; without it they are scored as they are selected."""
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or build_policy(config.model)
@@ -68,6 +71,7 @@ def build_node(
         config=config.round,
         group_size=config.generation.num_generations,
         clock=perf_counter,
+        external=external,
     )
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
+from swarm_node.assembly.external import scoring_ahead
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
@@ -53,7 +54,8 @@ def work(
         both, config = config, trainer_side(config)
         with ExitStack() as stack:
             policy = build_policy(config.model, kept.latest)
-            node = build_node(config, peer_id, environment, network, policy)
+            ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
+            node = build_node(config, peer_id, environment, network, policy, external=ahead)
             stack.callback(node.generator.close)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node)))
