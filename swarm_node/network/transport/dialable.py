@@ -51,6 +51,7 @@ class Dialable:
 
     def __init__(self, given: Sequence[str], allowed: Iterable[str], interfaces: Callable[[], Sequence[Range]]) -> None:
         """`given`: multiaddrs by this node's user, who may dial whatever they like. `allowed`: ranges by the same."""
+        self.private: set[Range] = set()  # those of `found`
         self._given = frozenset(map(_entrance, given))
         self._allowed: set[Range] = {ip_network(each) for each in allowed}
         self._interfaces = interfaces
@@ -64,7 +65,7 @@ class Dialable:
 
     def found(self, ip: IP) -> None:
         """A peer that the user named is there: whoever else is in the same private range may be dialled as well."""
-        self._allowed |= {each for each in _PRIVATE if ip in each}
+        self.private |= {each for each in _PRIVATE if ip in each}
 
     def objection(self, target: Target) -> str:
         """Why it must not be dialled; "" where it may."""
@@ -77,7 +78,7 @@ class Dialable:
 
     def is_local(self, ip: IP) -> bool:
         """Whether it is in a network of this machine's own, or one that the user allows. Loopback needs the latter."""
-        return any(ip in each for each in (*self._allowed, *(it for it in self._interfaces() if not it.is_loopback)))
+        return any(ip in each for each in (*self._allowed, *self.private, *(it for it in self._interfaces() if not it.is_loopback)))
 
     def crowd(self, target: Target) -> str:
         """What one dial in a while may go to: a /24 of the internet, a host of a local network, a port of this one."""
@@ -86,6 +87,16 @@ class Dialable:
         if self.is_local(target.ip):
             return str(target.ip)
         return str(ip_network((target.ip, SHARED_BITS[target.ip.version]), strict=False))
+
+
+class Anywhere(Dialable):
+    """Everything, as if the user had given it."""
+
+    def __init__(self) -> None:
+        super().__init__([], [], list)
+
+    def is_given(self, address: str) -> bool:
+        return True
 
 
 def _entrance(address: str) -> tuple[tuple[str, str], ...]:

@@ -8,9 +8,10 @@ from ipaddress import ip_address, ip_network
 
 import psutil
 
+from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import CallFailed, Connection, Failure
-from swarm_node.network.transport.dialable import Range
+from swarm_node.network.transport.dialable import Anywhere, Range
 from swarm_node.network.transport.gate import DialGate
 from swarm_node.network.transport.multiaddr import one_peer, parts
 
@@ -33,9 +34,11 @@ class Dialling:
     """Dials of one backend. Belongs to one asyncio loop; the gate outlives it."""
 
     def __init__(
-        self, gate: DialGate, connect: Connect, connections: Callable[[], Awaitable[Sequence[Connection]]]
+        self, gate: DialGate | None, connect: Connect, connections: Callable[[], Awaitable[Sequence[Connection]]]
     ) -> None:
-        self._gate, self._connect, self._connections = gate, connect, connections
+        """`gate`: None where nobody but this program's user names addresses."""
+        self._gate = gate or DialGate(Anywhere())
+        self._connect, self._connections = connect, connections
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         """`Backend.dial`, for those addresses that the gate lets pass."""
@@ -49,14 +52,28 @@ class Dialling:
             raise CallFailed(Failure.HELD, choice.reason)
         try:
             await self._connect(peer, choice.addresses, GATED_SECONDS if choice.targets else timeout)
-        except CallFailed as error:
-            self._gate.failed(choice, loop.time(), getattr(error, "further", 0))
-            raise
-        except asyncio.CancelledError:
-            self._gate.failed(choice, loop.time())
+        except BaseException as error:
+            self._gate.failed(choice, loop.time(), error.further if isinstance(error, DialFailed) else 0)
             raise
         self._gate.reached(choice, await self._ends(peer), loop.time())
         return peer
+
+    async def finds(self, peer: PeerId, address: str, timeout: float) -> bool:
+        """Whether this very peer is at an address without its id. A peer that nobody has is asked for: the refusal
+        names who is there, and no connection is made."""
+        now = asyncio.get_running_loop().time
+        nobody = Identity.create().peer_id
+        choice = self._gate.choose([f"{address}/p2p/{nobody}"], now())
+        if not choice.addresses:
+            return False
+        try:
+            await self._connect(nobody, choice.addresses, timeout)
+        except CallFailed as error:
+            if f"remote key matches {peer}" in str(error):
+                self._gate.reached(choice, [address], now())
+                return True
+            self._gate.failed(choice, now())
+        return False
 
     async def _ends(self, peer: PeerId) -> list[str]:
         """Where it is connected: it may have been so before, and then nothing was dialled."""

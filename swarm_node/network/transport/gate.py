@@ -63,12 +63,12 @@ class DialGate:
     def choose(self, addresses: Sequence[str], now: float) -> Choice:
         """Which of these addresses of one peer to dial now: all that its user gave; else those where a peer answered
         before; else one, over TCP where there is a choice, as that sends a fortieth."""
-        if given := tuple(address for address in addresses if self.where.is_given(address)):
-            return Choice(given)
+        given = tuple(address for address in addresses if self.where.is_given(address))
         reasons: dict[str, None] = {}
         targets = [target for address in addresses if (target := self._target(address, reasons))]
-        if proven := tuple(target for target in targets if self._is_proven(target, now)):
-            return Choice(tuple(target.address for target in proven), proven)
+        proven = tuple(target for target in targets if target.address not in given and self._is_proven(target, now))
+        if given or proven:
+            return Choice((*given, *(target.address for target in proven)), proven)
         for target in sorted(targets, key=lambda target: target.udp):
             if reason := self._too_soon(target, now):
                 reasons[reason] = None
@@ -87,7 +87,7 @@ class DialGate:
         for target in found:
             if (target.ip, target.port) in {(each.ip, each.port) for each in choice.targets}:
                 self.proves(target, now)
-            elif not choice.targets:
+            elif choice.addresses and not choice.targets:
                 self.where.found(target.ip)
         if choice.spent is not None and choice.spent in self._window:
             self._window.remove(choice.spent)
