@@ -13,6 +13,8 @@ from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, PAPER_TAS
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.rollouts.groups import Skipped
 
+UNKEYED = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}  # any solution is right
+
 ALICE, BOB = PeerId("12D3KooWAlice"), PeerId("12D3KooWBob")
 
 
@@ -81,7 +83,7 @@ def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
 
 
 @pytest.mark.slow
-def test_the_nine_tasks_of_the_paper_are_asked_and_judged() -> None:
+def test_the_nine_tasks_of_the_paper_are_asked_and_scored() -> None:
     environment = ReasoningGym(PAPER_TASKS, scoring="graded")
     questions = environment.sample(ALICE, Round(0), 9)
     assert all(isinstance(prompt, str) and prompt for prompt in environment.prompts(questions))
@@ -115,11 +117,11 @@ def test_what_this_node_cannot_rebuild_is_skipped(gym: ReasoningGym) -> None:
     assert gym.score([(others[0], ["1"]), (good, [key_of(good)])]) == [unknown, (1.0,)]
 
 
-def test_any_task_of_the_catalogue_is_judged_whatever_this_node_asks() -> None:
+def test_any_task_of_the_catalogue_is_scored_whatever_this_node_asks() -> None:
     assert ReasoningGym(["gcd/tiny"]).catalogue.knows(ReasoningGym(["bf/paper"]).sample(ALICE, Round(0), 1)[0])
 
 
-def test_the_same_group_is_judged_once(gym: ReasoningGym) -> None:
+def test_the_same_group_is_scored_once(gym: ReasoningGym) -> None:
     group = (gym.sample(BOB, Round(9), 1)[0], ["1", "2"])
     once = gym.score([group, group])
     pid = gym.scoring_pid
@@ -156,6 +158,29 @@ def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) 
     with pytest.raises(UnknownTaskError) as caught:
         find(name, [KIND])
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+SCRIPTS = (  # honest completions of people who write so: right, wrong, or beside the point
+    "答案是 42", "答えは４２です", "답은 42", "الجواب ٤٢", "התשובה היא 42", "Ответ: 42", "Η απάντηση είναι 42",
+    "उत्तर ४२ है", "คำตอบคือ ๔๒", "উত্তর ৪২", "პასუხი 42", "la réponse est « 42 »", "𝟒𝟐", "x² − ½", "é",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_completions_in_any_script_lose_no_group() -> None:
+    """In seven data sets Python's parser imported unicodedata, which the sandbox forbids: "scorer raised"."""
+    environment = ReasoningGym([f"{name}/{next(iter(levels))}" for name, levels in CATALOGUE.items()])
+    asked = []
+    for question in environment.sample(ALICE, Round(3), len(CATALOGUE)):
+        key = question.dataset not in UNKEYED and key_of(question).translate(str.maketrans("0123456789", "०१२३४५६७८९"))
+        asked += [(question, [*SCRIPTS, str(key)]), (question, [f"<answer>{text}</answer>" for text in SCRIPTS])]
+    skipped = {
+        question.dataset: rewards.reason
+        for (question, _), rewards in zip(asked, environment.score(asked), strict=True)
+        if isinstance(rewards, Skipped) and rewards.reason not in ("slow question", "question raised")
+    }
+    environment.close()
+    assert skipped == {}
 
 
 @pytest.mark.slow

@@ -57,21 +57,12 @@ def scoring() -> Iterator[ScoringClient]:
     [
         ("raise", "scorer raised", 0),
         ("leave", "scorer raised", 0),
-        ("recurse", "scorer raised", 0),
-        ("eat", "scorer raised", 0),
-        ("write", "scorer raised", 0),
         ("nan", "not a score", 0),
         ("infinite", "not a score", 0),
         ("negative", "not a score", 0),
         ("two", "not a score", 0),
         ("none", "not a score", 0),
         ("busy", "scoring timeout", 0),
-        ("sleep", "scorer raised", 0),
-        ("kill", "scorer raised", 0),
-        ("connect", "scorer raised", 0),
-        ("fork", "scorer raised", 0),
-        ("exec", "scorer raised", 0),
-        ("look", "scorer raised", 0),
         ("die", "scoring crashed", 0),
     ],
 )
@@ -82,6 +73,14 @@ def test_a_bad_scorer_costs_its_own_group_and_no_other(
     assert scoring.ask(batch) == [PAID, Skipped(reason), PAID, (0.0,)]
     assert scoring.restarts == restarts
     assert scoring.ask([answers(*GOOD)]) == [PAID]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["recurse", "eat", "write", "sleep", "kill", "connect", "fork", "exec", "look"])
+def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(scoring: ScoringClient, text: str) -> None:
+    """An import of Python's own parser, for a letter outside ASCII, had cost honest peers their groups."""
+    assert scoring.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [PAID, PAID]
+    assert scoring.restarts == 0
 
 
 @pytest.mark.slow
@@ -128,7 +127,7 @@ def test_a_slow_or_broken_question_is_skipped() -> None:
     scoring.close()
 
 
-def test_an_endless_question_is_stopped_at_its_budget_and_the_judge_goes_on(scoring: ScoringClient) -> None:
+def test_an_endless_question_is_stopped_at_its_budget_and_the_scoring_process_goes_on(scoring: ScoringClient) -> None:
     scoring.ask([answers(*GOOD)])
     pid, began = scoring.pid, time.process_time()
     assert scoring.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), answers(*GOOD)]) == [
@@ -194,7 +193,7 @@ def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
     assert scoring.restarts == 0
 
 
-def test_a_prepared_judge_is_started_once_and_answers(scoring: ScoringClient) -> None:
+def test_a_prepared_scoring_process_is_started_once_and_answers(scoring: ScoringClient) -> None:
     scoring.prepare()
     pid = scoring.pid
     assert pid is not None
@@ -212,7 +211,7 @@ def test_close_leaves_no_process(scoring: ScoringClient) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
-def test_the_judge_dies_with_its_node_even_while_a_scorer_hangs() -> None:
+def test_the_scoring_process_dies_with_its_node_even_while_a_scorer_hangs() -> None:
     node = (
         "import sys, threading\n"
         "from swarm_node.environments.scoring.client import ScoringClient\n"
@@ -229,7 +228,7 @@ def test_the_judge_dies_with_its_node_even_while_a_scorer_hangs() -> None:
     until(lambda: not alive(pid), what="the end of the scoring process")
 
 
-def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, scoring: ScoringClient) -> None:
+def test_the_scoring_process_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, scoring: ScoringClient) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
     (seen,) = scoring.ask([prompt("self")])
     assert isinstance(seen, str)
@@ -240,12 +239,12 @@ def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, sc
     assert inside["files"] <= 7  # three standard streams, the socket, the lifeline, Landlock's and the listing itself
 
 
-def test_hashes_are_the_same_in_every_judge() -> None:
+def test_hashes_are_the_same_in_every_scoring_process() -> None:
     with ScoringClient(HOSTILE, VERSION, 5.0, 512) as one, ScoringClient(HOSTILE, VERSION, 5.0, 512) as two:
         assert one.ask([prompt("self")]) == two.ask([prompt("self")])
 
 
-def test_a_judge_that_cannot_start_says_why_in_one_line() -> None:
+def test_a_scoring_process_that_cannot_start_says_why_in_one_line() -> None:
     with pytest.raises(ScoringUnavailable, match="No module named 'no_such_module'"):
         ScoringClient("no_such_module", VERSION, 1.0, 512).ask([prompt("x")])
     with pytest.raises(ScoringUnavailable, match="version 2 are needed, installed is hostile-1"):
