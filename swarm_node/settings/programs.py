@@ -93,6 +93,8 @@ class BootstrapConfig(Section):
     """Address to listen on."""
     announce: tuple[str, ...] = ()
     """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    private_networks: tuple[str, ...] = ()
+    """Networks that are not public in which addresses that others tell may be dialled, as network.private_networks."""
     peers: tuple[str, ...] = ()
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
     backend: Literal["hivemind", "libp2p"] = "hivemind"
