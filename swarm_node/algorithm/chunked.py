@@ -1,7 +1,7 @@
 """Log-probs from hidden states where [tokens, vocabulary] would not fit: in chunks, computed again backwards.
 
-With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. A chunk of rows is projected, reduced
-to a log-prob and an entropy each, and thrown away. The distribution is `distribution.log_distribution`, and no other:
+With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. A chunk of rows is projected, turned
+into a log-prob and an entropy each, and thrown away. The distribution is `distribution.log_distribution`, and no other:
 under its rule the log-prob of a token taken has the gradient (one-hot - probabilities) / temperature.
 """
 

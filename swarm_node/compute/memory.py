@@ -34,6 +34,16 @@ def attempt(work: Callable[[], T], doing: str) -> T:
     raise OutOfMemory(f"out of memory {doing}: `swarm-node check` says what would fit")
 
 
+def probed(work: Callable[[], T], doing: str) -> T | None:
+    """What `work` returns; None where it fails, in whatever way, but for want of memory, which says nothing of it."""
+    try:
+        return attempt(work, doing)
+    except OutOfMemory:
+        raise
+    except Exception:  # noqa: BLE001  libraries and models refuse in ways of their own
+        return None
+
+
 def is_shortage(error: BaseException) -> bool:
     """Whether this error says that there is no memory left."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError, OutOfMemory)):

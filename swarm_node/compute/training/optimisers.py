@@ -17,8 +17,8 @@ from swarm_node.settings import TrainingConfig
 STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.03}  # a parameter; 8-bit: two bytes and two scales for 256 numbers
 
 
-def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig, kind: str) -> torch.optim.Optimizer:
-    """Of `kind` adamw or adamw_8bit. UserError where that is not installed."""
+def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
+    """As configured. UserError where it is not installed, or cannot train such weights."""
     if any(p.dtype == torch.float16 for p in parameters):
         raise UserError("weights in float16 cannot be trained: choose --model.dtype float32 or bfloat16")
     options: dict[str, Any] = {
@@ -26,7 +26,7 @@ def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig, 
         "betas": config.adam_betas,
         "weight_decay": config.weight_decay,
     }
-    if kind == "adamw":
+    if config.optimizer != "adamw_8bit":
         return torch.optim.AdamW(parameters, fused=True, **options)
     try:
         from bitsandbytes.optim import AdamW8bit  # now: an extra

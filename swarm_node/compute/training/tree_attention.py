@@ -32,10 +32,16 @@ _current: ContextVar[Blocks] = ContextVar("blocks of the batch in the model's fo
 @contextmanager
 def attending(model: Any, batch: TreeBatch, kernel: str) -> Iterator[BlockMask | None]:
     """The model attends over the tree of `batch` inside; yields the mask to call it with."""
-    token = _current.set(batch.blocks)
+    with within(batch.blocks), using(model, kernel):
+        yield block_mask(batch) if kernel == FLEX else None
+
+
+@contextmanager
+def within(blocks: Blocks) -> Iterator[None]:
+    """`BLOCKS` attends over these inside. Of this thread: autograd has threads of its own."""
+    token = _current.set(blocks)
     try:
-        with using(model, kernel):
-            yield block_mask(batch) if kernel == FLEX else None
+        yield
     finally:
         _current.reset(token)
 
