@@ -61,9 +61,9 @@ class _Projected(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, taken = ctx.saved_tensors
-        wanted = [x if needed else None for x, needed in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)]
         of_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
-        of_weight, of_bias = (None if x is None else torch.zeros_like(x, dtype=torch.float32) for x in wanted)
+        of_weight = _total(weight) if ctx.needs_input_grad[1] else None
+        of_bias = torch.zeros_like(bias, dtype=torch.float32) if ctx.needs_input_grad[2] else None
         scale = gradients[0] / ctx.rule.temperature
         with torch.autocast(hidden.device.type, enabled=False):
             used = _Head(weight, bias, ctx.dtype)
@@ -78,6 +78,8 @@ class _Projected(torch.autograd.Function):
                 if of_bias is not None:
                     of_bias += of_logits.sum(0, dtype=torch.float32)
                 del of_logits  # before the next chunk is made
+        if of_weight is weight.grad:
+            of_weight = None  # it is there already
         of_head = [None if g is None else g.to(weight.dtype) for g in (of_weight, of_bias)]
         return of_hidden, *of_head, None, None, None
 
@@ -107,6 +109,18 @@ def _of_logits(log_p: Tensor, taken: Tensor, scale: Tensor) -> Tensor:
     """Gradient of the logits: (one-hot - probabilities) times `scale` of the row. `log_p` is used up."""
     result = log_p.exp_().neg_()
     return result.scatter_add_(-1, taken[:, None], torch.ones_like(result[:, :1])).mul_(scale[:, None])
+
+
+def _total(weight: Tensor) -> Tensor:
+    """Where the gradient of the head is added up: in float32, and if the weight is, in its own `grad`.
+
+    Handed to autograd it would wait there, as large as the embedding, until the embedding's own has been computed.
+    """
+    if weight.dtype != torch.float32 or not weight.is_leaf:
+        return torch.zeros_like(weight, dtype=torch.float32)
+    if weight.grad is None:
+        weight.grad = torch.zeros_like(weight)
+    return weight.grad
 
 
 def _add_product(total: Tensor, of_logits: Tensor, rows: Tensor) -> None:

@@ -17,7 +17,8 @@ from swarm_node.assembly.environments import build_environment, tasks_of
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer, Trust
 from swarm_node.environments.scoring import sandbox
 from swarm_node.interfaces import Environment, Generator, Network, Trainer

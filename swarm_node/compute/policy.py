@@ -15,21 +15,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from protocol.messages import Completion
 from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.chunked import is_large, projected_log_probs
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution
-from swarm_node.common.errors import UserError
 from swarm_node.compute.fast_cpu.llama_training import LlamaTraining
 from swarm_node.compute.memory import probed
-from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.linear import Fp8, swap_linears
+from swarm_node.compute.precision.linear import Fp8
 from swarm_node.compute.training import tree_attention
 from swarm_node.compute.training.recompute import Around, checkpointing
-from swarm_node.settings import LoraConfig, ModelConfig
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
@@ -280,34 +276,6 @@ class Policy:
         return any(isinstance(reach, int) and reach < self.context_length for reach in reaches)
 
 
-def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
-    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from."""
-    device = choose_device(config.device)
-    source = _locate(config.name) if config.lora.r or resume is None else resume
-    try:
-        # trust_remote_code: when not told, transformers asks whoever sits at the terminal
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        model, loading = AutoModelForCausalLM.from_pretrained(
-            source,
-            dtype=_weights_dtype(config, device),
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
-        if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
-            raise UserError(f"cannot load model {str(source)!r}: {len(missing)} weights are missing, e.g. {missing[0]}")
-        if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
-            raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
-        fp8 = _with_fp8(model.to(device), config, device)
-        if config.lora.r:
-            model = _with_lora(model, config.lora, resume)
-    except UserError:
-        raise
-    except Exception as error:  # each library underneath raises types of its own on missing or broken files
-        raise UserError(f"cannot load model {str(source)!r}: {_first_line(error)}") from error
-    return Policy(model.to(device), tokenizer, device, _autocast_dtype(config, device), config.name, fp8)
-
-
 def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
     """Whether two ways to compute the same logits differ by rounding only.
 
@@ -327,75 +295,8 @@ def _put_out(output: Any) -> Tensor:
     return put_out
 
 
-def choose_device(name: str) -> torch.device:
-    """The device of this name; `auto` takes CUDA where there is one. UserError where it cannot be used."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device {name!r} cannot be used: {_first_line(error)}; try --model.device auto") from error
-    return device
-
-
-def _locate(name: str) -> str | Path:
-    path = Path(name).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
-            raise UserError(f"model folder {name!r} has no config.json; is it a Hugging Face model folder?")
-        return path
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
-    if looks_local:
-        raise UserError(f"model folder {name!r} does not exist")
-    return name
-
-
-def _weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
-    if config.dtype != "auto":
-        return getattr(torch, config.dtype)  # type: ignore[no-any-return]
-    frozen = config.lora.r > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
-    return torch.bfloat16 if frozen and _fast_bfloat16(device) else torch.float32
-
-
-def _autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
-    if config.autocast == "off":
-        return None
-    return torch.bfloat16 if config.autocast == "bfloat16" or _fast_bfloat16(device) else None
-
-
-def _fast_bfloat16(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_bf16_supported()
-
-
-def _with_fp8(model: Any, config: ModelConfig, device: torch.device) -> Fp8 | None:
-    """`model` with FP8 linear layers, where the configuration asks for them. Adapters on top stay as they are."""
-    if config.precision == "bf16":
-        return None
-    return swap_linears(model, kernels.choose(device, config.fp8_kernel), config.precision == "fp8")
-
-
-def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:
-    """`model` with new adapters, or with those of a checkpoint."""
-    import peft  # slow to import, and few need it
-
-    if resume is not None:
-        return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
-    targets = list(config.target_modules) or "all-linear"
-    try:
-        return peft.get_peft_model(
-            model, peft.LoraConfig(r=config.r, lora_alpha=config.alpha, target_modules=targets, task_type="CAUSAL_LM")
-        )
-    except ValueError as error:
-        raise UserError(f"LoRA does not fit this model: {_first_line(error)}") from error
-
-
 def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """All ids that end a completion: chat models often have several."""
     named = getattr(model.generation_config, "eos_token_id", None)
     ids = set(named) if isinstance(named, list) else {named}
     return frozenset(i for i in ids | {tokenizer.eos_token_id} if i is not None)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

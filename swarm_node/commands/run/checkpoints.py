@@ -6,6 +6,7 @@ from typing import Any
 from swarm_node.commands.run.validation import REWARD, best_so_far
 from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
+from swarm_node.compute.memory import OutOfMemory, attempt
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training import checkpoint
 from swarm_node.compute.training.trainer import GrpoTrainer
@@ -68,8 +69,11 @@ class Keeper:
     def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, failed: str) -> None:
         trainer, whole = _trainer(self._node), {**self._whose, **extra}
         try:
-            path = checkpoint.save(self._home / folder, done, self._policy, trainer, whole, keep)
-        except OSError as error:
+            path = attempt(
+                lambda: checkpoint.save(self._home / folder, done, self._policy, trainer, whole, keep),
+                "in writing a checkpoint",
+            )
+        except (OSError, OutOfMemory) as error:
             self._telemetry.emit(Warned(failed.format(error)))
         else:
             self._telemetry.emit(CheckpointSaved(done, str(path)))
