@@ -14,6 +14,7 @@ from swarm_node import starters
 from swarm_node.algorithm.external import EXTERNAL_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.assembly.environments import build_environment, tasks_of
+from swarm_node.assembly.memory import fitted, plan_here
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.generator import BatchGenerator
@@ -56,6 +57,7 @@ def build_node(
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or build_policy(config.model)
+    config, _ = fitted(config, policy)
     return Node(
         peer_id=peer_id,
         seed=config.seed,
@@ -119,6 +121,7 @@ def examine(config: LearningConfig) -> list[str]:
     """What this configuration comes to on this machine, one line each. UserError where a node could not start."""
     build_environment(config).close()
     policy = build_policy(config.model)
+    plan = plan_here(config, policy)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
@@ -133,4 +136,5 @@ def examine(config: LearningConfig) -> list[str]:
         f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
         f"tasks: {', '.join(tasks)}",
         sandbox.describe(sandbox.layers()),
+        *(plan.lines() if plan else ["memory: not known for this device or model"]),
     ]
