@@ -14,10 +14,12 @@ from swarm_node import starters
 from swarm_node.algorithm.external import EXTERNAL_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.assembly.environments import build_environment, tasks_of
+from swarm_node.assembly.memory import fitted, plan_here
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer, Trust
 from swarm_node.environments.scoring import sandbox
 from swarm_node.interfaces import Environment, Generator, Network, Trainer
@@ -58,6 +60,7 @@ def build_node(
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or build_policy(config.model)
+    config, _ = fitted(config, policy)
     return Node(
         peer_id=peer_id,
         seed=config.seed,
@@ -122,6 +125,7 @@ def examine(config: LearningConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
     build_environment(config).close()
     policy = build_policy(config.model)
+    plan = plan_here(config, policy)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
@@ -136,4 +140,5 @@ def examine(config: LearningConfig) -> list[str]:
         f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
         f"tasks: {', '.join(tasks)}",
         sandbox.describe(sandbox.layers()),
+        *(plan.lines() if plan else ["memory: not known for this device or model"]),
     ]

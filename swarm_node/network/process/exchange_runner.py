@@ -189,7 +189,6 @@ class ExchangeRunner:
         else:
             self.perform(self.exchange.replied(call.token, reply, self._clock()))
 
-
     async def _reply(self, backend: Backend, call: Call) -> bytes:
         """Over the connection there is; where there is none, over a new one."""
         ask = partial(backend.call, call.peer, call.protocol, call.request, call.max_reply, call.timeout)

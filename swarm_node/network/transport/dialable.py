@@ -18,8 +18,19 @@ _PRIVATE = [
 ]
 _NEVER = [  # where clouds tell secrets, and ways to write one address as another
     ip_network(each)
-    for each in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32")
-    + ("192.0.0.192/32", "0.0.0.0/8", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
+    for each in (
+        "169.254.0.0/16",
+        "fe80::/10",
+        "fd00:ec2::254/128",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
+        "192.0.0.192/32",
+        "0.0.0.0/8",
+        "64:ff9b::/96",
+        "64:ff9b:1::/48",
+        "2002::/16",
+        "2001::/32",
+    )
 ]
 
 
@@ -78,7 +89,8 @@ class Dialable:
 
     def is_local(self, ip: IP) -> bool:
         """Whether it is in a network of this machine's own, or one that the user allows. Loopback needs the latter."""
-        return any(ip in each for each in (*self._allowed, *self.private, *(it for it in self._interfaces() if not it.is_loopback)))
+        here = (each for each in self._interfaces() if not each.is_loopback)
+        return any(ip in each for each in (*self._allowed, *self.private, *here))
 
     def crowd(self, target: Target) -> str:
         """What one dial in a while may go to: a /24 of the internet, a host of a local network, a port of this one."""
