@@ -122,6 +122,7 @@ class Plan:
 
 
 def amount(size: float) -> str:
+    """A number of bytes for a person."""
     return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
 
 
