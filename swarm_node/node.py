@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from statistics import fmean
 
@@ -16,7 +17,8 @@ from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
 from swarm_node.reports import PHASES, RoundReport
 from swarm_node.rollouts.defence import Refused
-from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.external_scoring import ExternalScoring, ScoringInStep
+from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import choose_local
 from swarm_node.settings import RoundConfig
@@ -64,6 +66,7 @@ class Node:
     config: RoundConfig
     group_size: int
     clock: Callable[[], float]  # seconds
+    external: ExternalScoring | None = None  # None: as they are selected, in step
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
@@ -99,33 +102,36 @@ class Node:
         rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
-        candidates = self.pool.candidates()
-        local, wanted = self._choose_local(generated.groups, alone=not candidates, rng=rng)
+        scoring, waiting = self._external_scoring(), self.pool.candidates()
+        ready = scoring.ready(waiting, self.config.external_groups, _each(generated, "score"))
+        local, wanted = self._choose_local(generated.groups, alone=not ready.groups, rng=rng)
         refused: list[Refused] = []
-        faults: dict[bytes, str] = {}  # content hash -> why it could not be scored
+        faults = {external.content_hash: reason for external, reason in ready.faults}  # why it could not be scored
+        hung = {external.author for external, reason in ready.faults if reason in HUNG}
 
         def score(asked: Sequence[ExternalGroup]) -> list[ScoredGroup]:
-            groups = [external.group for external in asked]
-            prompts = self.environment.prompts([group.question for group in groups])
-            scored = []
-            for external, result in zip(asked, self._score(groups, prompts), strict=True):
-                if isinstance(result, Skipped):
-                    faults[external.content_hash] = result.reason
-                else:
+            asked, scored = [external for external in asked if external.author not in hung], []
+            for external, result in zip(asked, scoring.score(asked), strict=True):
+                if isinstance(result, ScoredGroup):
                     scored.append(result)
+                    continue
+                faults[external.content_hash] = result.reason
+                hung.update([external.author] if result.reason in HUNG else [])
             screened = self.defence.screen(generated.groups, scored, rng)
             refused.extend(screened.refused)
             return screened.groups
 
-        with _timed(self.clock, "score") as scoring:
-            selected = self.sampler.select(wanted, candidates, score, rng)
-        self.pool.remove(selected.spent)
+        with _timed(self.clock, "score") as seconds_scoring:
+            selected = self.sampler.select(wanted, ready.groups, score, rng)
+        spent = [*(external for external, _ in ready.faults), *selected.spent]
+        self.pool.remove(spent)
+        self.pool.shun(hung, generated.round)
         used = {(scored.author, scored.question) for scored in selected.groups}
-        for external in selected.spent:
+        for external in spent:
             useful = (external.author, external.question) in used
             self.network.verdict(external, useful, faults.get(external.content_hash, ""))
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
-        seconds = _sum(generated.seconds, collecting, scoring)
+        seconds = _sum(generated.seconds, collecting, seconds_scoring)
         return Selection(generated, local, selected.groups, refused, skipped, seconds, rng)
 
     def rescue(self, selection: Selection) -> Selection:
@@ -208,30 +214,40 @@ class Node:
             kept.append(prompt)
             tokens.append(completed.tokens)
         with _timed(self.clock, "score") as scoring:
-            results = self._score(groups, kept, tokens)
+            results = score_groups(self.environment, groups, kept, tokens)
         skipped.update(result.reason for result in results if isinstance(result, Skipped))
         scored = [result for result in results if isinstance(result, ScoredGroup)]
         return scored, skipped, _sum(generating, scoring)
 
-    def _score(
-        self,
-        groups: Sequence[RolloutGroup],
-        prompts: Sequence[str | Skipped],
-        tokens: Sequence[tuple[Tokens, ...]] | None = None,
-    ) -> list[ScoredGroup | Skipped]:
-        """Score groups here, whoever generated them: rewards never travel."""
-        texts = [[completion.text for completion in group.completions] for group in groups]
-        questions = [group.question for group in groups]
-        results: list[ScoredGroup | Skipped] = []
-        for index, rewards in enumerate(self.environment.score(list(zip(questions, texts, strict=True)))):
-            prompt = prompts[index]
-            if isinstance(rewards, Skipped):
-                results.append(rewards)
-            elif isinstance(prompt, Skipped):
-                results.append(prompt)
-            else:
-                results.append(ScoredGroup(groups[index], prompt, rewards, tokens[index] if tokens else None))
-        return results
+    def _external_scoring(self) -> ExternalScoring:
+        return self.external or ScoringInStep(partial(score_external, self.environment))
+
+
+def score_external(environment: Environment, asked: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+    """External groups, with their prompts rebuilt."""
+    groups = [external.group for external in asked]
+    return score_groups(environment, groups, environment.prompts([group.question for group in groups]))
+
+
+def score_groups(
+    environment: Environment,
+    groups: Sequence[RolloutGroup],
+    prompts: Sequence[str | Skipped],
+    tokens: Sequence[tuple[Tokens, ...]] | None = None,
+) -> list[ScoredGroup | Skipped]:
+    """Score groups here, whoever generated them: rewards never travel."""
+    texts = [[completion.text for completion in group.completions] for group in groups]
+    questions = [group.question for group in groups]
+    results: list[ScoredGroup | Skipped] = []
+    for index, rewards in enumerate(environment.score(list(zip(questions, texts, strict=True)))):
+        prompt = prompts[index]
+        if isinstance(rewards, Skipped):
+            results.append(rewards)
+        elif isinstance(prompt, Skipped):
+            results.append(prompt)
+        else:
+            results.append(ScoredGroup(groups[index], prompt, rewards, tokens[index] if tokens else None))
+    return results
 
 
 @contextmanager
@@ -241,6 +257,11 @@ def _timed(clock: Callable[[], float], phase: str) -> Iterator[dict[str, float]]
     start = clock()
     yield seconds
     seconds[phase] = clock() - start
+
+
+def _each(generated: Generated, phase: str) -> float:
+    """Seconds of the phase for each group that was generated."""
+    return generated.seconds.get(phase, 0.0) / max(1, len(generated.groups))
 
 
 def _sum(*parts: Seconds) -> Seconds:

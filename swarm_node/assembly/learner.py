@@ -14,15 +14,18 @@ from swarm_node import starters
 from swarm_node.algorithm.external import EXTERNAL_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.assembly.environments import build_environment, tasks_of
+from swarm_node.assembly.memory import fitted, plan_here
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer, Trust
 from swarm_node.environments.scoring import sandbox
 from swarm_node.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.external_scoring import ExternalScoring
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig
 from swarm_node.settings.training import REGROUPING, TRUST
@@ -50,11 +53,14 @@ def build_node(
     policy: Policy | None = None,
     trainer: Trainer | None = None,
     refresh: Callable[[], bool] | None = None,
+    external: ExternalScoring | None = None,
 ) -> Node:
-    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`."""
+    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`. `external` scores
+    external groups; without it they are scored as they are selected."""
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or build_policy(config.model)
+    config, _ = fitted(config, policy)
     return Node(
         peer_id=peer_id,
         seed=config.seed,
@@ -68,6 +74,7 @@ def build_node(
         config=config.round,
         group_size=config.generation.num_generations,
         clock=perf_counter,
+        external=external,
     )
 
 
@@ -118,6 +125,7 @@ def examine(config: LearningConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
     build_environment(config).close()
     policy = build_policy(config.model)
+    plan = plan_here(config, policy)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
@@ -132,4 +140,5 @@ def examine(config: LearningConfig) -> list[str]:
         f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
         f"tasks: {', '.join(tasks)}",
         sandbox.describe(sandbox.layers()),
+        *(plan.lines() if plan else ["memory: not known for this device or model"]),
     ]

@@ -13,6 +13,9 @@ class Skipped:
     reason: str  # short and stable, e.g. "prompt too long", "scoring timeout": a key for counting
 
 
+HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons that cost this node time, up to a limit
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """The tokens of one completion, as the policy generated them. They stay on this node."""

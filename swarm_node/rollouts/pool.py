@@ -24,17 +24,20 @@ class RolloutPool:
         self._local_id, self._config = local_id, config
         self._waiting: dict[tuple[PeerId, Question], Waiting] = {}
         self._spent: dict[tuple[PeerId, Question], Round] = {}  # selected or dropped, with the round of arrival
+        self._shunned: dict[PeerId, Round] = {}  # authors of whom nothing is taken in, since that round
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, groups: Iterable[ExternalGroup], now: Round) -> None:
         """Take in what arrived in round `now`. Drop what is too old or too much."""
+        oldest = now - self._config.max_age
+        self._shunned = {author: since for author, since in self._shunned.items() if since >= oldest}
         for group in groups:
             key = (group.author, group.question)
-            if group.author != self._local_id and key not in self._waiting and key not in self._spent:
+            known = key in self._waiting or key in self._spent
+            if group.author != self._local_id and group.author not in self._shunned and not known:
                 self._waiting[key] = Waiting(group, now)
-        oldest = now - self._config.max_age
         self._waiting = {k: h for k, h in self._waiting.items() if h.arrived >= oldest}
         self._spent = {k: arrived for k, arrived in self._spent.items() if arrived >= oldest}
         self._enforce_quotas()
@@ -48,6 +51,11 @@ class RolloutPool:
         for group in groups:
             waiting = self._waiting.pop((group.author, group.question))
             self._spent[group.author, group.question] = waiting.arrived
+
+    def shun(self, authors: Iterable[PeerId], now: Round) -> None:
+        """Let go of all that they wrote, and take in nothing of theirs for as long as a group stays young."""
+        self._shunned.update(dict.fromkeys(authors, now))
+        self._waiting = {k: waiting for k, waiting in self._waiting.items() if k[0] not in self._shunned}
 
     def snapshot(self) -> dict[str, list[tuple[int, str]]]:
         """Plain data for a checkpoint: waiting groups, and those that must not be used again."""

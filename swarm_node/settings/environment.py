@@ -25,6 +25,9 @@ class EnvironmentConfig(Section):
     """A paragraph after every prompt, e.g. to ask a chat model for the answer in <answer> tags."""
     time_limit: Annotated[float, Field(gt=0.0)] = 5.0
     """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""
+    external_time_limit: Annotated[float, Field(gt=0.0)] = 1.0
+    """Seconds that scoring one external group may take, where that is less. After that its author's other groups are
+    dropped too, so leave room for honest groups on a busy machine."""
     scoring_processes: Positive = 1
     """Processes that score groups side by side. For slow verifiers; those of reasoning-gym are fast."""
     memory_limit: Positive = 1024

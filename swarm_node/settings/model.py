@@ -37,6 +37,9 @@ class ModelConfig(Section):
     training.objective truncated."""
     fp8_kernel: Literal["auto", "reference", "fast"] = "auto"
     """auto: the fastest FP8 product that works here; on a CPU the reference. reference: exact emulation, slow."""
+    quantization: Literal["none", "nf4"] = "none"
+    """Of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a fourth of the memory and more time;
+    needs the extra `memory` (bitsandbytes)."""
     lora: LoraConfig = LoraConfig()
 
 

@@ -24,6 +24,9 @@ class NetworkConfig(Section):
     """TCP port to listen on; 0 takes a free one."""
     announce: tuple[str, ...] = ()
     """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    private_networks: tuple[str, ...] = ()
+    """Networks that are not public, as 10.0.0.0/8, in which addresses that others tell may be dialled; beside those of
+    this machine's interfaces and those where `peers` are."""
     exchange_seconds: Annotated[float, Field(gt=0.0, le=3600.0)] = 10.0
     """Seconds between two exchanges of announcements with another peer."""
     pull: Count = 0

@@ -27,6 +27,9 @@ class CheckpointConfig(Section):
     """Rounds between checkpoints. One is always written when the node stops."""
     keep: Positive = 2
     """Checkpoints kept on disk."""
+    optimizer: Literal["newest", "all", "none"] = "newest"
+    """Which of them keep AdamW's state, which is twice as large as the weights: the newest alone, all, or none. Without
+    it a node that goes on from there begins with a state of zeros. `best` never has it."""
 
 
 class ValidationConfig(Section):
@@ -80,6 +83,8 @@ class CheckConfig(NodeConfig):
 
     all: bool = False
     """Show every option, not only those that differ from their defaults."""
+    memory: str = ""
+    """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices. Loads no weights."""
 
 
 class BootstrapConfig(Section):
@@ -93,6 +98,8 @@ class BootstrapConfig(Section):
     """Address to listen on."""
     announce: tuple[str, ...] = ()
     """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    private_networks: tuple[str, ...] = ()
+    """Networks that are not public in which addresses that others tell may be dialled, as network.private_networks."""
     peers: tuple[str, ...] = ()
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
     backend: Literal["hivemind", "libp2p"] = "hivemind"

@@ -36,6 +36,9 @@ class TrainingConfig(Section):
     """Optimiser steps over which the rate rises linearly from 0."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
     """Decoupled decay of AdamW; 0 makes it Adam, as in the paper."""
+    optimizer: Literal["auto", "adamw", "adamw_8bit"] = "auto"
+    """adamw_8bit: AdamW whose state takes two bytes a parameter instead of eight; needs the extra `memory`
+    (bitsandbytes). auto: adamw, and adamw_8bit where only that fits into memory and the extra is installed."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's first and second moments."""
     max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
@@ -70,6 +73,9 @@ class TrainingConfig(Section):
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
     0 takes 16384 on a GPU and 4096 on a CPU."""
+    gradient_checkpointing: Literal["auto", "on", "off"] = "auto"
+    """on: a block of the model keeps its input alone and is computed again on the way back: a third more work, a small
+    part of the memory. auto: on where a micro-batch would not fit otherwise."""
     micro_batches: Literal["tight", "dynamic"] = "tight"
     """How rows are put together within the token budget. tight: close a micro-batch before its padding grows large.
     dynamic (AReaL): as few micro-batches as possible, evenly filled, for devices on which a pass costs more than
