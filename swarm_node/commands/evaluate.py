@@ -101,7 +101,7 @@ def answer(
     batch: Sequence[Question],
     stream: str,
 ) -> dict[str, list[float | None]]:
-    """By scorer the score of one sampled answer to each question; None where it could not be asked, answered or
+    """By scorer the score of one sampled completion of each prompt; None where it could not be asked, answered or
     scored."""
     asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
     written = generator.generate([prompt for _, prompt in asked], 1, stream)

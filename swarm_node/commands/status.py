@@ -41,7 +41,7 @@ Whom the running node knows.
 
 
 def ask(home: Path) -> dict[str, Any]:
-    """The node's answer with "healthy" and "problems"; the same without an answer, where there is none."""
+    """The node's reply with "healthy" and "problems"; only these two if there is no reply."""
     answer = control.ask(home)
     if answer is None:
         running = in_use(home)

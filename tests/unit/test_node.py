@@ -287,12 +287,12 @@ def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
 class Hanging(Digits):
     """External groups hang the scorer."""
 
-    def score(self, answers):
+    def score(self, completions):
         mine = {make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(now), 1)[0].seed for now in range(4)}
-        results = super().score(answers)
+        results = super().score(completions)
         return [
             result if asked.seed in mine else Skipped("scoring timeout")
-            for (asked, _), result in zip(answers, results, strict=True)
+            for (asked, _), result in zip(completions, results, strict=True)
         ]
 
 

@@ -36,7 +36,7 @@ class Outgoing:
         self._told = -SECONDS  # seconds, when the last announcement was made
 
     def add(self, frame: Publish, now: float) -> None:
-        """A round has been written."""
+        """A round has been generated."""
         self._merged += 1
         self._round = frame.round
         self._wanted = min(MAX_WANTED, self._wanted + frame.want)

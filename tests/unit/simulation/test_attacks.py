@@ -93,7 +93,7 @@ def test_wrong_answers_look_like_answers() -> None:
 
 
 @pytest.mark.slow
-def test_forged_groups_are_admitted_and_no_forgery_is_paid_half(under) -> None:
+def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> None:
     groups = admitted(sent(under("forge")))
     texts = [[completion.text for completion in group.completions] for group in groups]
     assert len(groups) == 3 and all(set(each[::2]) <= set(FORGERIES) for each in texts)
