@@ -1,6 +1,6 @@
-"""The simulated swarm with connections: who is not connected has to dial, through the gate or without one.
+"""The simulated swarm with connections: a node that is not connected has to dial, through the gate or without one.
 
-What a dial sends to an address where nobody answers is counted; it is what `studies.reflection_real` measured.
+Bytes that dials send to addresses without a host are counted, as `studies.reflection_real` measured them.
 """
 
 from collections import Counter

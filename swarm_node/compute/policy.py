@@ -220,7 +220,7 @@ class Policy:
         if type(head) is not nn.Linear:
             return None
         if head.out_features < SMALL_VOCABULARY:
-            return head  # of no matter here: the direct way is taken
+            return head  # irrelevant here: the direct way is taken
         ids = torch.tensor([[(7 * i + 3) % head.out_features for i in range(11)]], device=self.device)
 
         def project() -> tuple[Tensor, Tensor]:

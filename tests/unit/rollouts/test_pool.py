@@ -25,7 +25,7 @@ def pool_of(**limits) -> RolloutPool:
 
 def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer() -> None:
     pool = pool_of(max_age=2)
-    pool.add([received(round=1_000_000)], Round(5))  # the sender's own count is of no matter
+    pool.add([received(round=1_000_000)], Round(5))  # the sender's count does not matter
     sizes = []
     for now in (6, 7, 8):
         pool.add([], Round(now))
