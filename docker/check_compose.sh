@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does docker/compose.yaml do what it says? A bootstrap node and eight nodes on the Docker engine of this machine, one line
+# Does docker/compose.yaml do what it promises? A bootstrap node and eight nodes on the Docker engine of this machine, one line
 # per demand; the exit code is 0 if all hold. Cleans up after itself. Four minutes on two cores.
 #
 #   docker/check_compose.sh          (needs docker compose v2 and the image swarm-node, see Dockerfile)

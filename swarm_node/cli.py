@@ -25,7 +25,7 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   bootstrap [--flags]               a bootstrap and relay node; does not train
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
-  doctor [CONFIG.toml] [--flags]    what keeps a node from training or connecting
+  doctor [CONFIG.toml] [--flags]    what hinders training or connecting
   check [CONFIG.toml] [--flags]     what a configuration means here
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?
   attack [CONFIG.toml] [--flags]    the same with hostile nodes

@@ -56,6 +56,6 @@ def test_no_retired_word_is_left(pattern: str) -> None:
         f"{file}:{number}: {line.strip()[:120]}"
         for file in searched()
         for number, line in enumerate((ROOT / file).read_text().splitlines(), 1)
-        if word.search(line)
+        if word.search(line.replace("_", " ") if "def test_" in line else line)  # names of tests are sentences
     ]
     assert not found, f"write {RETIRED[pattern]!r}:\n" + "\n".join(found)

@@ -41,7 +41,7 @@ def test_an_age_of_nought_keeps_a_group_for_the_round_it_came_in() -> None:
     assert len(pool) == 0
 
 
-def test_own_groups_do_not_enter() -> None:
+def test_local_groups_do_not_enter() -> None:
     pool = pool_of()
     pool.add([received(author="me")], Round(0))
     assert len(pool) == 0
