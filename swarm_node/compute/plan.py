@@ -122,6 +122,7 @@ class Plan:
 
 
 def amount(size: float) -> str:
+    """A number of bytes for a person."""
     return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
 
 
@@ -164,15 +165,34 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     sizes = (shape.hidden, shape.feed_forward, shape.queries, shape.keys)
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * (how.product if lora else 4)
-    cast = 0.0 if how.weight <= how.product else how.product  # autocast keeps a copy of weights for the way back
-    if checkpointing:
-        blocks = shape.layers * residual + 1.5 * kept + shape.block * cast
-    else:
-        blocks = (shape.layers + 0.5) * kept + shape.layers * shape.block * cast
     table = shape.vocabulary * shape.hidden
-    direct = 5 * 4 * tokens * shape.vocabulary
-    head = (3 * CHUNK_BYTES if is_large(tokens, shape.vocabulary) else direct) + table * cast
-    return max(blocks + head, 0.0 if lora else residual + table * 4)  # last comes the embedding's gradient
+    copied = _copied(shape, how)  # of one block's weights, kept for the way back
+    cast = table * how.product if how.weight > how.product else 0.0
+    logits = 3 * CHUNK_BYTES if is_large(tokens, shape.vocabulary) else 5 * 4 * tokens * shape.vocabulary
+    gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
+    if checkpointing:
+        inputs = shape.layers * residual
+        return max(
+            inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, _embedding(lora, table) + residual
+        )
+    inputs = shape.layers * (kept + copied)
+    return max(
+        inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, _embedding(lora, table) + kept + copied
+    )
+
+
+def _copied(shape: Shape, how: Arithmetic) -> float:
+    """Bytes of copies that a forward makes of the weights of a block: autocast's, or the native forward's own, which
+    joins queries, keys and values, and gate and up, and scales them."""
+    if how.native:
+        joined = shape.hidden * (shape.queries + 2 * shape.keys + 2 * shape.feed_forward)
+        return 2.0 * 4 * joined
+    return float(shape.block * how.product) if how.weight > how.product else 0.0
+
+
+def _embedding(lora: bool, table: int) -> float:
+    """Bytes of the embedding's gradient, which comes last, beside the one it is added to."""
+    return 0.0 if lora else 4.0 * table
 
 
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
