@@ -1,4 +1,4 @@
-"""One update: equal to a plain one generated here, nothing uninformative, and every fault of the reference avoided."""
+"""One update: equal to a plain one written here, nothing uninformative, and every fault of the reference avoided."""
 
 import copy
 import math
