@@ -47,7 +47,9 @@ tokenizer.save_pretrained(sys.argv[1])
 def build_wheel(folder: Path) -> Path:
     """Of a copy of the checkout, so that no old build folder adds to it."""
     copy = folder / "source"
-    left_out = shutil.ignore_patterns(".git", ".venv*", ".site", "runs", "build", "*.egg-info", ".*_cache", "__pycache__")
+    left_out = shutil.ignore_patterns(
+        ".git", ".venv*", ".site", "runs", "build", "*.egg-info", ".*_cache", "__pycache__"
+    )
     shutil.copytree(pages.ROOT, copy, ignore=left_out)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy)]
     subprocess.run(command, check=True)
