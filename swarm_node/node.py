@@ -1,8 +1,8 @@
-"""One node of the swarm. A round is train(rescue(select(publish(generate(round))))): values pass along, one way.
+"""One node of the swarm. A round is train(rescue(select(publish(generate(round))))): values pass one way.
 
-Generating needs no gradient and no peers; only training changes the weights. Whoever drives a node may overlap or
-interleave the phases: the simulation does with many nodes, asynchronous/ with the two halves of one.
-Nothing here waits for anybody: the network gives what has arrived.
+Generating needs no gradient and no peers. Only training changes the weights. So the phases may overlap or interleave:
+the simulation does this with many nodes, asynchronous/ with the two halves of one node. Nothing here waits for peers:
+the network returns what has arrived.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ class Selection:
     refused: list[Refused]  # external groups, by the defence
     skipped: Counts  # in selecting and rescuing
     seconds: Seconds  # of all phases so far
-    random: Random  # the round's stream, where selecting left it
+    random: Random  # the round's stream, as selecting left it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Node:
         return self.train(self.rescue(self.select(produced)))
 
     def waiting(self) -> list[str]:
-        """See interfaces.Runner: what it generates it trains on in the same round."""
+        """See interfaces.Runner. Always empty: a round is generated and trained on in the same call."""
         return []
 
     def generate(self, now: Round) -> Generated:
@@ -92,13 +92,13 @@ class Node:
     def publish(self, generated: Generated) -> Generated:
         """Offer the informative groups to other peers."""
         with _timed(self.clock, "publish") as seconds:
-            # Every node makes the same rewards. A group that is uninformative here is so everywhere.
+            # Every node computes the same rewards, so a group that is uninformative here is so everywhere.
             informative = [scored.group for scored in generated.groups if scored.informative]
             self.network.publish(informative, generated.round)
         return replace(generated, seconds=_sum(generated.seconds, seconds))
 
     def select(self, generated: Generated) -> Selection:
-        """Local groups, and some of the external ones that have arrived, without what the defence refuses."""
+        """Local groups, and some of the external groups that have arrived, without what the defence refuses."""
         rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
@@ -151,7 +151,7 @@ class Node:
         return replace(selection, external=external, skipped=skipped, seconds=_sum(selection.seconds, seconds))
 
     def train(self, selection: Selection) -> RoundReport:
-        """One update of the policy, and the account of the round."""
+        """One update of the policy, and the report of the round."""
         with _timed(self.clock, "train") as seconds:
             step = self.trainer.update(selection.local + selection.external)
         groups = selection.generated.groups
@@ -181,8 +181,8 @@ class Node:
     def _choose_local(
         self, groups: Sequence[ScoredGroup], *, alone: bool, rng: Random
     ) -> tuple[list[ScoredGroup], int]:
-        """Local groups to train on, and how many external ones to look for: none where nothing has come to a node that
-        then fills the batch by itself."""
+        """Local groups to train on, and how many external ones to look for. If no external group waits and
+        `fill_with_local` is on, local groups fill the batch and none are looked for."""
         config = self.config
         filling = alone and config.fill_with_local
         external = 0 if filling else config.external_groups
@@ -198,7 +198,7 @@ class Node:
         stream: str,
         now: Round,
     ) -> tuple[list[ScoredGroup], Counts, Seconds]:
-        """A scored local group for each question whose prompt could be built, completed and scored."""
+        """A scored local group for each question that could be built, completed and scored."""
         skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
         asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
         with _timed(self.clock, "generate") as generating:
@@ -252,7 +252,7 @@ def score_groups(
 
 @contextmanager
 def _timed(clock: Callable[[], float], phase: str) -> Iterator[dict[str, float]]:
-    """Seconds of the block, under the name of its phase: filled in when the block ends."""
+    """Seconds of the block under the name of its phase, filled in when the block ends."""
     seconds: dict[str, float] = {}
     start = clock()
     yield seconds

@@ -14,11 +14,11 @@ class Waiting:
     """An external group that was not used yet."""
 
     external: ExternalGroup
-    arrived: Round  # by this node's own count: a sender's clock is never trusted
+    arrived: Round  # by this node's count of rounds: a sender's clock is never trusted
 
 
 class RolloutPool:
-    """The oldest first. A group, by author and question, enters at most once while it is remembered."""
+    """Waiting groups, the oldest first. A group (author and question) enters at most once while it is remembered."""
 
     def __init__(self, local_id: PeerId, config: PoolConfig) -> None:
         self._local_id, self._config = local_id, config
@@ -30,7 +30,7 @@ class RolloutPool:
         return len(self._waiting)
 
     def add(self, groups: Iterable[ExternalGroup], now: Round) -> None:
-        """Take in what arrived in round `now` and let go of what is too old or too much."""
+        """Take in what arrived in round `now`. Drop what is too old or too much."""
         oldest = now - self._config.max_age
         self._shunned = {author: since for author, since in self._shunned.items() if since >= oldest}
         for group in groups:
@@ -43,11 +43,11 @@ class RolloutPool:
         self._enforce_quotas()
 
     def candidates(self) -> list[ExternalGroup]:
-        """All that wait."""
+        """All waiting groups."""
         return [waiting.external for waiting in self._waiting.values()]
 
     def remove(self, groups: Iterable[ExternalGroup]) -> None:
-        """Forget groups: each is used at most once, even if it arrives again while it would still be young enough."""
+        """Drop groups, and remember that they were used: none is used twice, even if it arrives again."""
         for group in groups:
             waiting = self._waiting.pop((group.author, group.question))
             self._spent[group.author, group.question] = waiting.arrived
@@ -58,7 +58,7 @@ class RolloutPool:
         self._waiting = {k: waiting for k, waiting in self._waiting.items() if k[0] not in self._shunned}
 
     def snapshot(self) -> dict[str, list[tuple[int, str]]]:
-        """Plain data for a checkpoint: what waits, and what must not be used again."""
+        """Plain data for a checkpoint: waiting groups, and those that must not be used again."""
         return {
             "waiting": [(h.arrived, h.external.group.model_dump_json()) for h in self._waiting.values()],
             "spent": [(r, f"{author} {question.model_dump_json()}") for (author, question), r in self._spent.items()],

@@ -145,10 +145,13 @@ class Exchange:
         if asked is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
-        self._knowledge.contacts.failed(asked.peer, now)
+        if failure == Failure.HELD:
+            self._knowledge.contacts.held(asked.peer, now)
+        else:
+            self._knowledge.contacts.failed(asked.peer, now)
         actions: list[Action] = []
         if asked.want:
-            actions = self._fetching.failed(asked, asked.want, now)
+            actions = self._fetching.failed(asked, asked.want, now, its_doing=failure != Failure.HELD)
         elif asked.protocol == wire.EXCHANGE:
             actions = self._gossip.failed(asked, failure, now)
         return self._finish(actions, now)

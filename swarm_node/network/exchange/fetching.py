@@ -82,9 +82,10 @@ class Fetching:
             return actions
         return actions + (self._ask(want, now) if actions else self.failed(asked, want, now))
 
-    def failed(self, asked: Asked, want: Want, now: float) -> list[Action]:
-        """Notes the failure, and asks the next holder."""
-        self._knowledge.reputation.pulled(asked.peer, success=False)
+    def failed(self, asked: Asked, want: Want, now: float, its_doing: bool = True) -> list[Action]:
+        """Notes the failure, where it is the peer's, and asks the next holder."""
+        if its_doing:
+            self._knowledge.reputation.pulled(asked.peer, success=False)
         return self._ask(want, now)
 
     def remember(self, keys: Iterable[str]) -> None:
