@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from random import Random
 
 import pytest
@@ -311,13 +312,15 @@ def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing()
     """Selecting had scored external groups one after another, each for as long as its author liked."""
     swarm, asked = MemorySwarm(Random(0)), []
     writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), external=2)
-    ahead = ScoringAhead(partial(score_external, Digits()), lambda: 0.0, Random(0))
+    ahead = ScoringAhead(partial(score_external, Digits()), map(float, count()).__next__, Random(0))
     reader = replace(reader, external=ahead)
     writer.produce(Round(0))
-    generated = replace(reader.produce(Round(0)), seconds={"score": 1000.0})  # so that there is something to spend
+    generated = reader.produce(Round(0))
     reader.environment.score = asked.append
     assert reader.select(generated).external == [] and len(reader.pool) > 2
-    while ahead.work():
-        pass
+    for _ in range(9):  # budget is earned round by round
+        while ahead.work():
+            pass
+        ahead.ready(reader.pool.candidates(), 2, [])
     batch = reader.select(generated)
     assert (len(batch.external), len(batch.local), asked) == (2, 2, [])
