@@ -106,7 +106,7 @@ async def attack(kind: str, address: str) -> dict[str, int]:
 
     identity = Identity.create()
     announce = HIDDEN if kind == "hidden" else ()
-    host = make_backend(NetworkConfig(host="0.0.0.0", mdns=False, relay=False, announce=announce), identity)  # noqa: S104
+    host = make_backend(NetworkConfig(host="0.0.0.0", mdns=False, relay=False, announce=announce), identity)
     await host.start({wire.EXCHANGE: answer}, {wire.EXCHANGE: wire.REQUEST_LIMITS[wire.EXCHANGE]})
     peer = await host.dial([address], 10.0)
     told.append(reflector(identity, [NOWHERE] if kind == "hidden" else TARGETS))

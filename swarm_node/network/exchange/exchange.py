@@ -17,6 +17,7 @@ from protocol import announcing, codec, limits, wire
 from protocol.admission import AdmissionRules, Verifier
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
+from swarm_node.network.access import Access
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
@@ -98,7 +99,7 @@ class Exchange:
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
-        self._knowledge.charge(author, POINTS.get(outcome, OTHER_POINTS), now)
+        self._knowledge.charge(author, POINTS.get(outcome, OTHER_POINTS), now, outcome)
         if outcome not in (USEFUL, UNINFORMATIVE):
             self._knowledge.store.remove([announcing.to_text(envelope_hash)])  # not to be passed on
 
@@ -170,6 +171,13 @@ class Exchange:
             receive(self._knowledge, sealed, BROADCAST, now, now)
         else:
             self._knowledge.counters["announcements broadcast and left: too many"] += 1
+
+    def allow(self, access: Access) -> None:
+        """From now on, deal with whom and what the user's lists let pass."""
+        self._knowledge.access = access
+        for entry in list(self._knowledge.view):
+            if not access.peer(entry.announcement.author):
+                self._knowledge.view.remove(entry.announcement.author)
 
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""

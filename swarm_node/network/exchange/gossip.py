@@ -78,14 +78,14 @@ class Gossip:
         items = wire.decode_items(reply)
         if isinstance(items, Rejected) or len(items) > asked.news:
             self._knowledge.counters["exchange malformed"] += 1
-            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "exchange malformed")
             return
         for item in items:
             # Counted from when it was asked for: with the way back an announcement only gets older.
             verdict = receive(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
             self._news -= verdict is Verdict.NEWS
             if verdict is Verdict.FORGED:
-                self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+                self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "carried a forged announcement")
                 break  # one forgery costs one verification, whatever stands behind it
 
     def failed(self, asked: Asked, failure: Failure, now: float) -> list[Action]:
@@ -107,7 +107,7 @@ class Gossip:
         """The reply to a hello: a reason for a person why there is nothing to share."""
         hello = wire.decode_hello(reply)
         if isinstance(hello, Rejected):
-            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "hello malformed")
             return
         note = self._knowledge.mismatch(hello)
         if note:
@@ -154,7 +154,7 @@ class Gossip:
             if now - contact.tried >= pause
             and contact.peer not in busy
             and not (contact.note and now < contact.retry)
-            and not self._knowledge.reputation.is_banned(contact.peer, now)
+            and not self._knowledge.shuns(contact.peer, now)
         ]
         able.sort(key=lambda contact: contact.tried)
         first = [contact for contact in able if contact.given or contact.answered]
@@ -165,7 +165,7 @@ class Gossip:
         return [contact for pair in pairs for contact in pair if contact]
 
     def _may_call(self, peer: PeerId, now: float) -> bool:
-        return self._knowledge.contacts.is_ready(peer, now) and not self._knowledge.reputation.is_banned(peer, now)
+        return self._knowledge.contacts.is_ready(peer, now) and not self._knowledge.shuns(peer, now)
 
     def _exchange(self, peer: PeerId, news: int, now: float) -> Action:
         """The call, for so much news. The own announcement travels unless this peer has taken it before."""

@@ -20,7 +20,7 @@ class Verdict(StrEnum):
     OLD = "announcements too old"
     JUMP = "announcements whose number runs away"
     OWN = "own announcements received"
-    BANNED = "announcements of banned peers"
+    BANNED = "announcements of banned or blocked peers"
     FORGED = "announcements forged or malformed"  # only this is the carrier's fault: it should have checked
 
 
@@ -57,7 +57,7 @@ def _objection(
         return Verdict.KNOWN
     if now - made > MAX_AGE:
         return Verdict.OLD
-    if knowledge.reputation.is_banned(announcement.author, now):
+    if knowledge.shuns(announcement.author, now) or not all(map(knowledge.access.address, announcement.addresses)):
         return Verdict.BANNED
     if knowledge.view.is_jump(announcement, now):
         return Verdict.JUMP

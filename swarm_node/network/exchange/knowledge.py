@@ -8,6 +8,7 @@ from protocol import limits
 from protocol.admission import AdmissionRules, Verifier
 from protocol.identity import Identity
 from protocol.messages import Hello, PeerId
+from swarm_node.network.access import Access
 from swarm_node.network.actions import Action, Disconnect
 from swarm_node.network.exchange.contacts import Contacts
 from swarm_node.network.exchange.local_announcement import LocalAnnouncement
@@ -31,17 +32,22 @@ class Knowledge:
     rules: AdmissionRules | None = None  # what the trainer lets in; None where nobody trains: all that is genuine
     reputation: Reputation = field(default_factory=Reputation)
     counters: Counter[str] = field(default_factory=Counter)
+    access: Access = field(default_factory=Access)  # the lists of this node's user
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
 
-    def charge(self, peer: PeerId, points: float, now: float) -> None:
-        """Points of guilt; enough of them ban."""
-        if self.reputation.charge(peer, points, now):
+    def charge(self, peer: PeerId, points: float, now: float, why: str) -> None:
+        """Points of guilt, and for what; enough of them ban."""
+        if self.reputation.charge(peer, points, now, why):
             self._hang_up(peer)
 
-    def ban(self, peer: PeerId, now: float) -> None:
+    def ban(self, peer: PeerId, now: float, why: str) -> None:
         """Refuse it for a while, and hang up."""
-        self.reputation.ban(peer, now)
+        self.reputation.ban(peer, now, why=why)
         self._hang_up(peer)
+
+    def shuns(self, peer: PeerId, now: float) -> bool:
+        """Whether to have nothing to do with it: banned, or not on the lists of this node's user."""
+        return self.reputation.is_banned(peer, now) or not self.access.peer(peer)
 
     def _hang_up(self, peer: PeerId) -> None:
         self.counters["bans"] += 1

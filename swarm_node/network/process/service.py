@@ -24,6 +24,7 @@ from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
+from swarm_node.network.process.access_file import AccessFile
 from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.transport.backends import make_backend, make_gate
@@ -32,6 +33,7 @@ from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
 
 SAVE_SECONDS = 30.0
+LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # until bootstrap nodes that do not answer are worth a line
@@ -93,7 +95,7 @@ class NetworkService:
 
     async def live(self) -> None:
         """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
-        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance()
+        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance(), self._keep_to_the_lists()
         besides = [asyncio.create_task(each) for each in watching]
         if self._config.mdns:
             besides.append(asyncio.create_task(self._look_around()))
@@ -175,6 +177,16 @@ class NetworkService:
         if kind != self._reach:
             self._reach = kind
             self._say(reachability.line(addresses), False)
+
+    async def _keep_to_the_lists(self) -> None:
+        """The file of whom and what to block may change at any time."""
+        file = AccessFile(self._home)
+        while True:
+            if said := file.look():
+                self._say(f"network: {said}", False)
+                self.exchange.allow(file.access)
+                self.runner.access = self._gate.where.access = file.access
+            await asyncio.sleep(LISTS_SECONDS)
 
     async def _keep_saving(self) -> None:
         while True:

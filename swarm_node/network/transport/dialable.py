@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from swarm_node.network.access import Access
 from swarm_node.network.transport.multiaddr import parts
 
 IP = IPv4Address | IPv6Address
@@ -16,11 +17,16 @@ _PRIVATE = [
     ip_network(each)
     for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "fc00::/7", "::1/128")
 ]
-_NEVER = [  # where clouds tell secrets, and ways to write one address as another
-    ip_network(each)
-    for each in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32")
-    + ("192.0.0.192/32", "0.0.0.0/8", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
-]
+_CLOUDS = (
+    "169.254.0.0/16",
+    "fe80::/10",
+    "fd00:ec2::254/128",
+    "100.100.100.200/32",
+    "168.63.129.16/32",
+    "192.0.0.192/32",
+)
+_DISGUISES = ("0.0.0.0/8", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")  # one address as another
+_NEVER = [ip_network(each) for each in (*_CLOUDS, *_DISGUISES)]  # clouds tell secrets at theirs to whoever asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class Dialable:
     def __init__(self, given: Sequence[str], allowed: Iterable[str], interfaces: Callable[[], Sequence[Range]]) -> None:
         """`given`: multiaddrs by this node's user, who may dial whatever they like. `allowed`: ranges by the same."""
         self.private: set[Range] = set()  # those of `found`
+        self.access = Access()  # the lists of this node's user
         self._given = frozenset(map(_entrance, given))
         self._allowed: set[Range] = {ip_network(each) for each in allowed}
         self._interfaces = interfaces
@@ -72,13 +79,18 @@ class Dialable:
         ip = target.ip
         if target.port < MIN_PORT:
             return f"port below {MIN_PORT}"
+        if not self.access.address(target.address):
+            return "blocked"
         if ip.is_multicast or ip.is_unspecified or ip.is_reserved or any(ip in each for each in _NEVER):
             return "never dialled"
         return "" if ip.is_global or self.is_local(ip) else "not a public address"
 
     def is_local(self, ip: IP) -> bool:
         """Whether it is in a network of this machine's own, or one that the user allows. Loopback needs the latter."""
-        return any(ip in each for each in (*self._allowed, *self.private, *(it for it in self._interfaces() if not it.is_loopback)))
+        return any(
+            ip in each
+            for each in (*self._allowed, *self.private, *(it for it in self._interfaces() if not it.is_loopback))
+        )
 
     def crowd(self, target: Target) -> str:
         """What one dial in a while may go to: a /24 of the internet, a host of a local network, a port of this one."""
@@ -96,6 +108,7 @@ class Anywhere(Dialable):
         super().__init__([], [], list)
 
     def is_given(self, address: str) -> bool:
+        """Always."""
         return True
 
 
