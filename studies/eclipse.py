@@ -2,10 +2,10 @@
 
     python -m studies.eclipse --json
 
-State machines of a node on an event queue, with the swarm of `studies.scale`. Of all addresses (each in a /24 of its own)
-a share is hostile, with four identities each. When the honest have come together, these make new announcements all the
-time, tell every honest node of two a second, and answer whoever asks with as many of each other's as it takes, all of
-them said to be brand-new. Shares are means over the honest nodes.
+State machines of a node on an event queue, with the swarm of `studies.scale`. Of all addresses (each in a /24 of its
+own) a share is hostile, with four identities each. When the honest have come together, these make new announcements all
+the time, tell every honest node of two a second, and answer whoever asks with as many of each other's as it takes, all
+of them said to be brand-new. Shares are means over the honest nodes.
 """
 
 from random import Random

@@ -79,18 +79,18 @@ class Answers:
     def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:
         """What the caller lacks. Also what it said itself, if that is not what it says now: it has lost its memory, or
         another node has the same key."""
-        view, rng = self._knowledge.view, self._knowledge.rng
+        view, rng, steady = self._knowledge.view, self._knowledge.rng, self._knowledge.steady()
         said = view.get(caller)
         if said is None:
-            return view.news_for(request.digest, request.limit, rng)
-        news = view.news_for({**request.digest, said.tag: said.announcement.seq}, request.limit, rng)
+            return view.news_for(request.digest, request.limit, rng, steady)
+        news = view.news_for({**request.digest, said.tag: said.announcement.seq}, request.limit, rng, steady)
         return news if request.announcement in (b"", said.sealed) else [said, *news]
 
     def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
         """A caller brings its own announcement and no other: nobody pushes a list of friends into the view."""
         announcement = self._knowledge.verifier.peek(sealed)
         good = not isinstance(announcement, Rejected) and announcement.author == caller
-        if not good or receive(self._knowledge, sealed, caller, now, now) is Verdict.FORGED:
+        if not good or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED:
             self._knowledge.charge(caller, BAD_REPLY_POINTS, now, "bad announcement")
             return False
         return True

@@ -37,6 +37,7 @@ from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
 BROADCASTS = Rate(per_second=20.0, burst=128.0)  # announcements looked at: 64 nodes on one network need a tenth
+GONE = 3  # failed calls in a row after which a sampled peer makes room
 BROADCAST = PeerId("")  # stands for whoever passed on what was broadcast: together they are one source
 
 
@@ -145,8 +146,8 @@ class Exchange:
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
         if failure == Failure.HELD:
             self._knowledge.contacts.held(asked.peer, now)
-        else:
-            self._knowledge.contacts.failed(asked.peer, now)
+        elif self._knowledge.contacts.failed(asked.peer, now) >= GONE:
+            self._knowledge.sample.drop(asked.peer)
         actions: list[Action] = []
         if asked.want:
             actions = self._fetching.failed(asked, asked.want, now, its_doing=failure != Failure.HELD)
@@ -189,6 +190,10 @@ class Exchange:
     def view(self) -> View:
         """The announcements it knows. For looking at."""
         return self._knowledge.view
+
+    def steady(self) -> frozenset[PeerId]:
+        """Those that others cannot push out: worth remembering for the next start."""
+        return self._knowledge.steady()
 
     def peers(self, now: float) -> list[PeerView]:
         """Everybody known, those seen last first."""

@@ -53,6 +53,7 @@ class Fetching:
                 self._seen,
                 lambda peer: self._is_trusted(peer, now),
                 lambda peer: self._is_ready(peer, now),
+                self._knowledge.steady(),
             )
             if not wants:
                 self._look = now + PAUSE

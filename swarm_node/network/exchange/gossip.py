@@ -22,7 +22,7 @@ RETRIES = 2  # others called instead, per announcement, when that fails
 MIN_NEWS = 8  # announcements asked for per one of this node, at most: so many ...
 NEWS_PER_WANT = 3  # ... or so many for each group wanted
 SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
-ANCHOR_SHARE = 0.25  # of exchanges, with a peer known for long
+STEADY_SHARE = 0.5  # of exchanges, with a peer that others cannot push out
 LONELY_AFTER = 3  # failed exchanges in a row
 LONELY_CALLS = 4  # at the same time, then
 LONELY_PAUSE = 2.0  # seconds between two calls of one peer, then
@@ -116,15 +116,15 @@ class Gossip:
         self._knowledge.contacts.learn(asked.peer).note = note
 
     def _spread(self, count: int, now: float) -> list[Action]:
-        """Exchange with peers from the view, and now and then with one known for long."""
+        """Exchange with peers from the view, and as often with one that nobody chose for this node."""
         busy = self._calls.busy(wire.EXCHANGE)
         view = self._knowledge.view
         order = fair_sample(list(view), len(view) if count else 0, lambda entry: entry.network, self._knowledge.rng)
         authors = (entry.announcement.author for entry in order)
         peers = list(islice((peer for peer in authors if peer not in busy and self._may_call(peer, now)), count))
-        anchors = [peer for peer in self._knowledge.contacts.anchors if peer not in busy and self._may_call(peer, now)]
-        others = [peer for peer in anchors if peer not in peers]
-        if peers and others and self._knowledge.rng.random() < ANCHOR_SHARE:
+        steady = sorted(self._knowledge.steady().difference(peers, busy))
+        others = [peer for peer in steady if self._may_call(peer, now)]
+        if peers and others and self._knowledge.rng.random() < STEADY_SHARE:
             peers[0] = self._knowledge.rng.choice(others)
         share = math.ceil(self._news / max(1, len(peers)))
         return [self._exchange(peer, share, now) for peer in peers]

@@ -13,6 +13,7 @@ from swarm_node.network.actions import Action, Disconnect
 from swarm_node.network.exchange.contacts import Contacts
 from swarm_node.network.exchange.local_announcement import LocalAnnouncement
 from swarm_node.network.exchange.reputation import Reputation
+from swarm_node.network.exchange.sample import Sample
 from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.view import View, holding
 
@@ -30,10 +31,18 @@ class Knowledge:
     view: View
     contacts: Contacts
     rules: AdmissionRules | None = None  # what the trainer lets in; None where nobody trains: all that is genuine
+    sample: Sample = field(init=False)
     reputation: Reputation = field(default_factory=Reputation)
     counters: Counter[str] = field(default_factory=Counter)
     access: Access = field(default_factory=Access)  # the lists of this node's user
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
+
+    def __post_init__(self) -> None:
+        self.sample = Sample(Random(self.rng.random()))
+
+    def steady(self) -> frozenset[PeerId]:
+        """Peers that others cannot push out: known for longest, or sampled."""
+        return self.sample.peers.union(self.contacts.anchors)
 
     def charge(self, peer: PeerId, points: float, now: float, why: str) -> None:
         """Points of guilt, and for what; enough of them ban."""
@@ -52,6 +61,7 @@ class Knowledge:
     def _hang_up(self, peer: PeerId) -> None:
         self.counters["bans"] += 1
         self.view.remove(peer)
+        self.sample.drop(peer)
         self.outbox.append(Disconnect(peer))
 
     def holdings(self) -> list[str]:

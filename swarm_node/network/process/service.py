@@ -21,6 +21,7 @@ from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_bytes
 from swarm_node.network.actions import Deliver, Refuse
+from swarm_node.network.exchange.addresses import is_public, network_of
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
@@ -84,6 +85,11 @@ class NetworkService:
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
             say(f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}", True)
+        if lonely := one_network([address for _, address in given]):
+            say(
+                f"network: all of --peers are in {lonely}: who is there decides whom this node meets; name others too",
+                True,
+            )
         self.runner = ExchangeRunner(
             self.exchange, self._bootstrap_nodes, deliver, self._addresses_changed, self.clock, random
         )
@@ -144,7 +150,9 @@ class NetworkService:
 
     def memory(self) -> Memory:
         """What the next process, or the next run, should know."""
-        known = {view.peer: tuple(view.addresses) for view in self.exchange.peers(self.clock()) if view.addresses}
+        steady = self.exchange.steady()
+        views = sorted(self.exchange.peers(self.clock()), key=lambda view: view.peer not in steady)
+        known = {view.peer: tuple(view.addresses) for view in views if view.addresses}
         for node in self._bootstrap_nodes:
             known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[: cache.MAX_PEERS])
@@ -229,6 +237,12 @@ class NetworkService:
             if not self._unsaved:
                 self._say(f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there", True)
             self._unsaved = True
+
+
+def one_network(addresses: Sequence[str]) -> str:
+    """The /24 of the internet in which all of several bootstrap nodes are; "" where there are several or none."""
+    found = {network_of(address) for address in addresses}
+    return found.pop() if len(addresses) > 1 and len(found) == 1 and is_public(min(found)) else ""
 
 
 def free_port() -> int:
