@@ -26,6 +26,7 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
 from swarm_node.network.process.access_file import AccessFile
+from swarm_node.network.process.descriptors import raise_limit
 from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.transport.backends import make_backend, make_gate
@@ -103,6 +104,8 @@ class NetworkService:
         """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
         watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance(), self._keep_to_the_lists()
         besides = [asyncio.create_task(each) for each in watching]
+        if few := raise_limit():
+            self._say(f"network: {few}", True)
         if self._config.mdns:
             besides.append(asyncio.create_task(self._look_around()))
         early = 0  # backends in a row that soon died
