@@ -6,6 +6,7 @@ from typing import Any
 from swarm_node.commands.run.validation import REWARD, best_so_far
 from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
+from swarm_node.compute.memory import OutOfMemory, attempt
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training import checkpoint
 from swarm_node.compute.training.trainer import GrpoTrainer
@@ -39,7 +40,8 @@ class Kept:
         extra = self._state["extra"]
         node.pool.restore(renamed.present(renamed.POOL, extra["pool"]))
         node.defence.restore(renamed.present(renamed.ALARM, extra.get("defence", {})))
-        telemetry.emit(Notice(f"resumed after {self.done} rounds from {self.latest}"))
+        fresh = "" if checkpoint.has_state(self.latest) else ", without the optimiser's state, which was not kept"
+        telemetry.emit(Notice(f"resumed after {self.done} rounds from {self.latest}{fresh}"))
 
 
 class Keeper:
@@ -58,18 +60,22 @@ class Keeper:
         """After `done` rounds. If it fails the older checkpoints are whole, and the next one may succeed."""
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
         failed = f"no checkpoint after {done} rounds: {{}}; training goes on, make room in {self._home}"
-        self._write(LAST, done, extra, self._config.keep, failed)
+        states = {"newest": 1, "all": self._config.keep, "none": 0}[self._config.optimizer]
+        self._write(LAST, done, extra, self._config.keep, states, failed)
 
     def keep_best(self, measured: Validated) -> None:
         """In place of the best so far."""
         failed = "the best checkpoint so far was not kept: {}"
-        self._write(BEST, measured.round, {REWARD: measured.reward}, 1, failed)
+        self._write(BEST, measured.round, {REWARD: measured.reward}, 1, 0, failed)
 
-    def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, failed: str) -> None:
+    def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int, failed: str) -> None:
         trainer, whole = _trainer(self._node), {**self._whose, **extra}
         try:
-            path = checkpoint.save(self._home / folder, done, self._policy, trainer, whole, keep)
-        except OSError as error:
+            path = attempt(
+                lambda: checkpoint.save(self._home / folder, done, self._policy, trainer, whole, keep, states),
+                "in writing a checkpoint",
+            )
+        except (OSError, OutOfMemory) as error:
             self._telemetry.emit(Warned(failed.format(error)))
         else:
             self._telemetry.emit(CheckpointSaved(done, str(path)))

@@ -14,12 +14,15 @@ from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
+from swarm_node.assembly.external import scoring_ahead
 from swarm_node.assembly.learner import build_node, build_policy
+from swarm_node.assembly.memory import fitted
 from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
 from swarm_node.commands.run.validation import Validation
 from swarm_node.common.printable import printable
+from swarm_node.compute.plan import Plan, amount
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.environments.scoring import sandbox
@@ -53,10 +56,14 @@ def work(
         both, config = config, trainer_side(config)
         with ExitStack() as stack:
             policy = build_policy(config.model, kept.latest)
-            node = build_node(config, peer_id, environment, network, policy)
+            config, plan = fitted(config, policy)
+            ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
+            node = build_node(config, peer_id, environment, network, policy, external=ahead)
             stack.callback(node.generator.close)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
-            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node)))
+            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan)))
+            if plan and not plan.fits:
+                telemetry.emit(Warned(plan.lines()[0]))
             if not all((layers := sandbox.layers()).values()):
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)
@@ -122,7 +129,7 @@ class Session:
                 self.keeper.keep_best(measured)
 
     def _give_up(self, start: int) -> None:
-        """In the middle of a round, which is done again next time, what was written for it included."""
+        """In the middle of a round, which is done again next time, generation included."""
         if self.stop.updating():
             lost = "stopped in the middle of an update: what was learned since the last checkpoint is lost"
             self.telemetry.emit(Warned(lost))
@@ -155,7 +162,7 @@ def _telemetry(home: Path, config: NodeConfig, console: Console, progress: Recen
         yield telemetry
 
 
-def _facts(policy: Policy, node: Node) -> dict[str, str]:
+def _facts(policy: Policy, node: Node, plan: Plan | None) -> dict[str, str]:
     parameters = sum(p.numel() for p in policy.model.parameters())
     packing = getattr(node.trainer, "packing", None)
     decoder = getattr(node.generator, "decoder_name", "")
@@ -165,4 +172,5 @@ def _facts(policy: Policy, node: Node) -> dict[str, str]:
         "rows": packing.value if packing else "padded",
         "decoder": decoder,
         "linear layers": policy.arithmetic,
+        "memory": f"about {amount(plan.total)} of {amount(plan.room)}" if plan else "",
     }

@@ -31,7 +31,7 @@ from swarm_node.network.exchange.knowledge import Knowledge
 from swarm_node.network.exchange.local_announcement import LocalAnnouncement
 from swarm_node.network.exchange.peers import PeerView, peer_views
 from swarm_node.network.exchange.remembered import Remembered
-from swarm_node.network.exchange.reputation import OTHER_POINTS, POINTS, UNINFORMATIVE, USEFUL
+from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL, points
 from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
@@ -100,9 +100,14 @@ class Exchange:
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
-        self._knowledge.charge(author, POINTS.get(outcome, OTHER_POINTS), now, outcome)
+        knowledge, key = self._knowledge, announcing.to_text(envelope_hash)
+        knowledge.charge(
+            author, points(outcome), now, outcome
+        )  # nobody else: who served it need not have scored it
         if outcome not in (USEFUL, UNINFORMATIVE):
-            self._knowledge.store.remove([announcing.to_text(envelope_hash)])  # not to be passed on
+            knowledge.store.remove([key])  # not to be passed on
+            if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:
+                knowledge.reputation.pulled(source, success=False)  # asked less often: that is all
 
     # What the runner says.
 

@@ -28,6 +28,7 @@ class Fetching:
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._wants = Wants(knowledge.rng)
         self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
+        self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)  # of groups delivered: who served them
         self._began = now  # seconds
         self._look = now  # seconds, when there may be something to fetch again
         self.round = 0
@@ -97,6 +98,10 @@ class Fetching:
         """Oldest first."""
         return tuple(self._seen)
 
+    def source(self, key: str) -> PeerId | None:
+        """Who served the group, while that is remembered."""
+        return self._sources.peek(key)
+
     def _ask(self, want: Want, now: float) -> list[Action]:
         knowledge = self._knowledge
         want.keys = tuple(key for key in want.keys if key not in self._seen)  # came, maybe by another way
@@ -154,4 +159,5 @@ class Fetching:
         knowledge.reputation.authored(group.author)
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
+        self._sources.put(key, source)
         return [Deliver(group, announcing.to_bytes(key), source)]

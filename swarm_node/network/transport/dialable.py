@@ -17,16 +17,22 @@ _PRIVATE = [
     ip_network(each)
     for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "fc00::/7", "::1/128")
 ]
-_CLOUDS = (
-    "169.254.0.0/16",
-    "fe80::/10",
-    "fd00:ec2::254/128",
-    "100.100.100.200/32",
-    "168.63.129.16/32",
-    "192.0.0.192/32",
-)
-_DISGUISES = ("0.0.0.0/8", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")  # one address as another
-_NEVER = [ip_network(each) for each in (*_CLOUDS, *_DISGUISES)]  # clouds tell secrets at theirs to whoever asks
+_NEVER = [  # where clouds tell secrets, and ways to write one address as another
+    ip_network(each)
+    for each in (
+        "169.254.0.0/16",
+        "fe80::/10",
+        "fd00:ec2::254/128",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
+        "192.0.0.192/32",
+        "0.0.0.0/8",
+        "64:ff9b::/96",
+        "64:ff9b:1::/48",
+        "2002::/16",
+        "2001::/32",
+    )
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +93,8 @@ class Dialable:
 
     def is_local(self, ip: IP) -> bool:
         """Whether it is in a network of this machine's own, or one that the user allows. Loopback needs the latter."""
-        return any(
-            ip in each
-            for each in (*self._allowed, *self.private, *(it for it in self._interfaces() if not it.is_loopback))
-        )
+        here = (each for each in self._interfaces() if not each.is_loopback)
+        return any(ip in each for each in (*self._allowed, *self.private, *here))
 
     def crowd(self, target: Target) -> str:
         """What one dial in a while may go to: a /24 of the internet, a host of a local network, a port of this one."""
@@ -108,7 +112,7 @@ class Anywhere(Dialable):
         super().__init__([], [], list)
 
     def is_given(self, address: str) -> bool:
-        """Always."""
+        """Of every address."""
         return True
 
 

@@ -15,7 +15,8 @@ from swarm_node.compute.fast_cpu import llama_decoder
 from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
 from swarm_node.compute.generation.decoding import ModelDecoder
 from swarm_node.compute.generation.generator import BatchGenerator, choose_decoder
-from swarm_node.compute.policy import Packing, Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Packing, Policy
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.kernels import REFERENCE, Kernel
 from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
@@ -189,9 +190,9 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
 
 
 def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
-    (answer,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
-    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], "ab1:")
-    return ScoredGroup(received.group, "ab1:", received.rewards, answer.tokens)
+    (group,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
+    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in group.completions], "ab1:")
+    return ScoredGroup(received.group, "ab1:", received.rewards, group.tokens)
 
 
 @pytest.mark.slow
@@ -245,9 +246,9 @@ def test_the_models_own_forward_writes_as_training_computes(family) -> None:
         trained = policy.logits(tree.build([Row(prompt, [completion])], policy.device))
         with policy.generating():
             ids = torch.tensor([prompt + completion])
-            written = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+            generated = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
         plain = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-    assert torch.equal(written, trained)
+    assert torch.equal(generated, trained)
     assert not torch.equal(plain, trained)
 
 
