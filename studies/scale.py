@@ -53,9 +53,9 @@ class Window:
 
 
 class Swarm:
-    def __init__(self, nodes: int, seed: int) -> None:
+    def __init__(self, nodes: int, seed: int, world: World | None = None) -> None:
         self.rng = Random(f"scale/{seed}/{nodes}")
-        self.world = World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
+        self.world = world or World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
         self.world.on_delivery = self._delivered
         self.verifier = SharedVerifier(6 * nodes)
         self.members: list[SimulatedPeer] = []
@@ -123,11 +123,11 @@ class Swarm:
 
 def _groups(author: Identity, round: int) -> list[bytes]:
     seed = question_seed(author.peer_id, Round(round))
-    answers = (Completion(text="4", ended=True), Completion(text="5", ended=True))
+    completions = (Completion(text="4", ended=True), Completion(text="5", ended=True))
     sealed = []
     for index in range(GROUPS):
         question = Question(environment="e", version="1", dataset="d", config_id="c", seed=seed, index=index)
-        group = RolloutGroup(author=author.peer_id, round=round, question=question, completions=answers)
+        group = RolloutGroup(author=author.peer_id, round=round, question=question, completions=completions)
         sealed.append(codec.seal(group, author, SWARM))
     return sealed
 

@@ -1,9 +1,9 @@
 """The command line. A first argument that is a flag, or none, means `run`. Never prompts.
 
-tyro reads the options of a command; which command it is, is found out here, in three lines, and not by tyro's
-subcommands. These need the options of all commands, with their defaults, before they look at the arguments: but the
-defaults are what the configuration file says, and which kind of file it is, the command says. To import and build all
-that, `--help` took 0.5 s (2 cores, idle), where it takes 0.02 s. `completion` takes that time, and uses them.
+tyro reads the options of a command. Which command it is, is found here, not by tyro's subcommands. These need the
+options of all commands, with their defaults, before they look at the arguments. But the defaults come from the
+configuration file, and the kind of file depends on the command. Also, `--help` took 0.5 s to import and build all
+options (2 cores, idle); now it takes 0.02 s. Only `completion` takes that time, since it needs all options.
 """
 
 import atexit
@@ -17,16 +17,16 @@ from swarm_node.commands.table import COMMANDS, load
 from swarm_node.common.errors import UserError
 
 USAGE = """\
-A small language model that learns together with others by sharing its attempts.
+Trains a small language model together with others, by sharing completions.
 
 usage: swarm-node [COMMAND] [arguments]     (no command means run)
 
-  run [CONFIG.toml] [--flags]       train here and share
-  bootstrap [--flags]               an entry and relay node; does not train
+  run [CONFIG.toml] [--flags]       train here, publish and collect
+  bootstrap [--flags]               a bootstrap and relay node; does not train
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
-  doctor [CONFIG.toml] [--flags]    what keeps a node from training or sharing
-  check [CONFIG.toml] [--flags]     what a configuration comes to
+  doctor [CONFIG.toml] [--flags]    what keeps a node from training or connecting
+  check [CONFIG.toml] [--flags]     what a configuration means here
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?
   attack [CONFIG.toml] [--flags]    the same with hostile nodes
   eval NAME|FOLDER [--flags]        accuracy of a model on held-out questions
@@ -55,13 +55,13 @@ def outcome(argv: Sequence[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of our output has gone
         return 141
     return 0
 
 
 def leave(code: int) -> NoReturn:
-    """As sys.exit, but the objects of torch's and sympy's modules are not taken apart: that is a second of CPU time."""
+    """Like sys.exit, but does not take the modules of torch and sympy apart: that would cost a second of CPU time."""
     atexit._run_exitfuncs()
     with suppress(BrokenPipeError):
         sys.stdout.flush()
@@ -70,13 +70,13 @@ def leave(code: int) -> NoReturn:
 
 
 def dispatch(argv: Sequence[str]) -> None:
-    """Run the command that is named. UserError for one that does not exist."""
+    """Run the named command. UserError if it does not exist."""
     arguments = list(argv)
     if arguments[:1] in (["--help"], ["-h"], ["help"]):
         print(USAGE)
         return
     if arguments[:1] == ["--version"]:
-        from importlib import metadata  # now: it costs as much time as all else here
+        from importlib import metadata  # here: this import takes as long as all others together
 
         print(f"swarm-node {metadata.version('swarm-node')}")
         return

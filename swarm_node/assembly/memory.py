@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import torch
@@ -18,10 +18,11 @@ from swarm_node.compute.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.compute.policy import Packing, Policy
 from swarm_node.settings import LearningConfig
 
+C = TypeVar("C", bound=LearningConfig)
 SIZE = re.compile(r"^(\d+(?:\.\d+)?) ?([GM])i?B?$", re.IGNORECASE)
 
 
-def fitted(config: LearningConfig, policy: Policy) -> tuple[LearningConfig, Plan | None]:
+def fitted(config: C, policy: Policy) -> tuple[C, Plan | None]:
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
     of which too little is known."""
     made = plan_here(config, policy)

@@ -89,6 +89,7 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
         host=config.host,
         port=config.port,
         announce=config.announce,
+        private_networks=config.private_networks,
         upload_limit=config.upload_limit,
         max_connections=config.max_connections,
     )

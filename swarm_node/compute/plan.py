@@ -7,13 +7,14 @@ compares the figures with traces of whole models and with measured peaks. Other 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 from swarm_node.algorithm.chunked import CHUNK_BYTES, is_large
 from swarm_node.settings import LearningConfig
 
 MIB, GIB = 2**20, 2**30
 CPU_BUDGET, GPU_BUDGET, LEAST_BUDGET = 4096, 16384, 512  # tokens of a micro-batch
+C = TypeVar("C", bound=LearningConfig)
 PROMPT = 256  # tokens that a prompt is taken for
 USABLE = 0.92  # of a device: allocators leave gaps
 PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
@@ -121,6 +122,7 @@ class Plan:
 
 
 def amount(size: float) -> str:
+    """A number of bytes for a person."""
     return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
 
 
@@ -240,7 +242,7 @@ def has_8bit() -> bool:
     return find_spec("bitsandbytes") is not None
 
 
-def applied(config: LearningConfig, made: Plan) -> LearningConfig:
+def applied(config: C, made: Plan) -> C:
     """The configuration with what was chosen. Checkpointing that is not needed yet stays in reserve."""
     choice = made.choice
     training = config.training.model_copy(

@@ -117,7 +117,7 @@ class Policy:
 
     @contextmanager
     def generating(self) -> Iterator[None]:
-        """The model computes as when it writes: in the mixed FP8 flow not as it trains, in the other just so."""
+        """The model computes as in generation. In the mixed FP8 flow that differs from training, in the other not."""
         if self.fp8 is None:
             yield
             return

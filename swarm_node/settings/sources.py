@@ -25,7 +25,7 @@ FLAGS = ConstructorRegistry()
 
 
 def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False) -> C:
-    """A configuration from `[FILE.toml] [--flags]`. Exits with a page of all options on --help, as tyro does."""
+    """A configuration from `[FILE.toml] [--flags]`. With --help it prints all options and exits, as tyro does."""
     file = None if flags_only else file_in(argv)
     arguments = _gathered([*_present(argv[1:] if file else argv)])
     base = resolve(kind, file, os.environ)
@@ -34,13 +34,13 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
 
 
 def file_in(argv: Sequence[str]) -> Path | None:
-    """The configuration file: the first argument, where that is no flag."""
+    """The configuration file: the first argument, unless it is a flag."""
     return Path(argv[0]) if argv and not argv[0].startswith("-") else None
 
 
 @FLAGS.primitive_rule
 def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Lists go as text to the configuration, which splits them and knows the types of their entries."""
+    """Passes lists as text to the configuration, which splits them and knows the types of entries."""
     if info.type_origin is not tuple:
         return None
     return PrimitiveConstructorSpec(
@@ -53,8 +53,8 @@ def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
 
 
 def _gathered(argv: Sequence[str], option: str = "--peers") -> list[str]:
-    """`--peers A --seed 1 --peers=B C` as `--seed 1 --peers A B C`: of a list given twice tyro keeps the last, and with
-    UseAppendAction it takes one entry at a time and adds to those of the file."""
+    """`--peers A --seed 1 --peers=B C` as `--seed 1 --peers A B C`. Of a list given twice tyro keeps only the last.
+    With UseAppendAction it takes one entry at a time and adds to those of the file."""
     rest: list[str] = []
     gathered: list[str] = []
     taking = False
@@ -84,7 +84,7 @@ def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) ->
 
 
 def read_file(file: Path) -> dict[str, Any]:
-    """A TOML file. UserError where it is missing, or no TOML."""
+    """Reads a TOML file. UserError if it is missing or not TOML."""
     try:
         return tomllib.loads(file.expanduser().read_text())
     except FileNotFoundError as error:
@@ -96,7 +96,7 @@ def read_file(file: Path) -> dict[str, Any]:
 
 
 def environment_values(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Nested values of the variables that carry our prefix and name a key of `kind`; others belong to somebody else."""
+    """Nested values of the variables that have our prefix and name a key of `kind`. Others are not ours."""
     values: dict[str, Any] = {}
     for name, text in environment.items():
         path = name.removeprefix(PREFIX).lower().split("__")
@@ -132,7 +132,7 @@ def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
 
 
 def located(config: C, folder: Path) -> C:
-    """With the whole path of every plug-in that is a file in `folder`, that of the configuration."""
+    """The configuration with the whole path of every plug-in that is a file in `folder`, its own folder."""
     return _with_plug_ins(config, lambda name, _: plugins.located(name, folder))
 
 
@@ -149,7 +149,7 @@ def plug_in_files(config: BaseModel) -> list[str]:
 
 
 def _known(name: str, mark: PlugIn) -> str:
-    """UserError for a name that nobody has registered: before anything is started for it."""
+    """UserError for a name that is not registered, before anything starts."""
     if name not in mark.besides:
         plugins.target(mark.kind, name)
     return name

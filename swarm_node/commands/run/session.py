@@ -14,6 +14,7 @@ from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
+from swarm_node.assembly.external import scoring_ahead
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.memory import fitted
 from swarm_node.assembly.trackers import build_trackers
@@ -56,7 +57,8 @@ def work(
         with ExitStack() as stack:
             policy = build_policy(config.model, kept.latest)
             config, plan = fitted(config, policy)
-            node = build_node(config, peer_id, environment, network, policy)
+            ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
+            node = build_node(config, peer_id, environment, network, policy, external=ahead)
             stack.callback(node.generator.close)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan)))
@@ -127,7 +129,7 @@ class Session:
                 self.keeper.keep_best(measured)
 
     def _give_up(self, start: int) -> None:
-        """In the middle of a round, which is done again next time, what was written for it included."""
+        """In the middle of a round, which is done again next time, generation included."""
         if self.stop.updating():
             lost = "stopped in the middle of an update: what was learned since the last checkpoint is lost"
             self.telemetry.emit(Warned(lost))
