@@ -1,0 +1,187 @@
+"""One path for options, wherever they come from: defaults < file < environment < flags, and one line for a mistake.
+
+The line names the option as the user wrote it: a flag, a variable, or a key of a file.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
+from swarm_node.settings import flags, programs, simulation
+from swarm_node.settings.mistakes import meant, wrong
+from swarm_node.settings.sources import describe, flatten, known_plug_ins, located, read_file
+
+PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
+CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a command takes such a file
+KINDS = (
+    programs.NodeConfig,
+    programs.CheckConfig,
+    programs.BootstrapConfig,
+    programs.EvaluationConfig,
+    programs.AskConfig,
+    simulation.SimulationConfig,
+    simulation.AttackSimulationConfig,
+)  # a variable may be meant for any of them
+OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service of the name swarm-node
+C = TypeVar("C", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Values from one place."""
+
+    kind: str  # "file", "environment" or "flag"
+    values: Mapping[str, Any]  # nested
+    name: Callable[[str], str]  # of a key, as the user wrote it
+
+
+def from_command_line(
+    kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
+) -> C:
+    """A configuration from `[FILE.toml] [--flags]`. With --help it prints all options, and exits.
+
+    `first` is the key that the first word without dashes belongs to, in place of a file.
+    """
+    if "--help" in argv:
+        _print_options(kind, program)
+    takes = first.upper() if first else "" if flags_only else CONFIG_FILE
+    words = flags.parse(kind, argv, program, takes)
+    file = Path(words.first[0]) if words.first and not first else None
+    config = combined(kind, sources(kind, file, os.environ, words, first, warn=_warn))
+    return known_plug_ins(located(config, file.expanduser().parent if file else Path()))
+
+
+def sources(
+    kind: type[BaseModel],
+    file: Path | None,
+    environment: Mapping[str, str],
+    words: flags.Words | None = None,
+    first: str = "",
+    warn: Callable[[str], None] = lambda text: None,
+) -> list[Source]:
+    """All that is given, the weakest first. UserError for a file that cannot be read, and a variable that is none."""
+    found = [Source("file", read_file(file), lambda key: f"{file}: {key}")] if file else []
+    found.append(Source("environment", _variables(kind, environment, warn), _variable))
+    if words is not None:
+        given: dict[str, Any] = {key: _parsed(kind, key, value) for key, value in words.values.items()}
+        names = dict(words.flags)
+        if first and words.first:
+            given[first], names[first] = words.first[0], first.upper()
+        found.append(Source("flag", flags.nested(given), lambda key: names.get(key, f"--{key}")))
+    return found
+
+
+def combined(kind: type[C], given: Sequence[Source]) -> C:
+    """The configuration. UserError, one line, for what is wrong in it."""
+    values: dict[str, Any] = {}
+    for source in given:
+        _merge(values, source.values)
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        lines = [_line(kind, problem, given) for problem in error.errors(include_url=False)]
+        raise UserError("; ".join(dict.fromkeys(lines[:3]))) from error
+
+
+def origins(given: Sequence[Source]) -> dict[str, str]:
+    """Where each key was set last: "file", "environment" or "flag"."""
+    return {key: source.kind for source in given for key in flatten(source.values)}
+
+
+def _line(kind: type[BaseModel], problem: Any, given: Sequence[Source]) -> str:
+    path = [part for part in problem["loc"] if isinstance(part, str)]
+    key = ".".join(path)
+    if problem["type"] != "extra_forbidden":
+        return f"{_written(key, given)}: {wrong(problem)}"
+    near = meant(key, describe(kind))
+    where = _written(key, given).removesuffix(key)
+    advice = f"; did you mean {near!r}?" if near else "; see `swarm-node run --help-all`"
+    return f"{where}unknown key {printable(key)!r}{advice}"
+
+
+def _written(key: str, given: Sequence[Source]) -> str:
+    """The name under which this key, or the section it is in, was given last."""
+    for source in reversed(given):
+        keys = flatten(source.values)
+        if any(each == key or each.startswith(f"{key}.") or key.startswith(f"{each}.") for each in keys):
+            return source.name(key)
+    return key
+
+
+def _variables(
+    kind: type[BaseModel], environment: Mapping[str, str], warn: Callable[[str], None]
+) -> dict[str, Any]:
+    """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
+    every = {key for each in KINDS for key in describe(each)}
+    sections = {key.split(".")[0] for key in every if "." in key}  # SWARM_NODE_MODEL may be a whole section, as JSON
+    found: dict[str, Any] = {}
+    strange = []
+    for name in sorted(environment):
+        if not name.startswith(PREFIX):
+            continue
+        key, text = name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
+        if key not in every | sections:
+            if "." in key:
+                near = meant(key, every)
+                advice = f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
+                raise UserError(f"{name} is no option; {advice}")
+            strange.append(name)
+        elif text.startswith(OTHERS) and "." not in key:
+            strange.append(name)
+        elif key.split(".")[0] in kind.model_fields:
+            found[key] = _parsed(kind, key, text)
+    if strange:
+        warn(f"{', '.join(strange)}: no option of this name, left alone")
+    return flags.nested(found)
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.upper().replace(".", "__")
+
+
+def _parsed(kind: type[BaseModel], key: str, value: Any) -> Any:
+    """JSON where it is JSON (a list, a number, null), unless the option is a text: a swarm may be called 12."""
+    if not isinstance(value, str) or _annotation(kind, key) is str:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _annotation(kind: type[BaseModel], key: str) -> Any:
+    *path, last = key.split(".")
+    for part in path:
+        inner = kind.model_fields[part].annotation if part in kind.model_fields else None
+        if not isinstance(inner, type) or not issubclass(inner, BaseModel):
+            return None
+        kind = inner
+    return kind.model_fields[last].annotation if last in kind.model_fields else None
+
+
+def _merge(values: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for key, value in over.items():
+        if isinstance(value, Mapping):
+            inner = values.get(key)
+            values[key] = inner = dict(inner) if isinstance(inner, Mapping) else {}
+            _merge(inner, value)
+        else:
+            values[key] = value
+
+
+def _print_options(kind: type[BaseModel], program: str) -> None:
+    import tyro  # only here: it lays out pages of options, which nothing else needs
+
+    tyro.cli(kind, default=kind(), args=["--help"], prog=program, description=kind.__doc__)
+
+
+def _warn(text: str) -> None:
+    print(f"swarm-node: warning: {printable(text, 400)}", file=sys.stderr)
