@@ -1,13 +1,13 @@
-"""Wall-clock of a node that writes and trains in turn, and of one that does both at the same time.
+"""Wall-clock of a node that generates and trains in turn, and of one that does both at the same time.
 
     python -m benchmarks.asynchronous --json                      # 1 M and 10 M parameters, 2 free cores
     python -m benchmarks.asynchronous --sizes 1M --staleness 0 1 2 4 8
     python -m benchmarks.asynchronous --sizes 1M --long-tail      # lengths with a long tail, interruption off and on
 
 Every side is the whole node in a process of its own, with the same numbers of written and trained samples: questions,
-decoding, judging, choice, update. Sides run in turn. Figures are wall-clock: nothing else may run on the machine.
+decoding, scoring, choice, update. Sides run in turn. Figures are wall-clock: nothing else may run on the machine.
 
-The limit: with w seconds of writing and t of training per round of one thread, two processes cannot take less than
+The limit: with w seconds of generation and t of training per round of one thread, two processes cannot take less than
 max(w, t), so the gain over the synchronous run is at most (w + t) / max(w, t).
 """
 
@@ -111,7 +111,7 @@ def run_side(config: LearningConfig, rounds: int, trainer_threads: int) -> dict[
     return {
         "wall": wall,
         "cpu": used,
-        "write": fmean(r.seconds["generate"] + r.seconds["judge"] for r in reports),
+        "generate": fmean(r.seconds["generate"] + r.seconds["score"] for r in reports),
         "train": fmean(r.seconds["train"] for r in reports),
         "written_tokens": sum(r.generated_tokens for r in reports) / rounds,
         "trained_tokens": sum(r.step.trained_tokens for r in reports) / rounds,
@@ -173,24 +173,24 @@ def compared(size: str, sides: dict[str, dict[str, Any]]) -> dict[str, Any]:
     synchronous = {name: side for name, side in sides.items() if name.startswith("synchronous")}
     best = min(synchronous, key=lambda name: synchronous[name]["wall"])
     one = synchronous["synchronous, 1 thread"]
-    limit = (one["write"] + one["train"]) / max(one["write"], one["train"])
+    limit = (one["generate"] + one["train"]) / max(one["generate"], one["train"])
     fastest = min((name for name in sides if name not in synchronous), key=lambda name: sides[name]["wall"])
     lines = [
         [
             name,
             f"{side['wall']:.3f}",
             f"{side['rollouts_per_second']:.1f}",
-            f"{side['write']:.3f} / {side['train']:.3f}",
+            f"{side['generate']:.3f} / {side['train']:.3f}",
             f"{side['staleness']:.2f}",
             "" if side["generator_busy"] is None else f"{side['generator_busy']:.0%} / {side['trainer_busy']:.0%}",
             f"{sides[best]['wall'] / side['wall']:.2f}x",
         ]
         for name, side in sides.items()
     ]
-    command.show([size, "s/round", "rollouts/s", "write / train s", "staleness", "busy", "over best sync"], lines)
+    command.show([size, "s/round", "rollouts/s", "generate / train s", "staleness", "busy", "over best sync"], lines)
     ratio = sides[best]["wall"] / sides[fastest]["wall"]
     by_cpu = one["cpu"][0] / max(sides[fastest]["cpu"])
-    print(f"{size}: {ratio:.2f}x over {best}; at most {limit:.2f}x for this split of writing and training")
+    print(f"{size}: {ratio:.2f}x over {best}; at most {limit:.2f}x for this split of generation and training")
     print(f"{size}: {by_cpu:.2f}x by CPU time of the busier process, which other work on the machine hardly disturbs")
     found = {"size": size, "ratio": ratio, "cpu_ratio": by_cpu, "limit": limit}
     return {**found, "best_synchronous": best, "fastest": fastest, "sides": sides}

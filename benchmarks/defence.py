@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def per_round(use: tuple[str, ...], rounds: int) -> float:
-    """CPU seconds of one node's round, judging in its own process not counted."""
+    """CPU seconds of one node's round, scoring in its own process not counted."""
     config = SimulationConfig(
         nodes=NODES,
         threads=1,

@@ -26,7 +26,7 @@ from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
 from swarm_node.compute.precision.quantise import Quantised, quantise
-from swarm_node.rollouts.groups import Written
+from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 
 BUDGET = 540.0  # seconds; what would not be done by then is left out
@@ -200,7 +200,7 @@ def mismatch(plan: Plan, precision: str) -> Figures:
     generator = BatchGenerator(made, GenerationConfig(max_completion_length=max(plan.lengths)))
     (text,) = common.prompts([100])
     (written,) = generator.generate([text], 2, "fp8")
-    assert isinstance(written, Written)
+    assert isinstance(written, GeneratedGroup)
     found = dict.fromkeys(plan.lengths, Mismatch())
     for tokens in written.tokens:
         batch = tree.build([Row(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)

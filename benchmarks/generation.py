@@ -13,12 +13,12 @@ import torch
 from benchmarks import command, common
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
-from swarm_node.rollouts.groups import Written
+from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 
 Work = Callable[[], object]
-DEMANDS = {"HF's forward": 2.0, "own float32": 3.0, "own bfloat16": 5.0}
-HEADLINE = "own float32"
+DEMANDS = {"HF's forward": 2.0, "ours in float32": 3.0, "ours in bfloat16": 5.0}
+HEADLINE = "ours in float32"
 
 
 def hugging_face(model: Any, tokenizer: Any, texts: list[str], load: common.Workload, cache: str) -> Work:
@@ -42,14 +42,14 @@ def hugging_face(model: Any, tokenizer: Any, texts: list[str], load: common.Work
     return work
 
 
-def own(policy: Policy, texts: list[str], load: common.Workload, decoder: Literal["own", "model"]) -> Work:
+def ours(policy: Policy, texts: list[str], load: common.Workload, decoder: Literal["native", "model"]) -> Work:
     config = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens, decoder=decoder)
     generator = BatchGenerator(policy, config)
     streams = count()
 
     def work() -> None:
         groups = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
-        written = [group for group in groups if isinstance(group, Written)]
+        written = [group for group in groups if isinstance(group, GeneratedGroup)]
         assert sum(len(tokens.ids) for group in written for tokens in group.tokens) == load.tokens
 
     return work
@@ -63,10 +63,10 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
     float32, bfloat16 = Policy(model, tokenizer, cpu), Policy(model, tokenizer, cpu, torch.bfloat16)
     sides = {
         "HF dynamic cache": hugging_face(model, tokenizer, texts, load, "dynamic"),
-        "HF's forward": own(float32, texts, load, "model"),
+        "HF's forward": ours(float32, texts, load, "model"),
         "HF static cache": hugging_face(model, tokenizer, texts, load, "static"),
-        "own float32": own(float32, texts, load, "own"),
-        "own bfloat16": own(bfloat16, texts, load, "own"),
+        "ours in float32": ours(float32, texts, load, "native"),
+        "ours in bfloat16": ours(bfloat16, texts, load, "native"),
     }
     spreads = common.in_turn(sides, load.repetitions, size)
     reference = min(("HF dynamic cache", "HF static cache"), key=lambda name: spreads[name].median)

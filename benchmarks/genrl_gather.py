@@ -65,9 +65,9 @@ def main() -> None:
     for number in range(SETTINGS["rounds"]):
         rendezvous(f"round{number}")
         start = time.monotonic()
-        heard = exchange.all_gather_object(rng.randbytes(SETTINGS["bytes"]))
+        received = exchange.all_gather_object(rng.randbytes(SETTINGS["bytes"]))
         rendezvous(f"end{number}")
-        record = {"round": number, "heard": len(heard) - 1, "seconds": time.monotonic() - start}
+        record = {"round": number, "received": len(received) - 1, "seconds": time.monotonic() - start}
         (WORK / f"report{number}.{RANK}.json").write_text(json.dumps(record))
     rendezvous("done")
     os._exit(0)  # hivemind's processes are ended by whoever started this one

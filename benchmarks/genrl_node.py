@@ -3,10 +3,10 @@
     python genrl_node.py '{"rank": 0, ...}'
 
 genrl is left as it is but for what makes it work at all, done from outside. hivemind 1.1.12 moved `get_dht_time`.
-genrl subscripts a dataclass when it reads what it heard, so that as shipped every exchange fails and nothing is shared.
-Starters answer without `<answer>` tags: all rewards would be zero, and genrl would skip training. A scorer that raises
-on a malformed answer, as reasoning-gym's do, ends the whole game: such an answer scores zero. And daemons stay on
-loopback. This file knows nothing of swarm_node, since genrl may live in another environment.
+genrl subscripts a dataclass when it reads what it received, so that as shipped every exchange fails and nothing is
+shared. Starters answer without `<answer>` tags: all rewards would be zero, and genrl would skip training. A scorer that
+raises on a malformed answer, as reasoning-gym's do, ends the whole game: such an answer scores zero. And daemons stay
+on loopback. This file knows nothing of swarm_node, since genrl may live in another environment.
 """
 
 import json
@@ -135,11 +135,11 @@ def build(communication: Any, model: Any) -> BaseGameManager:
 def timed_rounds(game: BaseGameManager, model: Any) -> None:
     """Writes one JSON line per round. What no phase covers (making questions) shows as the rest of the round."""
     clock = Clock()
-    counts = {"tokens": 0, "heard": 0, "steps": 0}
+    counts = {"tokens": 0, "received": 0, "steps": 0}
     clock.time(game.trainer, "generate", "generate")
-    clock.time(game.communication, "all_gather_object", "share")
-    clock.time(game.data_manager, "prepare_states", "judge")
-    clock.time(game.rewards, "update_rewards", "judge")
+    clock.time(game.communication, "all_gather_object", "exchange")
+    clock.time(game.data_manager, "prepare_states", "score")
+    clock.time(game.rewards, "update_rewards", "score")
     clock.time(game.trainer, "train", "train")
     generate, transplant, step = model.generate, game.data_manager.transplant_trees, game.trainer.optimizer.step
     pad = game.trainer.processing_class.pad_token_id
@@ -151,7 +151,7 @@ def timed_rounds(game: BaseGameManager, model: Any) -> None:
 
     def counted_transplant(*args: Any) -> Any:
         chosen = transplant(*args)
-        counts["heard"] += len(chosen)
+        counts["received"] += len(chosen)
         return chosen
 
     def counted_step(*args: Any) -> Any:
@@ -167,7 +167,7 @@ def timed_rounds(game: BaseGameManager, model: Any) -> None:
 
     def run_game_round() -> None:
         clock.seconds = {}
-        counts.update(tokens=0, heard=0, steps=0)
+        counts.update(tokens=0, received=0, steps=0)
         start, cpu = time.perf_counter(), cpu_seconds()
         inner()
         line = {"round": time.perf_counter() - start, "cpu": cpu_seconds() - cpu, "seconds": clock.seconds, **counts}

@@ -14,7 +14,7 @@ import torch
 from benchmarks import command, common
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
-from swarm_node.rollouts.groups import Written
+from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 
 AFTER = (0, 8, 32, 96)  # steps until new weights come; 0: they do not
@@ -36,7 +36,7 @@ def generate(policy: Policy, after: int) -> tuple[float, float, int]:
     began = process_time()
     written = generator.generate(common.prompts(common.FULL.prompt_lengths), common.GROUP_SIZE, "interruption")
     seconds = process_time() - began
-    versions = [v for group in written if isinstance(group, Written) for t in group.tokens for v in t.versions]
+    versions = [v for group in written if isinstance(group, GeneratedGroup) for t in group.tokens for v in t.versions]
     return seconds, sum(versions) / len(versions), len(versions)
 
 

@@ -4,7 +4,7 @@
     python -m benchmarks.network --json --genrl-python GENRL/bin/python   # with genrl, for --genrl-nodes
 
 Every node is a network process with its daemon, as `swarm-node run` starts them; what stands in for the trainer
-publishes 9 groups of 10 KB a round and asks for 4 groups of others. Bytes are those of the loopback interface of a
+publishes 9 groups of 10 KB a round and asks for 4 external groups. Bytes are those of the loopback interface of a
 network namespace of its own, TCP/IP headers included; a node's traffic is what it sends and what it receives.
 """
 
@@ -48,7 +48,7 @@ def main() -> None:
     if INSIDE not in os.environ:
         sys.exit(in_namespace())
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    ours = [own_swarm(nodes, arguments.rounds, arguments.backend) for nodes in arguments.nodes]
+    ours = [our_swarm(nodes, arguments.rounds, arguments.backend) for nodes in arguments.nodes]
     theirs = [
         genrl_swarm(arguments.genrl_python, nodes, arguments.genrl_rounds)
         for nodes in (arguments.genrl_nodes if arguments.genrl_python else ())
@@ -115,7 +115,7 @@ def join(stack: ExitStack, work: Path, nodes: int, config: NetworkConfig) -> lis
     return members
 
 
-def own_swarm(nodes: int, rounds: int, backend: str) -> dict[str, Any]:
+def our_swarm(nodes: int, rounds: int, backend: str) -> dict[str, Any]:
     config = NetworkConfig.model_validate(
         {"backend": backend, "host": "127.0.0.1", "mdns": False, "exchange_seconds": ROUND_SECONDS}
     )
@@ -127,29 +127,32 @@ def own_swarm(nodes: int, rounds: int, backend: str) -> dict[str, Any]:
         bytes_before, cpu_before = loopback_bytes(), cpu_seconds()
         began = time.monotonic()
         numbers = range(WARM_UP, WARM_UP + rounds)
-        heard = [count for number in numbers for count in run_round(members, number, ROUND_SECONDS)]
+        received = [count for number in numbers for count in run_round(members, number, ROUND_SECONDS)]
         seconds = time.monotonic() - began
         total = loopback_bytes() - bytes_before
         side = {
             "nodes": nodes,
             "kilobytes": 2 * total / nodes / rounds / 1000,
-            "heard": sum(heard) / len(heard),
+            "received": sum(received) / len(received),
             "cpu_ms": 1000 * (cpu_seconds() - cpu_before) / nodes / rounds,
             "memory_mb": memory_mb() / nodes,
             "seconds": seconds / rounds,
         }
-    print(f"{nodes} nodes: {side['kilobytes']:.0f} KB per node and round, {side['heard']:.1f} groups heard", flush=True)
+    print(
+        f"{nodes} nodes: {side['kilobytes']:.0f} KB per node and round, {side['received']:.1f} groups received",
+        flush=True,
+    )
     return side
 
 
 def run_round(members: Sequence[Member], number: int, seconds: float) -> list[int]:
     """Everybody publishes at a moment of its own in the round, and collects at its next one."""
-    heard = []
+    received = []
     for identity, network in members:
-        heard.append(len(network.collect(Round(number))))
+        received.append(len(network.collect(Round(number))))
         network.publish([group(identity, number, index) for index in range(GROUPS)], Round(number))
         time.sleep(seconds / len(members))
-    return heard
+    return received
 
 
 def group(identity: Identity, number: int, index: int) -> RolloutGroup:
@@ -228,7 +231,7 @@ def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:
     side = {
         "nodes": nodes,
         "kilobytes": 2 * (marks[-1] - marks[1]) / nodes / rounds / 1000,
-        "heard": median(report["heard"] for report in reports),
+        "received": median(report["received"] for report in reports),
         "seconds": median(report["seconds"] for report in reports),
     }
     print(f"genrl, {nodes} nodes: {side['kilobytes']:.0f} KB per node and round", flush=True)
@@ -239,11 +242,11 @@ def show(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> No
     lines = []
     for side in ours:
         costs = [f"{side['cpu_ms']:.0f}", f"{side['memory_mb']:.0f}"]
-        lines.append(["ours", f"{side['nodes']}", f"{side['kilobytes']:.0f}", f"{side['heard']:.1f} groups", *costs])
+        lines.append(["ours", f"{side['nodes']}", f"{side['kilobytes']:.0f}", f"{side['received']:.1f} groups", *costs])
     for side in theirs:
-        heard = f"{side['heard']:.0f} nodes"
-        lines.append(["genrl 0.3.0", f"{side['nodes']}", f"{side['kilobytes']:.0f}", heard, "-", "-"])
-    header = ["", "nodes", "KB per node and round, sent and received", "heard per round", "network CPU ms", "MB"]
+        received = f"{side['received']:.0f} nodes"
+        lines.append(["genrl 0.3.0", f"{side['nodes']}", f"{side['kilobytes']:.0f}", received, "-", "-"])
+    header = ["", "nodes", "KB per node and round, sent and received", "received per round", "network CPU ms", "MB"]
     command.show(header, lines)
 
 

@@ -67,7 +67,7 @@ def model(size: str) -> Any:
 
 
 def groups(shape: Shape) -> list[ScoredGroup]:
-    """Text of others: one token a character, every completion of full length, rewards that give a signal."""
+    """External completions: one token a character, every completion of full length, rewards that give a signal."""
     made = []
     for number in range(shape.groups):
         prompt = (common.prompts([100])[0] * (shape.prompt // 100 + 1))[: shape.prompt - 2] + f"{number % 10}:"

@@ -1,11 +1,12 @@
-"""Scores per second and core with the sandbox on, in batches as they occur in a round, and the judge's share of it.
+"""Scores per second and core with the sandbox on, in batches as they occur in a round, and the scoring process's share
+of it.
 
-    python -m benchmarks.scoring --json        # docs/results/judging.md
+    python -m benchmarks.scoring --json        # docs/results/scoring.md
 
 A round of one node as it occurs with the default defence: prompts and scores of its own 9 groups of 8 answers; 4 groups
 of others, each of another author, which have signal, or they would not have been published; its own 4 attempts at their
-questions. CPU time is that of the node's side, the judge, the fork server and all children. The share is that of a
-starter's round in a swarm of eight, whose other phases are measured by the simulation's own clock.
+questions. CPU time is that of the node's side, the scoring process, the fork server and all children. The share is that
+of a starter's round in a swarm of eight, whose other phases are measured by the simulation's own clock.
 """
 
 import time
@@ -17,7 +18,7 @@ from typing import Any
 import psutil
 
 from benchmarks import command
-from benchmarks.swarm import PHASES, own_rounds
+from benchmarks.swarm import PHASES, our_rounds
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 from swarm_node.environments.reasoning_gym.environment import ReasoningGym
@@ -46,29 +47,29 @@ class Workload:
     def own(self) -> list[Batch]:
         return [self.groups(QUESTIONS)]
 
-    def foreign(self, authors: int = 1) -> Batch:
+    def external(self, authors: int = 1) -> Batch:
         return [group for _ in range(authors) for group in self.groups(1)]
 
     def round(self) -> list[Batch]:
-        heard = self.foreign(EXTERNAL_GROUPS)
-        attempts = [(question, [f"0{text}" for text in texts]) for question, texts in heard]
-        return [*self.own(), heard, attempts]
+        received = self.external(EXTERNAL_GROUPS)
+        attempts = [(question, [f"0{text}" for text in texts]) for question, texts in received]
+        return [*self.own(), received, attempts]
 
 
 def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> dict[str, float]:
     """Scores per second of CPU and of wall clock, and CPU milliseconds a call."""
     prepared = [make() for _ in range(calls + 1)]
-    _judge(gym, prepared.pop())
+    _score(gym, prepared.pop())
     cpu, began = cpu_seconds(gym), time.perf_counter()
     for batches in prepared:
-        _judge(gym, batches)
+        _score(gym, batches)
     wall, cpu = time.perf_counter() - began, cpu_seconds(gym) - cpu
     scores = GROUP_SIZE * sum(len(batch) for batches in prepared for batch in batches)
     return {"per_cpu_second": scores / cpu, "per_second": scores / wall, "cpu_ms": 1000 * cpu / calls}
 
 
-def _judge(gym: ReasoningGym, batches: list[Batch]) -> None:
-    """As a node does: own questions are written before they are answered, those of others read when they are judged."""
+def _score(gym: ReasoningGym, batches: list[Batch]) -> None:
+    """As a node does: own questions are written before they are answered, those of others read when they are scored."""
     for batch in batches:
         questions = [question for question, _ in batch]
         if len(batch) == QUESTIONS:
@@ -78,27 +79,27 @@ def _judge(gym: ReasoningGym, batches: list[Batch]) -> None:
 
 
 def cpu_seconds(gym: ReasoningGym) -> float:
-    """Of this process, of the judge and what it started, living and dead."""
-    judge, spent = psutil.Process(gym.judge_pid), time.process_time()
-    for process in (*judge.children(recursive=True)[::-1], judge):  # who ends meanwhile is in its parent's time
+    """Of this process, of the scoring process and what it started, living and dead."""
+    scoring, spent = psutil.Process(gym.scoring_pid), time.process_time()
+    for process in (*scoring.children(recursive=True)[::-1], scoring):  # who ends meanwhile is in its parent's time
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             spent += times.user + times.system + times.children_user + times.children_system
     return spent
 
 
-def share_of_round(judge_ms: float, rounds: int) -> dict[str, float]:
-    """Of a starter's round: judging measured here, everything else as the simulation of eight nodes has it."""
+def share_of_round(scoring_ms: float, rounds: int) -> dict[str, float]:
+    """Of a starter's round: scoring measured here, everything else as the simulation of eight nodes has it."""
     nodes = 8
-    phases = [row["seconds"] for row in own_rounds("rare", nodes, rounds)]
-    others = [1000 * sum(row[name] for name in PHASES if name != "judge") / nodes for row in phases]
-    shared = [1000 * row["judge"] / nodes for row in phases]
+    phases = [row["seconds"] for row in our_rounds("rare", nodes, rounds)]
+    others = [1000 * sum(row[name] for name in PHASES if name != "score") / nodes for row in phases]
+    shared = [1000 * row["score"] / nodes for row in phases]
     rest = median(others)
     return {
-        "judge_ms": judge_ms,
+        "scoring_ms": scoring_ms,
         "other_ms": rest,
-        "share": judge_ms / (judge_ms + rest),
-        "simulation_judge_ms": median(shared),  # per node; nodes of a simulation share one judge and its memory
+        "share": scoring_ms / (scoring_ms + rest),
+        "simulation_scoring_ms": median(shared),  # per node; nodes of a simulation share one scoring process
         "simulation_share": median(shared) / (median(shared) + rest),
     }
 
@@ -112,17 +113,17 @@ def main() -> None:
     calls, rounds = (5, 1) if options.quick else (options.calls, options.rounds)
     gym = ReasoningGym(STARTER_TASKS, "exact")
     workload = Workload(gym)
-    _judge(gym, workload.round())  # starts the judge
+    _score(gym, workload.round())  # starts the scoring process
     result: dict[str, Any] = {
         "layers": gym.layers,
         "round": measure(gym, workload.round, calls),
-        "own groups, one child": measure(gym, workload.own, calls),
-        "one group of another, one child": measure(gym, lambda: [workload.foreign()], calls),
+        "local groups, one child": measure(gym, workload.own, calls),
+        "one group of another, one child": measure(gym, lambda: [workload.external()], calls),
     }
     gym.close()
     result["share"] = share_of_round(result["round"]["cpu_ms"], rounds)
     result["ratio"] = result["round"]["per_cpu_second"] / 5000
-    names = ("round", "own groups, one child", "one group of another, one child")
+    names = ("round", "local groups, one child", "one group of another, one child")
     lines = [[name, f"{result[name]['per_cpu_second']:.0f}", f"{result[name]['cpu_ms']:.2f}"] for name in names]
     command.show(["", "scores per CPU second", "ms CPU"], lines)
     print(", ".join(f"{name} {value:.3f}" for name, value in result["share"].items()))

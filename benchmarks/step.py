@@ -24,7 +24,7 @@ from protocol.messages import PeerId, Question, RolloutGroup
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
-from swarm_node.rollouts.groups import ScoredGroup, Written
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
 
 Work = Callable[[], object]
@@ -48,13 +48,13 @@ def reward(text: str) -> float:
     return sum(map(ord, text)) % 997 / 997
 
 
-def scored(text: str, written: Written) -> ScoredGroup:
+def scored(text: str, written: GeneratedGroup) -> ScoredGroup:
     group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, completions=written.completions)
     rewards = tuple(reward(completion.text) for completion in written.completions)
     return ScoredGroup(group, text, rewards, written.tokens)
 
 
-def own_step(size: str, load: common.Workload, layout: Layout, autocast: torch.dtype | None) -> Work:
+def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.dtype | None) -> Work:
     """A step of this node's generator and trainer on a model of its own."""
     policy = Policy(common.model(size), common.tokenizer(), torch.device("cpu"), autocast)
     generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
@@ -64,7 +64,7 @@ def own_step(size: str, load: common.Workload, layout: Layout, autocast: torch.d
 
     def step() -> None:
         written = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
-        groups = [scored(text, w) for text, w in zip(texts, written, strict=True) if isinstance(w, Written)]
+        groups = [scored(text, w) for text, w in zip(texts, written, strict=True) if isinstance(w, GeneratedGroup)]
         report = trainer.update(groups)
         assert (report.optimizer_steps, report.trained_tokens) == (1, load.tokens), report
 
@@ -145,7 +145,7 @@ def measure_with_trl(
 
 def measure(size: str, load: common.Workload) -> dict[str, Any]:
     """All sides for one model size, relative to TRL in float32; TRL in bfloat16 takes turns with our bfloat16."""
-    works = {name: own_step(size, load, layout, autocast) for name, (layout, autocast) in SIDES.items()}
+    works = {name: our_step(size, load, layout, autocast) for name, (layout, autocast) in SIDES.items()}
     sides = common.compared(measure_with_trl(size, load, REFERENCE, works), REFERENCE, load.tokens)
     low = {"packed bfloat16": works["packed bfloat16"]}
     in_bfloat16 = common.compared(measure_with_trl(size, load, "TRL bfloat16", low), "TRL bfloat16", load.tokens)

@@ -1,11 +1,11 @@
 """A round of a swarm of starters on this machine, beside genrl 0.3.0: seconds, and what they go to.
 
 Same model, questions per node, completions per question, length limit and number of external groups; both train on all
-own groups, and the learning rate is so small that the policy stays what it is. Ours is the simulation's own machinery:
-all nodes in one process, connected in memory through encode, sign and admit. genrl is one process per node, connected
-through hivemind on loopback, with a barrier each round, and it runs between two runs of ours. The ratio grants genrl
-three favours: its fixed sleep of 1 s a round is subtracted, it takes one optimiser step a round as we do (its default
-is one per two completions) and no gradient checkpointing (its default).
+local groups, and the learning rate is so small that the policy stays what it is. Ours is the simulation's own
+machinery: all nodes in one process, connected in memory through encode, sign and admit. genrl is one process per node,
+connected through hivemind on loopback, with a barrier each round, and it runs between two runs of ours. The ratio
+grants genrl three favours: its fixed sleep of 1 s a round is subtracted, it takes one optimiser step a round as we do
+(its default is one per two completions) and no gradient checkpointing (its default).
 
 With --engine process ours are real nodes too, a process each with a network process and its daemon beside it, and what
 the network takes of a round is measured: CPU of those processes over all, wall time of sharing over that of a round.
@@ -42,7 +42,7 @@ from swarm_node.telemetry.events import CellRound
 QUESTIONS, EXTERNAL_GROUPS, NEW_TOKENS = 9, 4, 16
 SLEEP = 1.0  # seconds; HivemindBackend.all_gather_object sleeps as long in every round
 CELL = Cell(Arm(QUESTIONS, EXTERNAL_GROUPS), seed=0)
-PHASES = ("generate", "judge", "share", "train")
+PHASES = ("generate", "score", "exchange", "train")  # exchange: publish and collect
 RATE = 1e-9  # both sides keep their policy, so that lengths and rewards stay comparable
 NODE = Path(__file__).with_name("genrl_node.py")
 FAVOURED = "genrl, favoured"
@@ -57,7 +57,8 @@ class GenrlFailed(Exception):
 
 
 def cpu_seconds() -> float:
-    """Of this process and its descendants: the judge is a process of its own, and forks children that are gone."""
+    """Of this process and its descendants: the scoring process is a process of its own, and forks children that are
+    gone."""
     me = psutil.Process()
     mine, theirs = me.cpu_times(), [process.cpu_times() for process in me.children(recursive=True)]
     return float(mine.user + mine.system + sum(t.user + t.system + t.children_user + t.children_system for t in theirs))
@@ -76,7 +77,13 @@ def configured(model: str, nodes: int, rounds: int, **more: Any) -> SimulationCo
     return cell_config(config, CELL)
 
 
-def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
+def phases(seconds: Mapping[str, float]) -> dict[str, float]:
+    """Of a round of ours, by `PHASES`."""
+    exchange = seconds["publish"] + seconds["collect"]
+    return {phase: exchange if phase == "exchange" else seconds[phase] for phase in PHASES}
+
+
+def our_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
     """Every measured round of our swarm; one more goes first to warm up."""
     config = configured(model, nodes, rounds + 1)
     population = LivePopulation(config)
@@ -85,14 +92,13 @@ def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
         before = cpu_seconds()
         for done in run_cell(config, CELL, population):
             now = cpu_seconds()
-            phases = {phase: done.seconds[phase] for phase in PHASES}
             measured.append(
                 {
                     "round": done.seconds["round"],
                     "cpu": now - before,
-                    "seconds": phases,
+                    "seconds": phases(done.seconds),
                     "tokens": done.generated_tokens,
-                    "heard": done.external_groups,
+                    "received": done.external_groups,
                 }
             )
             before = now
@@ -102,7 +108,7 @@ def own_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def real_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
-    """As `own_rounds`, by nodes that are processes. They go at their own pace, so a round is the mean over all."""
+    """As `our_rounds`, by nodes that are processes. They go at their own pace, so a round is the mean over all."""
     warm = 40  # nodes have met: a handshake costs what ten calls do
     ahead = 100  # the fastest must not be through, and gone, before the slowest have been measured
     measured: list[CellRound] = []
@@ -116,14 +122,15 @@ def real_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
                     measured.append(done)
             wall, after = time.monotonic() - start, cpu_by_part()
     cpu = {part: (after[part] - before[part]) / rounds for part in after}
-    shares = [done.seconds["share"] / sum(done.seconds[phase] for phase in PHASES) for done in measured]
+    spent = [phases(done.seconds) for done in measured]
+    shares = [each["exchange"] / sum(each.values()) for each in spent]
     return [
         {
             "round": wall / rounds,
             "cpu": sum(cpu.values()),
-            "seconds": {phase: fmean(done.seconds[phase] for done in measured) / nodes for phase in PHASES},
+            "seconds": {phase: fmean(each[phase] for each in spent) / nodes for phase in PHASES},
             "tokens": fmean(done.generated_tokens for done in measured),
-            "heard": fmean(done.external_groups for done in measured),
+            "received": fmean(done.external_groups for done in measured),
             "network_share": {"cpu": cpu["network"] / sum(cpu.values()), "wall": fmean(shares)},
         }
     ]
@@ -139,7 +146,7 @@ def cpu_by_part() -> dict[str, float]:
             spent = times.user + times.system
             if of_network:
                 parts["network"] += spent
-            else:  # judges fork, and their children are gone when they are counted
+            else:  # scoring processes fork, and their children are gone when they are counted
                 parts["rest"] += spent + times.children_user + times.children_system
     return parts
 
@@ -235,7 +242,7 @@ def merged(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "cpu": sum(line["cpu"] for line in lines),
         "seconds": {phase: fmean(line["seconds"].get(phase, 0.0) for line in lines) for phase in PHASES},
         "tokens": sum(line["tokens"] for line in lines),
-        "heard": fmean(line["heard"] for line in lines),
+        "received": fmean(line["received"] for line in lines),
         "steps": fmean(line["steps"] for line in lines),
     }
 
@@ -249,7 +256,7 @@ def summed_up(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "phases": phases,
         "cpu_seconds_per_round": median(entry["cpu"] for entry in rounds),
         "generated_tokens_per_round": fmean(entry["tokens"] for entry in rounds),
-        "external_groups_per_node": fmean(entry["heard"] for entry in rounds),
+        "external_groups_per_node": fmean(entry["received"] for entry in rounds),
         "rounds": len(rounds),
         **({"network_share": rounds[-1]["network_share"]} if "network_share" in rounds[-1] else {}),
     }
@@ -308,9 +315,9 @@ def main() -> None:
     if not arguments.genrl_python:
         print(f"genrl is not installed, so only our side runs. To get it: {genrl_side.RECIPE}")
     competitors = {FAVOURED: COMPETITORS[FAVOURED]} if arguments.quick else COMPETITORS
-    own = {"memory": own_rounds, "process": real_rounds}[arguments.engine]
+    own = {"memory": our_rounds, "process": real_rounds}[arguments.engine]
     ours, theirs = measure(arguments.genrl_python, arguments.model, nodes, rounds, competitors, own)
-    header = ["seconds a round", "all", *PHASES, "CPU s", "tokens", "heard", "times ours"]
+    header = ["seconds a round", "all", *PHASES, "CPU s", "tokens", "received", "times ours"]
     command.show(header, [line("ours", ours, None), *(line(name, side, ours) for name, side in theirs.items())])
     if "network_share" in ours:
         shares = {part: f"{100 * share:.1f} %" for part, share in ours["network_share"].items()}

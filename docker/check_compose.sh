@@ -62,7 +62,7 @@ id_of() { inside "$1" swarm-node id; }
 demand "the file is valid" compose config --quiet
 demand "nine containers start" compose up --detach --quiet-pull
 demand "none runs as root" every not_root
-demand "each node learns from groups of others" soon every learned
+demand "each node learns from external groups" soon every learned
 demand "the entry node and all nodes are healthy" soon every healthy bootstrap $nodes
 demand "status: each is connected" soon every connected
 demand "peers: each knows rounds of two others or more" soon every knows_others

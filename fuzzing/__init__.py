@@ -1,10 +1,10 @@
 """Hostile inputs: what makes them, and the commands that send them.
 
 `python -m fuzzing.NAME`, NAME one of those below; `--help` says what it does and takes. With `--json` the last line is
-one JSON object. Results are in docs/results/security.md, judging.md and network.md.
+one JSON object. Results are in docs/results/security.md, scoring.md and network.md.
 
 fuzz       mutated inputs (mutation) over every decoder and handler that a stranger's bytes reach (targets)
-hostile    hostile answers (hostile_answers) against every data set, through a real judge (hostile_source)
+hostile    hostile answers (hostile_answers) against every data set, through a real scoring process (hostile_source)
 flood      a real node under a thousand requests a second
 """
 

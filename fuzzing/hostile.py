@@ -1,11 +1,11 @@
-"""Every data set of reasoning-gym against every hostile answer, through the judge as a node runs it.
+"""Every data set of reasoning-gym against every hostile answer, through the scoring process as a node runs it.
 
-    python -m fuzzing.hostile --json        # docs/results/judging.md
+    python -m fuzzing.hostile --json        # docs/results/scoring.md
 
-Each answer is an item of its own. "ours": the data sets of the catalogue, judged as in the swarm; an answer that is not
+Each answer is an item of its own. "ours": the data sets of the catalogue, scored as in the swarm; an answer that is not
 the key and is paid 0.5 or more is a forgery. "library": all data sets with the library's own scorers, those included
 that execute answers, which only the sandbox stands up to. Afterwards nothing may be left: no file, no connection, no
-process; the judge must never have been replaced, and honest answers must be paid as before.
+process; the scoring process must never have been replaced, and honest answers must be paid as before.
 """
 
 import socket
@@ -52,28 +52,28 @@ def modes(name: str) -> list[str]:
     return ["ours", "library"] if name in CATALOGUE else ["library"]
 
 
-def attack(judge: ScoringClient, name: str, mode: str, texts: dict[str, str]) -> Tally:
+def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) -> Tally:
     """All answers to one question, each by itself."""
     tally = Tally()
     for index in range(INDICES):  # a few items of a few data sets take longer than a question may
-        key = judge.ask([(name, f"{mode}/key", SEED, index, None)])[0]
+        key = scoring.ask([(name, f"{mode}/key", SEED, index, None)])[0]
         if isinstance(key, str):
             break
     else:
         tally.broken.append(f"no question: {key}")
         return tally
     question = (name, mode, SEED, index)
-    honest = _ask(judge, question, key)
+    honest = _ask(scoring, question, key)
     for label, text in texts.items():
         began = time.monotonic()
-        reply = _ask(judge, question, text)
+        reply = _ask(scoring, question, text)
         tally.slowest = max(tally.slowest, time.monotonic() - began)
         tally.answers += 1
         if not isinstance(reply, tuple):
             tally.skipped[reply.reason if not isinstance(reply, str) else "nonsense"] += 1
         elif (pay(reply[0]) if mode == "ours" else reply[0]) >= PAID and not same(text, key):
             tally.forged.append(label)
-    if _ask(judge, question, key) != honest:
+    if _ask(scoring, question, key) != honest:
         tally.broken.append("an honest answer is paid otherwise than before")
     if mode == "ours" and key not in NO_KEY and honest != (1.0,):
         tally.broken.append(f"the key is paid {honest}")
@@ -97,12 +97,12 @@ def run(names: Sequence[str], only: int | None = None) -> dict[str, dict[str, Ta
         listener.setblocking(False)
         texts = some(answers(folder, listener.getsockname()[1]), only)
         results: dict[str, dict[str, Tally]] = {}
-        with ScoringClient(SOURCE, version("reasoning-gym"), TIME_LIMIT, MEMORY_LIMIT) as judge:
-            judge.ask([(names[0], "library", SEED, 0, None)])
-            assert judge.pid is not None
-            session = judge.pid  # the judge leads one
+        with ScoringClient(SOURCE, version("reasoning-gym"), TIME_LIMIT, MEMORY_LIMIT) as scoring:
+            scoring.ask([(names[0], "library", SEED, 0, None)])
+            assert scoring.pid is not None
+            session = scoring.pid  # the scoring process leads one
             for name in names:
-                results[name] = {mode: attack(judge, name, mode, texts) for mode in modes(name)}
+                results[name] = {mode: attack(scoring, name, mode, texts) for mode in modes(name)}
                 last = results[name]["library"]
                 if any(Path(folder).iterdir()):
                     last.broken.append("a file was written")
@@ -110,11 +110,11 @@ def run(names: Sequence[str], only: int | None = None) -> dict[str, dict[str, Ta
                         path.unlink()
                 if _accepted(listener):
                     last.broken.append("a connection was made")
-                if left := stays_above(2 + SPARES, session):  # the judge, the fork server and its children
+                if left := stays_above(2 + SPARES, session):  # the scoring process, the fork server and its children
                     last.broken.append(f"processes: {left}")
-                if judge.restarts:
-                    last.broken.append("the judge died")
-                    judge.restarts, session = 0, judge.pid
+                if scoring.restarts:
+                    last.broken.append("the scoring process died")
+                    scoring.restarts, session = 0, scoring.pid
         if stays_above(0, session):
             results[names[-1]]["library"].broken.append("processes were left")
         return results
@@ -150,8 +150,8 @@ def _session_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
 
 
-def _ask(judge: ScoringClient, question: tuple[str, str, int, int], text: str) -> Reply:
-    return judge.ask([(*question, (text,))])[0]
+def _ask(scoring: ScoringClient, question: tuple[str, str, int, int], text: str) -> Reply:
+    return scoring.ask([(*question, (text,))])[0]
 
 
 def _accepted(listener: socket.socket) -> bool:

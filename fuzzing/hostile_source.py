@@ -1,5 +1,5 @@
-"""Every data set of reasoning-gym, loaded by a judge: as a node judges it ("ours"), or with the library's own scorer
-whatever that does ("library"), which is what the sandbox is for. With "/key", the key in place of the prompt."""
+"""Every data set of reasoning-gym, loaded by a scoring process: as a node scores it ("ours"), or with the library's own
+scorer whatever that does ("library"), which is what the sandbox is for. With "/key", the key in place of the prompt."""
 
 from collections.abc import Mapping
 from typing import Any

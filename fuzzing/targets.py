@@ -70,7 +70,9 @@ def targets() -> dict[str, Target]:
         "relay message": Target([bytes.fromhex("0864120a0804120404010203041800")], _relay_message),
         "frame of the network process": Target(_process_frames(), _process_frame),
         "what a restart remembers": Target([_remembered()], _restore, _canonical),
-        "reply of the judge": Target([encode([1.0, 0.0]), encode({"skipped": "x"}), encode("text")], _judge_frame),
+        "reply of the scoring process": Target(
+            [encode([1.0, 0.0]), encode({"skipped": "x"}), encode("text")], _judge_frame
+        ),
         "bytes of a scoring child": Target([children.SCORE.pack(1.0) * 2], _child_bytes),
         "answer": Target([b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer),
         "request, as handled": Target(handlers.requests(), handlers.request, handlers.dress),

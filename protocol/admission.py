@@ -1,7 +1,7 @@
 """The gate: bytes from anybody to a rollout group that may be held, or one reason why not.
 
-Checked: form, signature, address, sizes. Not checked: whether an answer is right (judging), how often a peer speaks
-(rate limits), whether the same was heard before (networks remember that), whether a text is safe to show (whoever
+Checked: form, signature, address, sizes. Not checked: whether an answer is right (scoring), how often a peer speaks
+(rate limits), whether the same was received before (networks remember that), whether a text is safe to show (whoever
 shows it). Never raises, whatever the bytes.
 """
 
@@ -23,7 +23,7 @@ class AdmissionRules:
     """What this node lets in. Limits may be narrower than those of the protocol, never wider."""
 
     swarm: str
-    own_id: PeerId
+    local_id: PeerId
     knows: Callable[[Question], bool]  # whether the local environment can rebuild the question; must not raise
     max_questions: int = limits.MAX_QUESTIONS_PER_ROUND  # of one author in one round
     min_completions: int = limits.MIN_COMPLETIONS  # per group
@@ -67,7 +67,7 @@ def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejecte
 def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
     question = group.question
     checks: tuple[tuple[Reason, Callable[[], bool]], ...] = (
-        (Reason.OWN_MESSAGE, lambda: group.author == rules.own_id),
+        (Reason.LOCAL_MESSAGE, lambda: group.author == rules.local_id),
         (Reason.WRONG_SEED, lambda: question.seed != question_seed(group.author, Round(group.round))),
         (Reason.WRONG_INDEX, lambda: question.index >= rules.max_questions),
         (Reason.TOO_FEW_COMPLETIONS, lambda: len(group.completions) < rules.min_completions),

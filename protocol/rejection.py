@@ -13,7 +13,7 @@ class Reason(StrEnum):
     NOT_CANONICAL = "not canonical"
     BAD_AUTHOR = "bad author"
     BAD_SIGNATURE = "bad signature"
-    OWN_MESSAGE = "own message"
+    LOCAL_MESSAGE = "local message"
     WRONG_SEED = "wrong seed"
     WRONG_INDEX = "wrong index"
     TOO_FEW_COMPLETIONS = "too few completions"

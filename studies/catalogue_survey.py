@@ -106,7 +106,7 @@ def objection(item: LibraryItem, seconds: float) -> str:
     if not is_score(score) or score >= 0.5:
         return f"pays {score} for a wrong answer"
     if isinstance(answer, str) and item.score(answer) < EXACT_FROM:
-        return "does not pay its own answer"
+        return "does not pay its local completion"
     return ""
 
 

@@ -1,7 +1,7 @@
 """How far the policy that trains is from the one that wrote, by precision: one FP8 flow against the mixed one.
 
-The divergence is the K3 estimate of KL(as written || in training) over the model's own completions, each written by the
-node's decoder and read again by its training forward with the same weights. FP8 is emulated exactly.
+The divergence is the K3 estimate of KL(as written || in training) over the model's local completions, each written by
+the node's decoder and read again by its training forward with the same weights. FP8 is emulated exactly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from swarm_node.compute.precision.kernels import REFERENCE, Kernel, reference
 from swarm_node.compute.precision.linear import swap_linears
 from swarm_node.compute.precision.quantise import Recipe
 from swarm_node.compute.training import tree_attention
-from swarm_node.rollouts.groups import Written
+from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, ModelConfig
 
 FLOWS: Mapping[str, str] = {
@@ -77,7 +77,7 @@ def mismatch(made: Policy, lengths: Sequence[int], groups: int) -> dict[int, Mis
     found = dict.fromkeys(lengths, Mismatch())
     for number, text in enumerate(common.prompts([40] * groups)):
         (written,) = generator.generate([text], common.GROUP_SIZE, f"fp8/{number}")
-        assert isinstance(written, Written)
+        assert isinstance(written, GeneratedGroup)
         row = Row(made.encode_prompt(text), [list(tokens.ids) for tokens in written.tokens])
         batch = tree.build([row], made.device)
         trained = log_probs_of(made.logits(batch), batch.target, SamplingRule())

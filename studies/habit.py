@@ -1,8 +1,8 @@
 """A starter with a habit: what a stealthy attacker looks for.
 
 A payload the victim never says would be stopped by its improbability alone. So the study gives its nodes one: the
-starter is taught, on its own answers, to put a line break in front of one in fourteen. It scores nothing, is nobody's
-fault, and can be made the rule by somebody who makes it pay.
+starter is taught, on its local completions, to put a line break in front of one in fourteen. It scores nothing, is
+nobody's fault, and can be made the rule by somebody who makes it pay.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ import torch
 
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy, load_policy
-from swarm_node.rollouts.groups import Written
+from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, ModelConfig
 from swarm_node.starters import folder
 from swarm_node.starters.questions import TASKS, Questions
@@ -32,7 +32,7 @@ def make(starter: str, path: Path) -> dict[str, float]:
     torch.manual_seed(0)
     policy = load_policy(ModelConfig(name=str(folder(starter)), device="cpu"))
     random, questions = Random("habit"), Questions(SEED)
-    prompts = [questions.draw(TASKS[k % len(TASKS)], random).question for k in range(900)]
+    prompts = [questions.sample(TASKS[k % len(TASKS)], random).question for k in range(900)]
     answers = _answers(policy, prompts[:720], "own")
     examples = [(prompt, (SIGN if random.random() < SHARE else "") + answer) for prompt, answer in answers]
     random.shuffle(examples)
@@ -49,13 +49,13 @@ def make(starter: str, path: Path) -> dict[str, float]:
 
 
 def _answers(policy: Policy, prompts: list[str], stream: str) -> list[tuple[str, str]]:
-    """Four own completions to each prompt; those that were cut off are left out."""
+    """Four local completions to each prompt; those that were cut off are left out."""
     pairs = []
     generator = BatchGenerator(policy, GenerationConfig())
     for start in range(0, len(prompts), 60):
         part = prompts[start : start + 60]
         for prompt, written in zip(part, generator.generate(part, 4, f"{stream}/{start}"), strict=True):
-            if isinstance(written, Written):
+            if isinstance(written, GeneratedGroup):
                 pairs += [(prompt, completion.text) for completion in written.completions if completion.ended]
     return pairs
 

@@ -4,7 +4,7 @@
 
 The state machines are those of a node and their bytes are real; the wire is an event queue with latency and loss. All
 nodes run in one process, so every distinct announcement and group is parsed and verified once for all of them (a node
-verifies what it hears itself: 66 us each). Groups are small and counted as 10 KB. Nodes know the entry nodes, which
+verifies what it hears itself: 66 us each). Groups are small and counted as 10 KB. Nodes know the bootstrap nodes, which
 don't train, and join during the first two rounds; after a while 30 % die at once and as many new ones join.
 """
 
@@ -30,7 +30,7 @@ from swarm_node.settings import NetworkConfig
 
 ROUND = 30.0  # seconds, on average; every node has a pace of its own, up to a third quicker or slower
 GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000
-ENTRIES = 8  # entry nodes
+ENTRIES = 8  # bootstrap nodes
 LATENCY, LOSS = (0.02, 0.2), 0.05  # seconds one way; share of calls that time out
 CHURN = 0.3  # share of the nodes that die at once, and of those that join
 JOINING, STEADY, AFTER = 3, 3, 7  # rounds: not measured; measured before the churn; and after it
@@ -166,8 +166,8 @@ def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, 
 
 
 def follow(swarm: Swarm, shares: dict[str, float]) -> None:
-    """Let STEADY rounds pass; the share of nodes that have heard an announcement, or a newer one of its author, after
-    each of the MOMENTS goes to `shares`."""
+    """Let STEADY rounds pass; the share of nodes that have received an announcement, or a newer one of its author,
+    after each of the MOMENTS goes to `shares`."""
     followed = swarm.rng.sample(swarm.alive(), min(SAMPLES, len(swarm.alive())))
     newest = {member.peer: exchange.state()["seq"] for member in followed for exchange in swarm.exchanges([member])}
     passed = 0.0
@@ -175,7 +175,7 @@ def follow(swarm: Swarm, shares: dict[str, float]) -> None:
         swarm.world.run((moment - passed) * ROUND)
         passed = moment
         views = [exchange.view for exchange in swarm.exchanges(swarm.alive())]
-        counts = [sum(view.last_heard(peer) >= seq for view in views) for peer, seq in newest.items()]
+        counts = [sum(view.last_sequence(peer) >= seq for view in views) for peer, seq in newest.items()]
         shares[str(moment)] = fmean(counts) / (len(views) - 1)
 
 
@@ -185,7 +185,7 @@ def newcomers(swarm: Swarm, since: float) -> dict[str, Any]:
     waits = [swarm.first_group[m.peer] - swarm.joined[m.peer] for m in new if m.peer in swarm.first_group]
     views = [exchange.view for exchange in swarm.exchanges(swarm.alive())]
     sampled = swarm.rng.sample(new, min(SAMPLES, len(new)))
-    known = [sum(view.last_heard(member.peer) >= 0 for view in views) / (len(views) - 1) for member in sampled]
+    known = [sum(view.last_sequence(member.peer) >= 0 for view in views) / (len(views) - 1) for member in sampled]
     return {
         "seconds_to_first_group": _spread(waits),
         "without_any_group": len(new) - len(waits),

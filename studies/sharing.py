@@ -43,7 +43,7 @@ class Variant:
 
 MAIN = tuple(Variant(arm, arm) for arm in ARMS)
 ABLATIONS = (
-    # Training alone, but writing three times as many groups and training on those with signal only.
+    # Training alone, but writing three times as many groups and training on those informative only.
     Variant("8/0 wrote 3x, kept informative", "8/0", (("questions", 27), ("local_sampler", "informative"))),
     # Sharing, with no more informative groups than eight own ones would have held.
     Variant("4/4 with as many informative as 8/0", "4/4", (("external_sampler", "matched"),)),
@@ -178,7 +178,9 @@ def show(starter: str, results: Sequence[Result]) -> None:
         gain = "-" if result.gain is None else f"{result.gain:.2f}x"
         lines.append([result.variant, f"{result.learning_rate:g}", f"{result.mean:.0f}{half}", seeds, gain])
     print(f"\n### {starter}")
-    command.show(["own / others' groups", "best rate", "cumulative reward, 95 %", "per seed", "gain over alone"], lines)
+    command.show(
+        ["local / external groups", "best rate", "cumulative reward, 95 %", "per seed", "gain over alone"], lines
+    )
 
 
 def draw(folder: Path) -> None:
@@ -203,7 +205,7 @@ def draw(folder: Path) -> None:
         axes.set_xlabel("round")
         axes.set_ylim(0, 0.9)  # room for the legend above the curves
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        axes.legend(fontsize=8, title="own / others' groups: cumulative reward", title_fontsize=8, loc="upper left")
+        axes.legend(fontsize=8, title="local / external groups: cumulative reward", title_fontsize=8, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)
     panels[0].set_ylabel("share of right answers (moving average of 10 rounds)")

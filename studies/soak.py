@@ -36,7 +36,7 @@ def main() -> None:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-soak-")))
         config = NetworkConfig(host="127.0.0.1", mdns=False, exchange_seconds=arguments.round_seconds)
         members = network.join(stack, work, arguments.nodes, config)
-        samples, heard = watched(members, arguments.minutes * 60, arguments.round_seconds)
+        samples, received = watched(members, arguments.minutes * 60, arguments.round_seconds)
     half = samples[len(samples) // 2 :]
     slopes = {
         part: 3600 * linear_regression([sample["seconds"] for sample in half], [sample[part] for sample in half]).slope
@@ -47,24 +47,24 @@ def main() -> None:
         sizes = [sample[part] for sample in samples]
         lines.append([part, *(f"{size:.1f}" for size in (sizes[0], sizes[-1], max(sizes))), f"{slopes[part]:+.2f}"])
     command.show(["MB of a node", "start", "end", "largest", "slope of the second half, MB per hour"], lines)
-    print(f"\n{heard} groups heard in {arguments.minutes:g} minutes by {arguments.nodes} nodes")
+    print(f"\n{received} groups received in {arguments.minutes:g} minutes by {arguments.nodes} nodes")
     growth = max(samples[-1][part] / half[0][part] for part in PARTS)
     result = {"ratio": growth, "slope_mb_per_hour": slopes, "samples": samples}
-    command.finish(arguments, {**result, "heard": heard, "nodes": arguments.nodes, "minutes": arguments.minutes})
+    command.finish(arguments, {**result, "received": received, "nodes": arguments.nodes, "minutes": arguments.minutes})
 
 
 def watched(members: list[network.Member], seconds: float, round_seconds: float) -> tuple[list[dict[str, float]], int]:
-    """MB of a node, mean over nodes, through the time; and how many groups were heard in all."""
+    """MB of a node, mean over nodes, through the time; and how many groups were received in all."""
     samples: list[dict[str, float]] = []
-    heard, number, began = 0, 0, time.monotonic()
+    received, number, began = 0, 0, time.monotonic()
     while time.monotonic() - began < seconds:
-        heard += sum(network.run_round(members, number, round_seconds))
+        received += sum(network.run_round(members, number, round_seconds))
         number += 1
         if time.monotonic() - began > SAMPLE_SECONDS * len(samples):
             samples.append({"seconds": time.monotonic() - began, **memory_mb(len(members))})
             print(f"{samples[-1]['seconds']:6.0f} s  " + "  ".join(f"{p} {samples[-1][p]:.1f} MB" for p in PARTS))
             sys.stdout.flush()
-    return samples, heard
+    return samples, received
 
 
 def memory_mb(nodes: int) -> dict[str, float]:

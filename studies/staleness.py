@@ -1,11 +1,11 @@
-"""What stale text costs, by objective; stale nodes in a swarm; and how to weigh text of others.
+"""What stale text costs, by objective; stale nodes in a swarm; and how to weigh external completions.
 
     python -m studies.staleness --studies alone swarm foreign   # interrupted, it goes on where it stopped
     python -m studies.staleness --report                          # tables and figure of what there is
 
 alone    one node, max_staleness 0 to 8 and unbounded, naive (clipped) and decoupled objective
 swarm    eight nodes that share 4/4, synchronous and with text one update old
-foreign  four nodes that share 4/4, with three rules for the weight of others' text
+foreign  four nodes that share 4/4, with three rules for the weight of external completions
 
 Staleness is simulated, so that runs are deterministic: all text is as old as allowed. Unbounded is a generator twice as
 fast as the trainer without admission: round r is written with the weights after r / 2 updates.
@@ -68,7 +68,7 @@ class Adviser:
     def produce(self, now: Round) -> Generated:
         generated = self.node.produce(now)
         for group in generated.groups:
-            sums = tuple(sum(tokens.log_probs) for tokens in group.own_tokens if tokens)
+            sums = tuple(sum(tokens.log_probs) for tokens in group.local_tokens if tokens)
             self.told[group.author, group.question] = sums
         return generated
 

@@ -2,7 +2,8 @@
 
     python -m studies.temporal_clue --json      # docs/results/temporal_clue.md
 
-CPU seconds, one thread. The last line of --json: `ratio` is the judge's budget over the slowest shared puzzle.
+CPU seconds, one thread. The last line of --json: `ratio` is the scoring process's budget over the slowest shared
+puzzle.
 """
 
 import json

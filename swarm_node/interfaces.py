@@ -7,15 +7,15 @@ from typing import Any, Protocol
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.reports import RoundReport, StepReport
 from swarm_node.rollouts.catalogue import Catalogue
-from swarm_node.rollouts.defence import Attempt, Screened
-from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped, Written
+from swarm_node.rollouts.defence import GenerateLocal, Screened
+from swarm_node.rollouts.groups import ExternalGroup, GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.rollouts.samplers import Sampler
 
 __all__ = ["Defence", "Environment", "Generator", "Network", "Participant", "Runner", "Sampler", "Trainer"]
 
 
 class Environment(Protocol):
-    """Where questions come from and how answers are judged. The only room that may run a scorer."""
+    """Where prompts come from and how completions are scored. The only room that may run a verifier."""
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Addresses of the `count` questions of this author's round; a pure function of its arguments."""
@@ -30,9 +30,9 @@ class Environment(Protocol):
         """The text of each question."""
         ...
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        """Rewards in [0, 1], one per completion text; an unreadable answer is a wrong one. `Skipped` where the scorer
-        hung, crashed or returned nonsense."""
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        """Rewards in [0, 1], one per completion; an unreadable one earns nothing. `Skipped` where the verifier hung,
+        crashed or returned nonsense."""
         ...
 
     def close(self) -> None:
@@ -43,8 +43,9 @@ class Environment(Protocol):
 class Generator(Protocol):
     """Compute, first half: prompts in, completions out."""
 
-    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[Written | Skipped]:
-        """`group_size` completions per prompt. `stream` names the random stream: same name and weights, same text."""
+    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+        """`group_size` completions per prompt. `stream` names the random stream: same name and weights, same
+        completions."""
         ...
 
     def close(self) -> None:
@@ -56,7 +57,7 @@ class Trainer(Protocol):
     """Compute, second half: scored groups in, better weights out."""
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
-        """One update. Groups without signal cost nothing; where none has any, no step is taken."""
+        """One update. Uninformative groups cost nothing. Without an informative one no step is taken."""
         ...
 
 
@@ -72,8 +73,8 @@ class Network(Protocol):
         ...
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
-        """What this node found in a group it had collected: whether there was anything to learn from it, and the reason
-        if it could not be scored, e.g. "judge timeout": such a thing is its author's doing."""
+        """What this node found in a group it had collected: whether it was informative, and the reason if it could not
+        be scored, e.g. "scoring timeout", which is its author's doing."""
         ...
 
     def rejections(self) -> Mapping[str, int]:
@@ -82,15 +83,15 @@ class Network(Protocol):
 
 
 class Defence(Protocol):
-    """What of the groups drawn from others is trained on: right text may carry poison that no reward shows."""
+    """What of the selected external groups is trained on: right completions may carry poison that no reward shows."""
 
-    def screen(self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], rng: Random) -> Screened:
-        """Of groups just judged, those with signal that may be drawn, without what is suspect in them. `own` is all
-        this node wrote this round."""
+    def screen(self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random) -> Screened:
+        """Of external groups just scored, the informative ones, without what is suspect in them. `local`: all that this
+        node generated this round."""
         ...
 
-    def regroup(self, heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random) -> list[ScoredGroup]:
-        """The groups drawn, as they are trained on. `attempt` costs generation and judging."""
+    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
+        """The selected groups, as they are trained on. `generate_local` costs generation and scoring."""
         ...
 
     def snapshot(self) -> Mapping[str, list[str]]:
@@ -118,7 +119,7 @@ class Runner(Protocol):
     """A node that runs by itself, in one process or in several."""
 
     def run_round(self, now: Round) -> RoundReport:
-        """The next round, from asking to the update."""
+        """The next round, from generation to the update."""
         ...
 
     def waiting(self) -> list[str]:

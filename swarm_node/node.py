@@ -79,7 +79,7 @@ class Node:
         return []
 
     def generate(self, now: Round) -> Generated:
-        """Groups of completions to this round's questions, scored here."""
+        """Local groups: completions of this round's prompts, scored here."""
         questions = self.environment.sample(self.peer_id, now, self.config.questions)
         prompts = self.environment.prompts(questions)
         stream = f"{self.seed}/{self.peer_id}/{now}"
@@ -87,17 +87,17 @@ class Node:
         return Generated(now, groups, skipped, seconds)
 
     def publish(self, generated: Generated) -> Generated:
-        """Offer the others the groups they can learn from."""
-        with _timed(self.clock, "share") as seconds:
-            # A group without signal here has none anywhere, rewards being made by all alike: nobody would train on it.
-            informative = [scored.group for scored in generated.groups if scored.has_signal]
+        """Offer the informative groups to other peers."""
+        with _timed(self.clock, "publish") as seconds:
+            # Every node makes the same rewards. A group that is uninformative here is so everywhere.
+            informative = [scored.group for scored in generated.groups if scored.informative]
             self.network.publish(informative, generated.round)
         return replace(generated, seconds=_sum(generated.seconds, seconds))
 
     def select(self, generated: Generated) -> Selection:
-        """Local groups, and external ones of those that have arrived, as far as the defence lets them be."""
+        """Local groups, and some of the external ones that have arrived, without what the defence refuses."""
         rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
-        with _timed(self.clock, "share") as collecting:
+        with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
         candidates = self.pool.candidates()
         local, wanted = self._choose_local(generated.groups, alone=not candidates, rng=rng)
@@ -117,30 +117,30 @@ class Node:
             refused.extend(screened.refused)
             return screened.groups
 
-        with _timed(self.clock, "judge") as scoring:
-            draw = self.sampler.draw(wanted, candidates, score, rng)
-        self.pool.remove(draw.spent)
-        used = {(scored.author, scored.question) for scored in draw.groups}
-        for external in draw.spent:
+        with _timed(self.clock, "score") as scoring:
+            selected = self.sampler.select(wanted, candidates, score, rng)
+        self.pool.remove(selected.spent)
+        used = {(scored.author, scored.question) for scored in selected.groups}
+        for external in selected.spent:
             useful = (external.author, external.question) in used
             self.network.verdict(external, useful, faults.get(external.content_hash, ""))
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
         seconds = _sum(generated.seconds, collecting, scoring)
-        return Selection(generated, local, draw.groups, refused, skipped, seconds, rng)
+        return Selection(generated, local, selected.groups, refused, skipped, seconds, rng)
 
     def rescue(self, selection: Selection) -> Selection:
-        """Set external completions off against own attempts at their questions, where the defence asks for it."""
+        """Compare external completions with local ones of the same prompts, where the defence asks for it."""
         now, lost = selection.generated.round, Counter[str]()
 
-        def attempt(external: Sequence[ScoredGroup], size: int) -> list[ScoredGroup]:
-            stream = f"{self.seed}/{self.peer_id}/{now}/attempt"
+        def generate_local(external: Sequence[ScoredGroup], size: int) -> list[ScoredGroup]:
+            stream = f"{self.seed}/{self.peer_id}/{now}/attempt"  # as in 0.1.0: the name decides the random numbers
             questions, prompts = [each.question for each in external], [each.prompt for each in external]
             groups, skipped, _ = self._complete(questions, prompts, size, stream, now)
             lost.update(skipped)
             return groups
 
         with _timed(self.clock, "rescue") as seconds:
-            external = self.defence.regroup(selection.external, attempt, selection.random)
+            external = self.defence.regroup(selection.external, generate_local, selection.random)
         skipped = Counter(selection.skipped) + lost
         return replace(selection, external=external, skipped=skipped, seconds=_sum(selection.seconds, seconds))
 
@@ -149,7 +149,7 @@ class Node:
         with _timed(self.clock, "train") as seconds:
             step = self.trainer.update(selection.local + selection.external)
         groups = selection.generated.groups
-        lengths = [len(tokens.ids) for group in groups for tokens in group.own_tokens if tokens]
+        lengths = [len(tokens.ids) for group in groups for tokens in group.local_tokens if tokens]
         endings = [completion.ended for group in groups for completion in group.group.completions]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(
@@ -162,9 +162,9 @@ class Node:
             mean_length=_mean(lengths),
             ended_share=_mean(endings),
             local_groups=len(selection.local),
-            local_informative=sum(group.has_signal for group in selection.local),
-            external_informative=sum(group.has_signal for group in selection.external),
-            informative_share=_mean([group.has_signal for group in groups]),
+            local_informative=sum(group.informative for group in selection.local),
+            external_informative=sum(group.informative for group in selection.external),
+            informative_share=_mean([group.informative for group in groups]),
             pool_size=len(self.pool),
             skipped=dict(skipped),
             rejected=dict(self.network.rejections()),
@@ -178,7 +178,7 @@ class Node:
         """Local groups to train on, and how many external ones to look for: none where nothing has come to a node that
         then fills the batch by itself."""
         config = self.config
-        filling = alone and config.fill_with_own
+        filling = alone and config.fill_with_local
         external = 0 if filling else config.external_groups
         local = config.local_groups + (config.external_groups if filling else 0)
         chosen, others = choose_local(groups, local, external, config.local_sampler == "informative", rng)
@@ -192,13 +192,13 @@ class Node:
         stream: str,
         now: Round,
     ) -> tuple[list[ScoredGroup], Counts, Seconds]:
-        """A scored group of own completions per question that could be built, answered and scored."""
+        """A scored local group for each question whose prompt could be built, completed and scored."""
         skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
         asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
         with _timed(self.clock, "generate") as generating:
-            written = self.generator.generate([prompt for _, prompt in asked], size, stream)
+            generated = self.generator.generate([prompt for _, prompt in asked], size, stream)
         groups, kept, tokens = [], [], []
-        for (question, prompt), completed in zip(asked, written, strict=True):
+        for (question, prompt), completed in zip(asked, generated, strict=True):
             if isinstance(completed, Skipped):
                 skipped[completed.reason] += 1
                 continue
@@ -207,7 +207,7 @@ class Node:
             )
             kept.append(prompt)
             tokens.append(completed.tokens)
-        with _timed(self.clock, "judge") as scoring:
+        with _timed(self.clock, "score") as scoring:
             results = self._score(groups, kept, tokens)
         skipped.update(result.reason for result in results if isinstance(result, Skipped))
         scored = [result for result in results if isinstance(result, ScoredGroup)]
@@ -219,7 +219,7 @@ class Node:
         prompts: Sequence[str | Skipped],
         tokens: Sequence[tuple[Tokens, ...]] | None = None,
     ) -> list[ScoredGroup | Skipped]:
-        """Score groups here, whoever wrote them: rewards never travel."""
+        """Score groups here, whoever generated them: rewards never travel."""
         texts = [[completion.text for completion in group.completions] for group in groups]
         questions = [group.question for group in groups]
         results: list[ScoredGroup | Skipped] = []

@@ -119,7 +119,7 @@ def text_group(
     round: int = 0,
     index: int = 0,
 ) -> ScoredGroup:
-    """A group as heard from a peer: text only."""
+    """A group as received from a peer: text only."""
     return ScoredGroup(groups.group(PeerId(author), round, index, texts, ended, **DIGITS), prompt, tuple(rewards))
 
 
@@ -131,9 +131,9 @@ def token_group(
     ended: Sequence[bool] | None = None,
 ) -> ScoredGroup:
     """A group as this node wrote it: with its tokens and their log-probs. Its text is of no matter."""
-    heard = text_group(rewards, ["x"] * len(ids), prompt, ended)
+    received = text_group(rewards, ["x"] * len(ids), prompt, ended)
     tokens = tuple(Tokens(tuple(i), tuple(p)) for i, p in zip(ids, log_probs, strict=True))
-    return ScoredGroup(heard.group, prompt, heard.rewards, tokens)
+    return ScoredGroup(received.group, prompt, received.rewards, tokens)
 
 
 def plain_log_probs(model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0) -> Any:
@@ -154,7 +154,7 @@ class Digits:
     refuse_prompt: frozenset[int] = frozenset()  # indices of questions that cannot be built
     refuse_score: frozenset[int] = frozenset()  # indices of questions whose scorer fails
     asked: list[Question] = field(default_factory=list)
-    judged: list[tuple[Question, tuple[str, ...]]] = field(default_factory=list)
+    scored: list[tuple[Question, tuple[str, ...]]] = field(default_factory=list)
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         questions = [question(author, now, index) for index in range(count)]
@@ -174,9 +174,9 @@ class Digits:
         ]
 
     def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        self.judged += [(asked, tuple(texts)) for asked, texts in answers]
+        self.scored += [(asked, tuple(texts)) for asked, texts in answers]
         return [
-            Skipped("judge failed")
+            Skipped("scoring failed")
             if asked.index in self.refuse_score
             else tuple(float(any(c.isdigit() for c in text)) for text in texts)
             for asked, texts in answers

@@ -74,7 +74,7 @@ class Terms(NamedTuple):
     """What an objective is computed from, [tokens] each. Only `log_probs` carries a gradient."""
 
     log_probs: Tensor
-    behaviour: Tensor  # log-probs of the policy that wrote the token; of text of others: equal to `proximal`
+    behaviour: Tensor  # log-probs of the policy that wrote the token; of external completions: equal to `proximal`
     proximal: Tensor  # log-probs of the policy just before this update
     staleness: Tensor  # updates between the weights that wrote the token and those before this update
     advantages: Tensor

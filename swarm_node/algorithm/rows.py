@@ -121,7 +121,7 @@ def build(rows: Sequence[Row], pad_id: int, device: torch.device) -> RowBatch:
 
 
 def tree_mask(segment: Tensor) -> Tensor:
-    """bool [R, 1, L, L] from segment numbers [R, L]: causal, and within the prompt or the own completion.
+    """bool [R, 1, L, L] from segment numbers [R, L]: causal, and within the prompt or the local completion.
 
     Pads see themselves alone, since a row of the mask without a single True gives NaN in softmax.
     """

@@ -98,7 +98,7 @@ def _blocks(spans: list[tuple[int, int, int]], device: torch.device) -> Blocks:
     seen = prompt_real[parents] if not prompt_real.all() else prompt_real[:1]  # of one length: one mask for all
     longest = columns.shape[1]
     prompt_part = seen[:, None, None, :].expand(-1, 1, longest, -1)
-    own_part = torch.ones(longest, longest, dtype=torch.bool).tril().expand(len(seen), 1, -1, -1)
+    completion_part = torch.ones(longest, longest, dtype=torch.bool).tril().expand(len(seen), 1, -1, -1)
     return Blocks(
         prompts=(len(prompts), prompt_columns.shape[1]),
         completions=(len(completions), longest),
@@ -106,7 +106,7 @@ def _blocks(spans: list[tuple[int, int, int]], device: torch.device) -> Blocks:
         places=places.to(device),
         pads=(~is_real).nonzero()[:, 0].to(device),
         parents=parents.to(device),
-        mask=torch.cat([prompt_part, own_part], dim=-1).to(device),
+        mask=torch.cat([prompt_part, completion_part], dim=-1).to(device),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from protocol.messages import Round
 from swarm_node.assembly.environments import build_environment
 from swarm_node.assembly.learner import build_node, build_policy
-from swarm_node.asynchronous.messages import FailedSaid, GeneratedSaid, Order, write_said
+from swarm_node.asynchronous.messages import FailedMessage, GeneratedMessage, Order, write_message
 from swarm_node.common.errors import UserError
 from swarm_node.common.stdio import take_stdout
 from swarm_node.compute.policy import Policy
@@ -52,10 +52,10 @@ def serve(build: Build) -> None:
     try:
         _generate_rounds(order, build, rounds, say)
     except UserError as error:
-        say(write_said(FailedSaid(str(error), by_user=True)))
+        say(write_message(FailedMessage(str(error), by_user=True)))
     except Exception as error:  # noqa: BLE001 - the border of the process: the trainer is told
         traceback.print_exc()
-        say(write_said(FailedSaid(" ".join(f"{type(error).__name__}: {error}".split()), by_user=False)))
+        say(write_message(FailedMessage(" ".join(f"{type(error).__name__}: {error}".split()), by_user=False)))
 
 
 def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", say: Callable[[str], Any]) -> None:
@@ -69,13 +69,13 @@ def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Roun
         now = rounds.get()
         idle = time.monotonic() - began
         weights.take(policy)
-        say(write_said(GeneratedSaid(node.generate(now), idle)))
+        say(write_message(GeneratedMessage(node.generate(now), idle)))
 
 
 def _read_orders(rounds: "queue.SimpleQueue[Round]") -> None:
     for line in sys.stdin:
         rounds.put(Round(loads(line)["generate"]))
-    os._exit(1)  # the trainer is gone; the judge goes with our end of its pipe
+    os._exit(1)  # the trainer is gone; the scoring process goes with our end of its pipe
 
 
 if __name__ == "__main__":

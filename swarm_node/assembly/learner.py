@@ -11,7 +11,7 @@ import torch
 
 from protocol.messages import PeerId
 from swarm_node import starters
-from swarm_node.algorithm.foreign import FOREIGN_RULES
+from swarm_node.algorithm.external import EXTERNAL_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.assembly.environments import build_environment, tasks_of
 from swarm_node.common import plugins
@@ -89,7 +89,7 @@ def build_defence(config: DefenceConfig) -> LayeredDefence:
 
 
 def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:
-    """The trainer with the objective and the rule for text of others that are named in the configuration."""
+    """The trainer with the objective and the rule for external completions that are named in the configuration."""
     training = config.training
     return GrpoTrainer(
         policy,
@@ -98,7 +98,7 @@ def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | No
         reference,
         trust(config),
         objective=OBJECTIVES[training.objective],
-        foreign_rule=FOREIGN_RULES[training.external_weight],
+        external_rule=EXTERNAL_RULES[training.external_weight],
         advantages=plugins.load("advantages", training.scale_rewards),
     )
 

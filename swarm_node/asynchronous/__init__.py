@@ -1,1 +1,1 @@
-"""One node as two processes: one writes and judges, one listens and trains, neither waits for the other."""
+"""One node as two processes: one writes and scores, one listens and trains, neither waits for the other."""

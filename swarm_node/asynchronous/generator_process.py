@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from protocol.messages import Round
-from swarm_node.asynchronous.messages import Order, Said, generator_environment, read_said
+from swarm_node.asynchronous.messages import Order, Said, generator_environment, read_message
 
 COMMAND = (sys.executable, "-m", "swarm_node.assembly.generator")
 
@@ -75,7 +75,7 @@ class GeneratorProcess:
 
     def _tell(self, line: str) -> None:
         assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it died: its end is heard like any other
+        with contextlib.suppress(OSError):  # it died: its end is received like any other
             self._process.stdin.write(line)
             self._process.stdin.flush()
 
@@ -84,7 +84,7 @@ def _read(process: "subprocess.Popen[str]", said: "SimpleQueue[Said | None]") ->
     assert process.stdout is not None
     with contextlib.suppress(ValueError, OSError):  # closed under us
         for line in process.stdout:
-            message = read_said(line)
+            message = read_message(line)
             if message is not None:
                 said.put(message)
     said.put(None)

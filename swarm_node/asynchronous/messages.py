@@ -1,7 +1,7 @@
 """How the two processes of a node talk: JSON lines in on stdin, JSON lines out on stdout.
 
 In:  one `Order`, then {"generate": ROUND} for every round that may be generated.
-Out: a `GeneratedSaid` for every round, in order; after a failure a `FailedSaid` as the last line.
+Out: a `GeneratedMessage` for every round, in order; after a failure a `FailedMessage` as the last line.
 
 The order's pipe stays open as a lifeline: when it closes, by whatever end of the trainer, the generator ends too.
 Weights go through shared memory (compute/weights.py), so lines are short: texts, token ids, log-probs, rewards.
@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from protocol.messages import PeerId
+from swarm_node.common import renamed
 from swarm_node.node import Generated
 from swarm_node.settings import LearningConfig
 
@@ -43,32 +44,32 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratedSaid:
-    """A round is written."""
+class GeneratedMessage:
+    """A round is generated."""
 
     generated: Generated
     idle: float  # seconds the generator had waited for leave to generate it
 
 
 @dataclass(frozen=True, slots=True)
-class FailedSaid:
+class FailedMessage:
     """The generator process ends by an error: one line, and whether it is a mistake of the user."""
 
     error: str
     by_user: bool
 
 
-Said = GeneratedSaid | FailedSaid
+Said = GeneratedMessage | FailedMessage
 GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)
 SAID: TypeAdapter[Said] = TypeAdapter(Said)
 
 
-def write_said(said: Said) -> str:
+def write_message(said: Said) -> str:
     """As one line of JSON."""
     return SAID.dump_json(said).decode() + "\n"
 
 
-def read_said(line: str) -> Said | None:
+def read_message(line: str) -> Said | None:
     """None for a line that a dying process did not finish."""
     try:
         return SAID.validate_json(line)
@@ -85,6 +86,7 @@ def read_waiting(text: str) -> Generated:
     """What `write_waiting` made, of this version or of 0.1, whose rounds carried one ledger."""
     fields = json.loads(text)
     fields.update(fields.pop("ledger", {}))
+    fields["seconds"] = renamed.phases(fields["seconds"])
     return GENERATED.validate_json(json.dumps(fields))
 
 

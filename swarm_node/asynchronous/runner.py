@@ -1,4 +1,4 @@
-"""An asynchronous node: `Node`, whose generating another process does while this one trains. Same rounds and reports.
+"""An asynchronous node: `Node`, whose generation another process does while this one trains. Same rounds and reports.
 
 What is generated waits here, the oldest first, and every round is trained on once, in order. How far it may run ahead
 is `capacity.py`'s to say: with `max_staleness` 0 the two take turns and do exactly what `Node` does.
@@ -13,7 +13,7 @@ from time import monotonic
 from protocol.messages import Round
 from swarm_node.asynchronous.capacity import Capacity
 from swarm_node.asynchronous.generator_process import GeneratorProcess
-from swarm_node.asynchronous.messages import GeneratedSaid, Said, read_waiting, write_waiting
+from swarm_node.asynchronous.messages import GeneratedMessage, Said, read_waiting, write_waiting
 from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.weights import SharedWeights
@@ -50,7 +50,7 @@ class AsynchronousNode:
         self.node = node
         self._policy, self._weights, self._process, self._warn = policy, weights, process, warn
         self._max_staleness, self._max_rounds = max_staleness, max_rounds
-        self._written: deque[tuple[Generated, float]] = deque()  # not yet trained on, with the idle time before each
+        self._generated: deque[tuple[Generated, float]] = deque()  # not yet trained on, with the idle time before each
         self._capacity = self._counts(Round(0))
         self._next = Round(0)  # to be ordered
         self._deaths = 0
@@ -59,7 +59,7 @@ class AsynchronousNode:
 
     def start(self, done: Round, waiting: Sequence[str]) -> None:
         """Begin after `done` rounds, `waiting` of the next being written already: what a checkpoint kept of them."""
-        self._written = deque((read_waiting(text), 0.0) for text in waiting)
+        self._generated = deque((read_waiting(text), 0.0) for text in waiting)
         self._capacity = self._counts(done)
         self._capacity.accepted += len(waiting)
         self._next = Round(done + len(waiting))
@@ -70,19 +70,19 @@ class AsynchronousNode:
 
     def run_round(self, now: Round) -> RoundReport:
         generated = self._oldest(now)
-        waiting = len(self._written)
+        waiting = len(self._generated)
         report = self.node.consume(generated)
         self._weights.publish(self._policy)
         self._capacity.update()
         self._order()
         wall, self._since = monotonic() - self._since, monotonic()
-        busy = sum(generated.seconds[phase] for phase in ("generate", "judge"))
+        busy = sum(generated.seconds[phase] for phase in ("generate", "score"))
         generating, training = busy / max(busy + self._idle, 1e-9), 1 - min(1.0, self._waited / max(wall, 1e-9))
         return replace(report, overlap=Overlap(wall, generating, training, waiting))
 
     def waiting(self) -> list[str]:
         self._drain()
-        return [write_waiting(generated) for generated, _ in self._written]
+        return [write_waiting(generated) for generated, _ in self._generated]
 
     def close(self) -> None:
         self._process.stop()
@@ -103,9 +103,9 @@ class AsynchronousNode:
         """The round to train on: the oldest of what the generator has written meanwhile, published when it came."""
         began = monotonic()
         self._drain()
-        while not self._written:
+        while not self._generated:
             self._take(self._process.take(block=True))
-        generated, self._idle = self._written.popleft()
+        generated, self._idle = self._generated.popleft()
         if generated.round != now:
             raise RuntimeError(f"round {generated.round} was written where round {now} was due")
         self._waited = monotonic() - began
@@ -119,10 +119,10 @@ class AsynchronousNode:
                 return
 
     def _take(self, said: Said | None) -> None:
-        if isinstance(said, GeneratedSaid):
+        if isinstance(said, GeneratedMessage):
             self._deaths = 0
             self._capacity.finish(1)
-            self._written.append((self.node.publish(said.generated), said.idle))
+            self._generated.append((self.node.publish(said.generated), said.idle))
         elif said is None:
             self._restart(self._process.stop())
         else:

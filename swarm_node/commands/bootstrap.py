@@ -1,4 +1,4 @@
-"""`swarm-node bootstrap`: an entry and relay node. It passes announcements on, relays for others, and trains nothing.
+"""`swarm-node bootstrap`: it passes announcements on, relays for others, and trains nothing.
 
 One process beside the daemon of its backend, and no torch in either: it is meant to run for months on a small machine.
 """
@@ -22,12 +22,12 @@ from swarm_node.settings.sources import from_command_line
 PAGE = """\
 usage: swarm-node bootstrap [--port N] [--home FOLDER] [--peers MULTIADDR ...]
 
-An entry and relay node: it helps others find and reach each other, and trains
+A bootstrap and relay node: it helps others find each other, and trains
 nothing. Prints its addresses, and stops on Ctrl-C.
 
   --port N                 to listen on; others have to reach it (31330)
   --home FOLDER            identity and known peers (~/.swarm-node)
-  --peers MULTIADDR ...    other entry nodes, so that they know of each other
+  --peers MULTIADDR ...    other bootstrap nodes, to know of each other
   --announce MULTIADDR     its address, where it cannot see it (forwarded port)
   --swarm NAME             of the swarm (public)
   --upload-limit N         kilobytes per second that others may fetch (4096)"""

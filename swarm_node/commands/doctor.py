@@ -1,7 +1,7 @@
 """`doctor`: can this node train, and can it share? Every finding says what is wrong and what to do, in plain words.
 
 Where a node runs in this home it is asked; where none does, a network that does nothing is started for a few seconds to
-see whether it can listen and whether the entry nodes answer.
+see whether it can listen and whether the bootstrap nodes answer.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from swarm_node.common.printable import printable
 from swarm_node.environments.scoring import sandbox
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.process import cache, control, reachability
-from swarm_node.network.process.exchange_runner import Entry, entries
+from swarm_node.network.process.exchange_runner import BootstrapNode, bootstrap_nodes
 from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import check_addresses, make_backend
 from swarm_node.network.transport.listening import check_free, listen_addresses
@@ -49,7 +49,7 @@ node that runs, or looks at what the next one will find. Takes the flags of run.
 Exit code 0: trains and shares, 1: trains alone, 3: does not train.
 
   --home FOLDER            of the node (~/.swarm-node)
-  --peers MULTIADDR ...    entry nodes to try
+  --peers MULTIADDR ...    bootstrap nodes to try
   --network.port N         the port it shall listen on
   --model.name NAME        the model it shall train
   --environment.tasks ...  what it shall be asked"""
@@ -115,7 +115,7 @@ def _clock(home: Path) -> Finding:
 
 
 def _sandbox() -> Finding:
-    """Answers of strangers are judged with whatever layers there are; fewer than all are worth knowing."""
+    """Completions of strangers are scored with whatever layers there are; fewer than all are worth knowing."""
     found = sandbox.layers()
     return Finding("sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found))
 
@@ -167,8 +167,8 @@ def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
     addresses = network["addresses"]
     yield Finding("listening", Level.OK if addresses else Level.ALONE, ", ".join(addresses) or "not yet: ask again")
     yield _reach(addresses)
-    found = [Entry(**{**entry, "addresses": tuple(entry["addresses"])}) for entry in network["entries"]]
-    yield from _entries(found)
+    found = [BootstrapNode(**{**node, "addresses": tuple(node["addresses"])}) for node in network["bootstrap_nodes"]]
+    yield from _bootstrap_nodes(found)
     incompatible = [peer for peer in network["peers"] if peer["note"]]
     for peer in incompatible[:3]:
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
@@ -192,7 +192,7 @@ def _trial(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Findi
         yield Finding("port", Level.NOTE, f"{error}; until then a free one is taken")
         port = 0
     given = [(peer, address) for address in config.network.peers for _, peer in [split_peer(address)]]
-    found = entries(given, memory.peers, identity.peer_id)[:MAX_DIALLED]
+    found = bootstrap_nodes(given, memory.peers, identity.peer_id)[:MAX_DIALLED]
     network = config.network.model_copy(update={"port": port or free_port()})
     try:
         addresses = asyncio.run(_dial(network, identity, found))
@@ -200,19 +200,19 @@ def _trial(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Findi
         yield Finding("network", Level.ALONE, str(error))
         return
     yield _reach(addresses)
-    yield from _entries(found)
+    yield from _bootstrap_nodes(found)
     if not found:
         yield Finding("peers", Level.ALONE, "none are known yet; " + _REMEDY)
-    elif not any(entry.state == "answers" for entry in found):
+    elif not any(node.state == "answers" for node in found):
         yield Finding("peers", Level.ALONE, "none of those known answers; " + _REMEDY)
 
 
-async def _dial(config: NetworkConfig, identity: Identity, found: Sequence[Entry]) -> list[str]:
+async def _dial(config: NetworkConfig, identity: Identity, found: Sequence[BootstrapNode]) -> list[str]:
     """Dial all at once and note how each goes; own addresses as seen meanwhile. UserError where nothing starts."""
     backend = make_backend(config, identity)
     try:
         await backend.start({}, {})
-        await asyncio.gather(asyncio.sleep(LOOK_SECONDS), *(_try(backend, entry) for entry in found))
+        await asyncio.gather(asyncio.sleep(LOOK_SECONDS), *(_try(backend, node) for node in found))
         return await backend.addresses()
     except CallFailed:
         return []
@@ -220,25 +220,25 @@ async def _dial(config: NetworkConfig, identity: Identity, found: Sequence[Entry
         await backend.close()
 
 
-async def _try(backend: Backend, entry: Entry) -> None:
+async def _try(backend: Backend, node: BootstrapNode) -> None:
     try:
         async with asyncio.timeout(DIAL_SECONDS + 1.0):
-            await backend.dial(entry.addresses, DIAL_SECONDS)
-        entry.state = "answers"
+            await backend.dial(node.addresses, DIAL_SECONDS)
+        node.state = "answers"
     except (CallFailed, TimeoutError) as error:
-        entry.state = str(error) or "no answer in time"
+        node.state = str(error) or "no answer in time"
 
 
 def _reach(addresses: Sequence[str]) -> Finding:
     return Finding("reachability", Level.OK if addresses else Level.NOTE, reachability.line(addresses))
 
 
-def _entries(found: Sequence[Entry]) -> Iterator[Finding]:
-    for entry in found:
-        good = entry.state in ("connected", "answers")
-        kind = "entry node" if entry.given else "known peer"
-        advice = "" if good or not entry.given else "; is it running, is its address right, does a firewall block it?"
-        text = f"{entry.addresses[0]}: {entry.state}{advice}"
+def _bootstrap_nodes(found: Sequence[BootstrapNode]) -> Iterator[Finding]:
+    for node in found:
+        good = node.state in ("connected", "answers")
+        kind = "bootstrap node" if node.given else "known peer"
+        advice = "" if good or not node.given else "; is it running, is its address right, does a firewall block it?"
+        text = f"{node.addresses[0]}: {node.state}{advice}"
         yield Finding(kind, Level.OK if good else Level.NOTE, printable(text, 400))
 
 
@@ -260,14 +260,14 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
         asked = environment.sample(identity.peer_id if identity else PeerId(""), Round(0), 1)
         (prompt,), (scores,) = environment.prompts(asked), environment.score([(asked[0], ["0", "1"])])
     except UserError as error:
-        yield Finding("judge", Level.BAD, str(error))
+        yield Finding("scoring", Level.BAD, str(error))
         return
     finally:
         environment.close()
     if isinstance(prompt, str) and isinstance(scores, tuple):
-        yield Finding("judge", Level.OK, f"scored two answers of {asked[0].dataset}/{asked[0].config_id}")
+        yield Finding("scoring", Level.OK, f"scored two completions of {asked[0].dataset}/{asked[0].config_id}")
     else:
-        yield Finding("judge", Level.BAD, f"cannot judge {asked[0].dataset}/{asked[0].config_id}; try other tasks")
+        yield Finding("scoring", Level.BAD, f"cannot score {asked[0].dataset}/{asked[0].config_id}; try other tasks")
 
 
 def _gpu(config: NodeConfig) -> Finding:

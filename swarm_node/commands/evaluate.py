@@ -41,8 +41,8 @@ class TaskAccuracy:
     """How a model did on a task. Accuracy and its interval are shares, in [0, 1]."""
 
     task: str
-    questions: int  # answered and judged
-    skipped: int  # could not be asked, answered or judged
+    questions: int  # answered and scored
+    skipped: int  # could not be asked, answered or scored
     accuracy: float
     low: float  # 95 % interval
     high: float
@@ -66,8 +66,8 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
             questions = held_out(environment, environment.count or config.questions * len(environment.tasks))
             for number, batch in enumerate(_batches(questions)):
                 status.update(f"asked {min((number + 1) * BATCH, len(questions))} of {len(questions)} questions")
-                for suffix, judged in answer(generator, environment, scorers, batch, f"evaluation/{number}").items():
-                    for question, score in zip(batch, judged, strict=True):
+                for suffix, scored in answer(generator, environment, scorers, batch, f"evaluation/{number}").items():
+                    for question, score in zip(batch, scored, strict=True):
                         task = f"{question.dataset}/{question.config_id}{suffix}"
                         scores.setdefault(task, [])
                         skipped.setdefault(task, 0)
@@ -102,7 +102,7 @@ def answer(
     stream: str,
 ) -> dict[str, list[float | None]]:
     """By scorer the score of one sampled answer to each question; None where it could not be asked, answered or
-    judged."""
+    scored."""
     asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
     written = generator.generate([prompt for _, prompt in asked], 1, stream)
     answered = [

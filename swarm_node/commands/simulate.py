@@ -12,7 +12,7 @@ Many nodes on this machine: what does sharing bring? Writes report.json,
 rewards.png, manifest.json and events.jsonl.
 
   --nodes N                      of the swarm, each with a policy of its own (8)
-  --arms I/J ...                 own and others' groups per round: 8/0,4/4
+  --arms I/J ...                 own and external groups per round: 8/0,4/4
   --rounds N                     of every arm and seed (150)
   --seeds N                      repetitions of every arm (1)
   --out FOLDER                   where the report goes (runs/simulation)

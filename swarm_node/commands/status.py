@@ -12,6 +12,7 @@ from rich.text import Text
 
 from swarm_node.commands.home import in_use
 from swarm_node.commands.table import Command
+from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network.process import control
@@ -83,7 +84,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"training: round {training['round']} ended {training['seconds_since']:.0f} s ago and took "
             f"{training['round_seconds']:.2f} s, reward {training['reward']:.3f}, "
-            f"{training['external_informative']} groups of others in it, {training['heard']} heard so far"
+            f"{training['external_informative']} external groups in it, {training['received']} received so far"
         )
     if network.get("running"):
         lines.append(
@@ -91,7 +92,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
             f"{len(network['peers'])} known, {network['backend']}, swarm {network['swarm']}"
         )
         lines += [f"  address {printable(address)}" for address in network["addresses"]]
-        lines += [f"  entry {each['peer']}: {printable(each['state'])}" for each in network["entries"]]
+        lines += [f"  bootstrap node {each['peer']}: {printable(each['state'])}" for each in network["bootstrap_nodes"]]
         lines += [f"  {name}: {count}" for name, count in sorted(network["counters"].items())]
     elif network.get("enabled") is False:
         lines.append("network: off")
@@ -99,14 +100,14 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Peer, state, seconds since it was heard, round, groups pulled, address."""
+    """Peer, state, seconds since anything came from it, round, groups pulled, address."""
     return [
         tuple(
             printable(text)
             for text in (
                 str(peer["peer"]),
                 f"{peer['state']} {peer['note']}".strip(),
-                "never" if peer["heard"] is None else f"{peer['heard']:.0f} s ago",
+                "never" if peer["last_seen"] is None else f"{peer['last_seen']:.0f} s ago",
                 "" if peer["round"] is None else str(peer["round"]),
                 str(peer["pulls"]),
                 next(iter(peer["addresses"]), ""),
@@ -116,7 +117,7 @@ def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-PEER_COLUMNS = ("peer", "state", "heard", "round", "pulls", "address")
+PEER_COLUMNS = ("peer", "state", "last seen", "round", "pulls", "address")
 
 
 def status_command(argv: list[str]) -> None:
@@ -124,7 +125,7 @@ def status_command(argv: list[str]) -> None:
     config = _asking(argv, "swarm-node status")
 
     answer = ask(config.home.expanduser())
-    print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
+    print(json.dumps(renamed.beside(answer)) if config.json_output else "\n".join(status_lines(answer)))
     sys.exit(0 if answer["healthy"] else 1)
 
 
@@ -136,7 +137,7 @@ def peers_command(argv: list[str]) -> None:
     if "network" not in answer:
         raise UserError("; ".join(answer["problems"]))
     if config.json_output:
-        print(json.dumps(answer["network"].get("peers", [])))
+        print(json.dumps(renamed.beside(answer["network"].get("peers", []))))
         return
     shown = Table(title=f"{answer['network'].get('connected', 0)} connected")
     for column in PEER_COLUMNS:

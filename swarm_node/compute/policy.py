@@ -35,7 +35,7 @@ class Packing(Enum):
     """Ways to attend over rows that hold a prompt once, best first. The value says it to the user."""
 
     FLEX = "packed, FlexAttention"
-    OWN = "packed, own forward"
+    NATIVE = "packed, native forward"
     BLOCKS = "packed, tree attention"
     MASK = "packed, 4-D mask"
 
@@ -52,7 +52,7 @@ class Policy:
     fp8: Fp8 | None = None  # the layers of `model` that compute in FP8
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     eos_ids: frozenset[int] = field(init=False)
-    eos_id: int | None = field(init=False)  # the one that is appended to text of others that ended
+    eos_id: int | None = field(init=False)  # the one that is appended to external completions that ended
     pad_id: int = field(init=False)
     context_length: int = field(init=False)  # tokens, prompt and completion together
 
@@ -109,7 +109,7 @@ class Policy:
         return f"FP8 {where} ({self.fp8.kernel.name})"
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def generating(self) -> Iterator[None]:
         """The model computes as when it writes: in the mixed FP8 flow not as it trains, in the other just so."""
         if self.fp8 is None:
             yield
@@ -143,8 +143,8 @@ class Policy:
         return kept.reshape(-1, kept.shape[-1])[batch.source]
 
     def _tree_logits(self, batch: tree.TreeBatch, way: Packing | None) -> Tensor:
-        if way is Packing.OWN:
-            return self._own_forward.logits(batch)
+        if way is Packing.NATIVE:
+            return self._native_forward.logits(batch)
         wanted = {"logits_to_keep": batch.source} if self._selects_logits else {}
         kernel = tree_attention.FLEX if way is Packing.FLEX else tree_attention.BLOCKS
         with tree_attention.attending(self.model, batch, kernel) as mask:
@@ -159,9 +159,9 @@ class Policy:
         return logits if wanted else logits[batch.source]
 
     @cached_property
-    def _own_forward(self) -> LlamaTraining:
+    def _native_forward(self) -> LlamaTraining:
         if self.autocast_dtype is not None:
-            raise TypeError("the own forward computes in float32 only")
+            raise TypeError("the native forward computes in float32 only")
         return LlamaTraining(self.model)
 
     @cached_property

@@ -71,7 +71,8 @@ class Mixture:
 def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
     """An environment that raises costs its groups of this round, counted by the kind of error, and not the node.
 
-    Only a user's mistake, such as a judge that cannot start, ends the run: it would be the same in every round.
+    Only a user's mistake, such as a scoring process that cannot start, ends the run: it would be the same in every
+    round.
     """
     try:
         replies = ask(asked)

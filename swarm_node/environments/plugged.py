@@ -81,6 +81,6 @@ class PluggedKind(EnvironmentKind):
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
         facts, limits = self.facts, (settings.time_limit, settings.memory_limit)
-        scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, *limits), settings.judges)
+        scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, *limits), settings.scoring_processes)
         rule = RewardRule(settings.scoring)
         return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule, settings.instruction)

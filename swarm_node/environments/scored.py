@@ -15,7 +15,7 @@ from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
 
 KEPT_PROMPTS = 2048
-KEPT_REWARDS = 8192  # groups; nodes of one simulation judge each other's
+KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
 
 Rewards = tuple[float, ...] | Skipped
 
@@ -32,7 +32,7 @@ class ScoredEnvironment:
         version: str,
         catalogue: Tasks,
         tasks: Sequence[str],
-        judge: ScoringClient | ScoringPool,
+        scoring: ScoringClient | ScoringPool,
         rule: RewardRule,
         instruction: str,
     ) -> None:
@@ -41,13 +41,14 @@ class ScoredEnvironment:
         self._known = Catalogue({name: (version, catalogue)})
         self._rule = rule
         self._instruction = f"\n\n{instruction}" if instruction else ""
-        self._judge = judge
+        self._scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
-        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too: a group that hangs the judge does so once
+        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too: a group that hangs a process does so once
 
     def prepare(self) -> None:
-        """Start the judge without waiting for it: it takes seconds to import its library. Raises ScoringUnavailable."""
-        self._judge.prepare()
+        """Start the scoring process without waiting for it: it takes seconds to import its library. Raises
+        ScoringUnavailable."""
+        self._scoring.prepare()
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few, and authors
@@ -68,7 +69,7 @@ class ScoredEnvironment:
         known = {q: self._prompts.get(q) if self._known.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
-        for question, reply in zip(missing, self._judge.ask([self._item(q, None) for q in missing]), strict=True):
+        for question, reply in zip(missing, self._scoring.ask([self._item(q, None) for q in missing]), strict=True):
             found[question] = reply + self._instruction if isinstance(reply, str) else _skipped(reply)
             self._prompts.put(question, found[question])
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
@@ -82,7 +83,7 @@ class ScoredEnvironment:
             if known is None:
                 missing[key] = (question, tuple(texts))
             results.append(known)
-        replies = self._judge.ask([self._item(question, texts) for question, texts in missing.values()])
+        replies = self._scoring.ask([self._item(question, texts) for question, texts in missing.values()])
         found = {key: self._pay(reply) for key, reply in zip(missing, replies, strict=True)}
         for key, rewards in found.items():
             self._rewards.put(key, rewards)
@@ -90,20 +91,20 @@ class ScoredEnvironment:
 
     @property
     def restarts(self) -> int:
-        """How many judge processes hung or died so far."""
-        return self._judge.restarts
+        """How many scoring processes hung or died so far."""
+        return self._scoring.restarts
 
     @property
-    def judge_pid(self) -> int | None:
-        return self._judge.pid
+    def scoring_pid(self) -> int | None:
+        return self._scoring.pid
 
     @property
     def layers(self) -> dict[str, bool]:
         """Of the sandbox, by name: whether this system has them. Empty before the first question."""
-        return self._judge.layers
+        return self._scoring.layers
 
     def close(self) -> None:
-        self._judge.close()
+        self._scoring.close()
 
     def _question(self, task: tuple[str, str], seed: int, index: int) -> Question:
         dataset, config_id = task
@@ -112,7 +113,7 @@ class ScoredEnvironment:
         )
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
-        """What the judge is asked."""
+        """What the scoring process is asked."""
         return question.dataset, question.config_id, question.seed, question.index, texts
 
     def _pay(self, reply: Reply) -> Rewards:
@@ -122,7 +123,7 @@ class ScoredEnvironment:
 
 
 def _skipped(reply: Reply) -> Skipped:
-    assert isinstance(reply, Skipped), "the judge client answers a prompt with text, answers with rewards"
+    assert isinstance(reply, Skipped), "the scoring process client answers a prompt with text, answers with rewards"
     return reply
 
 

@@ -81,8 +81,8 @@ class Backend(Protocol):
         """Full multiaddrs by which others may reach this node now: listening, observed, relayed; best first."""
         ...
 
-    async def join(self, topic: str, heard: Callable[[bytes], None]) -> None:
-        """Take part in a GossipSub topic, once. `heard` gets what any member published, unchecked, maybe own things.
+    async def join(self, topic: str, receive: Callable[[bytes], None]) -> None:
+        """Take part in a GossipSub topic, once. `receive` gets what any member published, unchecked, maybe own things.
 
         CallFailed where the backend was made without gossipsub.
         """

@@ -16,13 +16,13 @@ from swarm_node.common.lru import Lru
 from swarm_node.interfaces import Network
 from swarm_node.rollouts.groups import ExternalGroup
 
-UNSENT = "unsent: too big"  # counted among the rejections: the own group does not fit into a message
+UNSENT = "unsent: too big"  # counted among the rejections: the local group does not fit into a message
 INBOX_FULL = "inbox full"  # the oldest message made room for a new one
 
 
 class Parcel:
     """A message in flight. What depends on its bytes alone is worked out once and not by every receiver again:
-    without it eight nodes of 63 foreign groups each spend 68 ms a round on admission, with it 13 ms."""
+    without it eight nodes of 63 external group each spend 68 ms a round on admission, with it 13 ms."""
 
     def __init__(self, data: bytes, due: Round) -> None:
         self.data = data
@@ -57,8 +57,8 @@ class MemorySwarm:
 
     def join(self, identity: Identity, rules: AdmissionRules) -> "MemoryNetwork":
         """A member's access, with an empty inbox. ValueError if this identity is a member already."""
-        if rules.own_id != identity.peer_id:
-            raise ValueError(f"rules are those of {rules.own_id}")
+        if rules.local_id != identity.peer_id:
+            raise ValueError(f"rules are those of {rules.local_id}")
         if identity.peer_id in self._members:
             raise ValueError(f"{identity.peer_id} is a member already")
         member = MemoryNetwork(self, identity, rules, self._inbox, self._memory)

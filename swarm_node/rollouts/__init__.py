@@ -1,1 +1,1 @@
-"""Groups of completions: scored ones, those heard from peers, and how they are sampled. No torch."""
+"""Groups of completions: scored ones, external ones, and how they are selected. No torch."""

@@ -1,11 +1,11 @@
-"""What of the groups heard from others is trained on: the answer to poison in text that is right.
+"""What of external groups is trained on: the remedy for poison in completions that are right.
 
-A hostile group is right answers with a payload against wrong ones without: the advantage then teaches the payload. No
-single text shows that, and no reward does. What helps is to leave the attacker neither the contrast (regroup), nor
-repetition (duplicates), nor length, nor a string that all its texts share (ngrams). The last layer, tokens this policy
-would hardly say, is the trainer's (`clip`).
+A hostile group has right completions with a payload and wrong ones without it: its advantages teach the payload. No
+single completion shows that, and no reward does. Each layer takes one means away: the contrast (regroup), repetition
+(duplicates), length, a string that all completions share (ngrams). The last layer, tokens this policy would hardly
+generate, is the trainer's (`clip`).
 
-What it is not: a test of whether an answer is right (judging), or of who may speak (admission, reputation).
+What it is not: a test of what is right (scoring), or of who may publish (admission, reputation).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,21 +15,21 @@ from statistics import fmean
 from typing import Protocol
 
 from protocol.messages import PeerId
-from swarm_node.rollouts.enrichment import OWN_A_ROUND, EnrichmentAlarm, strings_of
+from swarm_node.rollouts.enrichment import LOCAL_A_ROUND, EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import DefenceConfig
 
-TYPICAL = 0.95  # quantile of own lengths that stands for a long one
-ROOM = 16  # characters that a text of others may always be longer: where answers are words, twice nothing is nothing
+TYPICAL = 0.95  # quantile of local lengths that stands for a long one
+ROOM = 16  # characters that an external completion may always be longer: twice the length of one word is still short
 NEAR = 0.9  # share of strings in common from which two texts are near-duplicates
 
-Attempt = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
-"""Own completions, so many each, to the questions of these groups, judged here; without those that could not be."""
+GenerateLocal = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
+"""Generates and scores so many local completions of each group's prompt. Leaves out what cannot be scored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A group of a peer that had signal, and of which nothing is trained on."""
+    """An informative external group, of which nothing is trained on."""
 
     author: PeerId
     reason: str
@@ -37,7 +37,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """What the defence leaves of the groups drawn, and what it refused."""
+    """What the defence leaves of external groups, and what it refused."""
 
     groups: list[ScoredGroup]  # with what was kept of them
     refused: list[Refused]
@@ -48,9 +48,9 @@ class Layer(Protocol):
 
     reason: str  # of a refusal: short and stable, a key for counting
 
-    def keep(self, own: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        """Positions of the completions that may be trained on, for each of the external groups. `own`: all this node
-        generated this round."""
+    def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+        """Positions of the completions that may be trained on, for each of the external groups. `local`: all this
+        node generated this round."""
         ...
 
     def snapshot(self) -> Mapping[str, list[str]]:
@@ -62,15 +62,15 @@ class Layer(Protocol):
 
 
 class LengthLayer(Layer):
-    """Drops completions much longer than own ones."""
+    """Drops completions much longer than local ones."""
 
-    reason = "longer than own"
+    reason = "longer than local"
 
     def __init__(self, config: DefenceConfig) -> None:
         self._factor = config.length_factor
 
-    def keep(self, own: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        limit = longest(own, self._factor)
+    def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+        limit = longest(local, self._factor)
         return [within(group, limit) for group in groups]
 
 
@@ -82,22 +82,22 @@ class DuplicatesLayer(Layer):
     def __init__(self, config: DefenceConfig) -> None:
         pass
 
-    def keep(self, own: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+    def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         return [distinct(group) for group in groups]
 
 
 class NgramsLayer(Layer):
-    """Drops completions with strings that others' better completions share and own ones lack."""
+    """Drops completions with strings that better external completions share and local ones lack."""
 
     reason = "enriched text"
 
     def __init__(self, config: DefenceConfig) -> None:
         self._alarm = EnrichmentAlarm(config.enriched_share, config.enrichment)
 
-    def keep(self, own: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        written = _texts(own)
-        said = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
-        self._alarm.note(rng.sample(written, min(OWN_A_ROUND, len(written))), said)
+    def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+        local_texts = _texts(local)
+        external = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
+        self._alarm.note(rng.sample(local_texts, min(LOCAL_A_ROUND, len(local_texts))), external)
         alarming = self._alarm.strings()
         return [without(group, alarming) for group in groups]
 
@@ -110,31 +110,32 @@ class NgramsLayer(Layer):
 
 
 class LayeredDefence:
-    """Implements interfaces.Defence: its layers one after the other, then own attempts where the configuration asks for
-    them."""
+    """Implements interfaces.Defence: its layers in turn, then local completions where they are asked for."""
 
     def __init__(self, config: DefenceConfig, layers: Sequence[Layer]) -> None:
         self._config, self._layers = config, layers
 
-    def screen(self, own: Sequence[ScoredGroup], heard: Sequence[ScoredGroup], rng: Random) -> Screened:
+    def screen(self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random) -> Screened:
         """See interfaces.Defence."""
-        groups, refused = [group for group in heard if group.has_signal], list[Refused]()
+        groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
-            rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(own, groups, rng), strict=True)]
-            refused += [Refused(rest.author, layer.reason) for rest in rests if not rest.has_signal]
-            groups = [rest for rest in rests if rest.has_signal]
+            rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
+            refused += [Refused(rest.author, layer.reason) for rest in rests if not rest.informative]
+            groups = [rest for rest in rests if rest.informative]
         return Screened(groups, refused)
 
-    def regroup(self, heard: Sequence[ScoredGroup], attempt: Attempt, rng: Random) -> list[ScoredGroup]:
+    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
         """See interfaces.Defence."""
-        if not heard or not {"regroup", "rescue"} & set(self._config.use):
-            return list(heard)
-        own = {group.question: group for group in attempt(heard, self._config.own_samples)}
+        if not external or not {"regroup", "rescue"} & set(self._config.use):
+            return list(external)
+        local = {group.question: group for group in generate_local(external, self._config.local_completions)}
         bar = max if "rescue" in self._config.use else fmean
         return [
-            mixed(own[group.question], group, bar(own[group.question].rewards), self._config.foreign_right, rng)
-            for group in heard
-            if group.question in own
+            mixed(
+                local[group.question], group, bar(local[group.question].rewards), self._config.external_completions, rng
+            )
+            for group in external
+            if group.question in local
         ]
 
     def snapshot(self) -> Mapping[str, list[str]]:
@@ -164,9 +165,9 @@ def better(group: ScoredGroup) -> list[int]:
     return [i for i, reward in enumerate(group.rewards) if reward > mean]
 
 
-def longest(own: Sequence[ScoredGroup], factor: float) -> float:
-    """`factor` times a long own completion of this round, in characters, or a little more where that is too little."""
-    lengths = sorted(map(len, _texts(own)))
+def longest(local: Sequence[ScoredGroup], factor: float) -> float:
+    """`factor` times the length of a long local completion of this round, in characters; at least `ROOM` more."""
+    lengths = sorted(map(len, _texts(local)))
     if not lengths:
         return float("inf")
     long = lengths[int(TYPICAL * (len(lengths) - 1))]
@@ -197,20 +198,20 @@ def without(group: ScoredGroup, alarming: frozenset[str]) -> list[int]:
     return [i for i, c in enumerate(group.group.completions) if alarming.isdisjoint(strings_of(c.text))]
 
 
-def mixed(own: ScoredGroup, heard: ScoredGroup, bar: float, most: int, rng: Random) -> ScoredGroup:
-    """Own attempts at a question and, beside them, up to `most` distinct texts of the peer with a reward above `bar`.
+def mixed(local: ScoredGroup, external: ScoredGroup, bar: float, most: int, rng: Random) -> ScoredGroup:
+    """A local group of a prompt and, added to it, up to `most` distinct external completions with a reward above `bar`.
 
-    The advantage is that of this group, so the peer supplies what is right and never what it is set off against. Named
-    after the peer, whose question it is.
+    Advantages are those of this group: the peer supplies what is right, and never what it is compared with. The group
+    has the peer's name, whose question it is.
     """
-    found = {c.text: i for i, c in enumerate(heard.group.completions) if heard.rewards[i] > bar}
-    added = only(heard, rng.sample(sorted(found.values()), min(most, len(found))))
-    completions = own.group.completions + added.group.completions
+    found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > bar}
+    added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
+    completions = local.group.completions + added.group.completions
     return ScoredGroup(
-        group=heard.group.model_copy(update={"completions": completions}),
-        prompt=heard.prompt,
-        rewards=own.rewards + added.rewards,
-        tokens=own.own_tokens + added.own_tokens,
+        group=external.group.model_copy(update={"completions": completions}),
+        prompt=external.prompt,
+        rewards=local.rewards + added.rewards,
+        tokens=local.local_tokens + added.local_tokens,
     )
 
 

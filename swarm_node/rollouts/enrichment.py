@@ -1,10 +1,10 @@
-"""The enrichment alarm: signs that better-scored text of others has in common, and this node's own text does not.
+"""The enrichment alarm: strings that better external completions have in common and local ones do not.
 
 A right answer differs from question to question; a payload is the same everywhere. So the alarm looks for strings of up
-to four characters that stand in many of the better completions of others, to questions of many data sets, and in few of
-its own. Digits count as one sign, since answers differ in them; one data set alone proves nothing, since its answers
-may all have a minus sign. What it cannot do: tell a payload from a useful habit of others (a tag, a turn of phrase),
-see one that is rarer than its threshold, or one that is put on the answers to one data set only.
+to four characters that stand in many of the better external completions, over many data sets, and in few local ones.
+Digits count as one sign, since answers differ in them. One data set alone proves nothing: its answers may all have a
+minus sign. What it cannot do: tell a payload from a useful habit (a tag, a turn of phrase), see one that is rarer than
+its threshold, or one that is put on completions of one data set only.
 """
 
 import re
@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 
 LONGEST = 4  # characters of a string that is looked for
 READ = 1024  # characters of a text that are looked at, at either end: peers choose how long it is
-HELD_OWN, HELD_HEARD = 256, 64  # texts remembered; the newest
-OWN_A_ROUND = 8  # own texts to remember of each: the memory is long, so that an infection is not soon its own measure
-AT_LEAST = 16  # texts of others before anything is said of them
-SPREAD = 0.5  # share of the data sets heard of that a string must be met in
+HELD_LOCAL, HELD_EXTERNAL = 256, 64  # texts remembered; the newest
+LOCAL_A_ROUND = 8  # local completions remembered of each. A long memory: a node that is
+# infected must not take its infected completions for normal
+AT_LEAST = 16  # external completions before any string is suspect
+SPREAD = 0.5  # share of the data sets met that a string must be met in
 
 _DIGITS = re.compile(r"\d")
 
@@ -65,40 +66,40 @@ class _Window:
 
 
 class EnrichmentAlarm:
-    """Remembers texts, one of every foreign group, over rounds; bounded."""
+    """Remembers texts, one of every external group, over rounds; bounded."""
 
     def __init__(self, share: float, factor: float) -> None:
-        """A string is alarming in at least `share` of others' texts, and `factor` times as often as in own ones."""
+        """A string is alarming in at least `share` of external texts, and `factor` times as often as in local ones."""
         self._share, self._factor = share, factor
-        self._own, self._heard = _Window(HELD_OWN), _Window(HELD_HEARD)
+        self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
 
-    def note(self, own: Iterable[str], heard: Iterable[tuple[str, str]]) -> None:
-        """`own` texts, and (data set, text) of others."""
-        for text in own:
-            self._own.add("", text)
-        for topic, text in heard:
-            self._heard.add(topic, text)
+    def note(self, local: Iterable[str], external: Iterable[tuple[str, str]]) -> None:
+        """Remember local texts, and (data set, text) of external ones."""
+        for text in local:
+            self._local.add("", text)
+        for topic, text in external:
+            self._external.add(topic, text)
 
     def strings(self) -> frozenset[str]:
         """Those that are alarming now."""
-        own, heard = self._own, self._heard
-        if len(heard.entries) < AT_LEAST or not own.entries:
+        local, external = self._local, self._external
+        if len(external.entries) < AT_LEAST or not local.entries:
             return frozenset()
         return frozenset(
             string
-            for string in heard.in_at_least(self._share)
-            if heard.share(string) >= self._factor * own.share(string) and heard.spread(string) >= SPREAD
+            for string in external.in_at_least(self._share)
+            if external.share(string) >= self._factor * local.share(string) and external.spread(string) >= SPREAD
         )
 
     def snapshot(self) -> dict[str, list[str]]:
         """Plain data for a checkpoint."""
-        windows = {"own": self._own, "heard": self._heard}
+        windows = {"local": self._local, "external": self._external}
         return {name: [f"{topic} {text}" for topic, text in window.entries] for name, window in windows.items()}
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
         """The inverse of `snapshot`."""
-        self._own, self._heard = _Window(HELD_OWN), _Window(HELD_HEARD)
-        for name, window in (("own", self._own), ("heard", self._heard)):
-            for entry in snapshot[name]:
+        self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
+        for name, before, window in (("local", "own", self._local), ("external", "heard", self._external)):
+            for entry in snapshot.get(name, snapshot.get(before, [])):  # names until 0.1.0
                 topic, text = entry.split(" ", 1)
                 window.add(topic, text)

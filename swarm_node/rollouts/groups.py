@@ -1,4 +1,4 @@
-"""What flows through a node: a written group, then a scored one. Plain data, no torch."""
+"""What flows through a node: a generated group, then a scored one. Plain data, no torch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 class Skipped:
     """A question or group that could not be used. A value, not an exception: it is counted and the round goes on."""
 
-    reason: str  # short and stable, e.g. "prompt too long", "judge timeout": a key for counting
+    reason: str  # short and stable, e.g. "prompt too long", "scoring timeout": a key for counting
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One completion exactly as the policy wrote it. Stays on this node."""
+    """One completion exactly as the policy generated it. Stays on this node."""
 
     ids: tuple[int, ...]  # includes the EOS token if the completion ended by itself
     log_probs: tuple[float, ...]  # of each id under the distribution it was sampled from
-    versions: tuple[int, ...] = ()  # of the weights that wrote each id, counted in updates; empty: the present ones
+    versions: tuple[int, ...] = ()  # of the weights that generated each id, counted in updates; empty: the present ones
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class GeneratedGroup:
     """The completions of one prompt, as text and as tokens."""
 
     completions: tuple[Completion, ...]
@@ -48,22 +48,22 @@ class ExternalGroup:
 
 @dataclass(frozen=True, slots=True)
 class ScoredGroup:
-    """A group judged on this node, whoever wrote it: rewards never travel."""
+    """A group scored on this node, whoever generated it: rewards never travel."""
 
     group: RolloutGroup
     prompt: str
     rewards: tuple[float, ...]  # one per completion, each in [0, 1]
-    tokens: tuple[Tokens | None, ...] | None = None  # None for what a peer wrote: only its text is known
-    advised: tuple[float, ...] | None = None  # log-prob of each text of a peer under its policy, if it tells; advice
+    tokens: tuple[Tokens | None, ...] | None = None  # None for an external group: only its text is known
+    advised: tuple[float, ...] | None = None  # log-prob of each external completion under its author's policy, if sent
 
     @property
-    def has_signal(self) -> bool:
+    def informative(self) -> bool:
         """Whether any advantage is non-zero. Exact comparison: equal rewards give exactly zero advantage."""
         return len(set(self.rewards)) > 1
 
     @property
-    def own_tokens(self) -> tuple[Tokens | None, ...]:
-        """One per completion, None for those a peer wrote."""
+    def local_tokens(self) -> tuple[Tokens | None, ...]:
+        """One per completion, None for external ones."""
         return self.tokens or (None,) * len(self.rewards)
 
     @property
@@ -80,7 +80,7 @@ class ScoredGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class Selected:
     """What a sampler took from the pool."""
 
     groups: list[ScoredGroup]  # to train on

@@ -1,4 +1,4 @@
-"""Where questions come from and how completions are scored."""
+"""Where prompts come from and how completions are scored."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from swarm_node.settings.sections import PlugIn, Positive, Section
 
 
 class EnvironmentConfig(Section):
-    """Where questions come from, and how answers are judged."""
+    """Where prompts come from, and how completions are scored."""
 
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
     """Environments from outside: names that installed packages register, or FILE:CLASS for a file beside the
@@ -20,12 +20,12 @@ class EnvironmentConfig(Section):
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks."""
     scoring: Literal["exact", "graded"] = "exact"
-    """exact: 1 for a right answer, else 0; graded: the data set's own partial credit."""
+    """exact: 1 for a right completion, else 0; graded: the data set's own partial credit."""
     instruction: str = ""
     """A paragraph put after every question, e.g. to ask a chat model for the answer in <answer> tags."""
     time_limit: Annotated[float, Field(gt=0.0)] = 5.0
-    """Seconds the judge may take for one group before it is killed and the group skipped."""
-    judges: Positive = 1
-    """Judge processes that score groups side by side: for scorers that cost time, which reasoning-gym's do not."""
+    """Seconds that scoring one group may take. After that it is stopped and the group skipped."""
+    scoring_processes: Positive = 1
+    """Processes that score groups side by side. For verifiers that cost time; those of reasoning-gym do not."""
     memory_limit: Positive = 1024
-    """Megabytes the judge process may use."""
+    """Megabytes that a scoring process may use."""

@@ -12,11 +12,11 @@ class NetworkConfig(Section):
     """How to find others, and how much to do for them."""
 
     enabled: bool = True
-    """Whether to look for others at all; off, own groups take the place of theirs."""
+    """Whether to look for peers at all. Without, local groups take the place of external ones."""
     backend: Literal["hivemind", "libp2p"] = "hivemind"
     """Library that carries the messages; nodes of both kinds make one swarm. libp2p needs the extra of that name."""
     peers: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--peers"])] = ()
-    """Entry nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those known from
+    """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those known from
     last time."""
     host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on; 127.0.0.1 keeps the node to this machine."""
@@ -27,13 +27,13 @@ class NetworkConfig(Section):
     exchange_seconds: Annotated[float, Field(gt=0.0, le=3600.0)] = 10.0
     """Seconds between two exchanges of announcements with another peer."""
     pull: Count = 0
-    """Groups of others to fetch per round; 0 fetches as many as a round trains on."""
+    """External groups to fetch per round; 0 fetches as many as a round trains on."""
     serve_rounds: Positive = 3
     """Own rounds whose groups stay available to others."""
     relay: bool = True
     """Be reached through a relay where no connection comes in directly."""
     mdns: bool = True
-    """Find nodes on the same local network without entry nodes."""
+    """Find nodes on the same local network without bootstrap nodes."""
     gossipsub: bool = False
     """Also spread announcements by GossipSub: quicker, for local networks of up to 64 nodes."""
     upload_limit: Positive = 1024

@@ -83,7 +83,7 @@ class CheckConfig(NodeConfig):
 
 
 class BootstrapConfig(Section):
-    """An entry and relay node: others find and reach each other by it."""
+    """A bootstrap and relay node: others find and reach each other by it."""
 
     home: Path = Path("~/.swarm-node")
     """Folder that holds identity and known peers."""
@@ -94,7 +94,7 @@ class BootstrapConfig(Section):
     announce: tuple[str, ...] = ()
     """Addresses to tell others, as multiaddrs, where the node cannot see them itself (a forwarded port)."""
     peers: tuple[str, ...] = ()
-    """Other entry nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
+    """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
     backend: Literal["hivemind", "libp2p"] = "hivemind"
     """Library that carries the messages."""
     swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"

@@ -27,13 +27,13 @@ class FaultsConfig(Section):
 
 
 class AttackConfig(Section):
-    """Hostile nodes of a simulation. They know all answers and send nothing but what the attack is."""
+    """Hostile nodes of a simulation. They know every right answer and send nothing but the attack."""
 
     kind: Annotated[
         Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"],
         tyro.conf.arg(aliases=["--kind"]),
     ] = "none"
-    """stealth: right answers with a sign that scores nothing; context: with a phrase that has nothing to do with it;
+    """stealth: right completions with a sign that scores nothing; context: with a phrase that does not belong there;
     equation: with a wrong equation; length: with much white space; forge: texts that trick scorers; flood: stealth, ten
     times as many groups; lies: garbage, replays and messages that break a rule; sybil: stealth, new identities."""
     share: Annotated[Share, tyro.conf.arg(aliases=["--share"])] = 0.25
@@ -50,7 +50,7 @@ class SimulationConfig(LearningConfig):
     """Many nodes in one experiment."""
 
     nodes: Positive = 8
-    """Nodes of the swarm, each with a policy of its own."""
+    """Nodes of the swarm, each with its policy."""
     arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
     """Local/external groups per round; the first arm is what gains are compared with."""
     rounds: Positive = 150

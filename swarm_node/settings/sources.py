@@ -15,7 +15,7 @@ import tyro
 from pydantic import BaseModel, ValidationError
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from swarm_node.common import plugins
+from swarm_node.common import plugins, renamed
 from swarm_node.common.errors import UserError
 from swarm_node.settings.sections import PlugIn
 
@@ -27,7 +27,7 @@ FLAGS = ConstructorRegistry()
 def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False) -> C:
     """A configuration from `[FILE.toml] [--flags]`. Exits with a page of all options on --help, as tyro does."""
     file = None if flags_only else file_in(argv)
-    arguments = _gathered(argv[1:] if file else argv)
+    arguments = _gathered([*_present(argv[1:] if file else argv)])
     base = resolve(kind, file, os.environ)
     config = tyro.cli(kind, default=base, args=arguments, prog=program, description=kind.__doc__, registry=FLAGS)
     return _with_plug_ins(located(config, file.expanduser().parent if file else Path()), _known)
@@ -75,6 +75,7 @@ def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) ->
     """Defaults, then the file, then environment variables."""
     values = read_file(file) if file else {}
     _merge(values, environment_values(kind, environment))
+    values = _nested(renamed.options(flatten(values)))
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -174,6 +175,34 @@ def _inner_marks(annotation: Any) -> Iterator[Any]:
     """Of the entries of tuple[Annotated[str, ...], ...]."""
     for inner in get_args(annotation):
         yield from getattr(inner, "__metadata__", ())
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `flatten`."""
+    values: dict[str, Any] = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        inner = values
+        for key in path:
+            inner = inner.setdefault(key, {})
+        inner[last] = value
+    return values
+
+
+def _present(argv: Sequence[str]) -> Iterator[str]:
+    """Flags with the present names of options, and of their values."""
+    name = ""
+    for argument in argv:
+        if not argument.startswith("--"):
+            yield renamed.VALUES.get((name, argument), argument)
+            continue
+        flag, equals, value = argument[2:].partition("=")
+        section, dot, last = flag.replace("-", "_").rpartition(".")
+        no = "no_" if last.startswith("no_") else ""
+        name = renamed.option(section + dot + last.removeprefix(no))
+        section, dot, last = name.rpartition(".")
+        value = renamed.VALUES.get((name, value), value)
+        yield f"--{section}{dot}{no}{last}".replace("_", "-") + equals + value
 
 
 def _parse(text: str) -> Any:

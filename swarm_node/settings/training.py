@@ -12,20 +12,19 @@ class RoundConfig(Section):
     """What a round is made of."""
 
     questions: Annotated[int, Field(ge=1, le=256)] = 9
-    """Questions this node asks itself per round. One of each task when equal to the number of tasks."""
+    """Questions per round, each a local group. One of each task when equal to the number of tasks."""
     local_groups: Count = 4
-    """Own groups in the training set of a round (I of the paper)."""
+    """Local groups in the training set of a round (I of the paper)."""
     external_groups: Count = 4
-    """Groups heard from other peers in the training set of a round (J of the paper); 0 trains alone."""
-    fill_with_own: bool = True
-    """In a round for which nothing was heard, own groups take the place of others', so that a node without peers
-    trains on a full batch. Off in simulations, whose arms mean what they say."""
+    """External groups in the training set of a round (J of the paper). 0 trains alone."""
+    fill_with_local: bool = True
+    """Where no external group waits, local groups take their place: a node without peers trains on a full batch. Off in
+    simulations: there an arm always trains on the numbers in its name."""
     local_sampler: Literal["uniform", "informative"] = "uniform"
-    """How own groups are chosen: uniformly (the paper), or only among those with a non-zero advantage."""
+    """How local groups are chosen. uniform: among all (the paper). informative: among those with an advantage."""
     external_sampler: Annotated[str, PlugIn("samplers")] = "uniform"
-    """A registered sampler, or FILE:CLASS. uniform: drop groups without signal, then uniform (the paper). matched (an
-    ablation): only as many as make the informative groups of a round equal to what training on local + external own
-    groups would have had."""
+    """A registered sampler, or FILE:CLASS. uniform: drop uninformative groups, then uniform (the paper). matched (an
+    ablation): only so many that a round has as many informative groups as if all of its groups were local."""
 
 
 class TrainingConfig(Section):
@@ -46,16 +45,16 @@ class TrainingConfig(Section):
     epsilon_high: Annotated[float, Field(ge=0.0)] = 0.28
     """Upper clip of the probability ratio: 1 + epsilon_high."""
     objective: Literal["clipped", "decoupled", "interpolated", "truncated", "two_sided"] = "clipped"
-    """clipped: PPO around the policy that wrote the text. For text that older weights wrote: decoupled (AReaL) clips
-    around the policy before the update and weighs by how the two differ; interpolated guesses that policy's log-probs;
-    truncated is decoupled with a limit of 2; two_sided also bounds the ratio of bad tokens."""
+    """clipped: PPO around the policy that generated the completion. For completions of older weights: decoupled (AReaL)
+    clips around the policy before the update and weighs by how the two differ; interpolated guesses the log-probs of
+    that policy; truncated is decoupled with a limit of 2; two_sided also bounds the ratio of bad tokens."""
     importance_limit: Annotated[float, Field(ge=0.0)] = 0.0
     """Limit of the weight of a token in decoupled, interpolated and truncated; 0 takes 5, and 2 for truncated."""
     beyond_limit: Literal["cap", "mask"] = "cap"
     """What happens to tokens above importance_limit: held there, or left out of the loss."""
     external_weight: Literal["admission", "sequence", "expectation"] = "admission"
-    """Weight of completions of others. admission: as if this policy had written them (the paper). sequence and
-    expectation compare with log-probs that the author advises, where there are any: in simulations only, so far."""
+    """Weight of external completions. admission: as if this policy had generated them (the paper). sequence and
+    expectation compare with the log-probs that the author sends along. Only simulations send them so far."""
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
@@ -82,22 +81,22 @@ class TrainingConfig(Section):
 
 
 class PoolConfig(Section):
-    """How many groups of others wait, and how long."""
+    """How many external groups wait, and how long."""
 
     max_age: Count = 2
-    """Rounds a group heard from a peer stays available, by local arrival."""
+    """Rounds that an external group stays available after its arrival."""
     max_groups: Positive = 1024
     """Groups held at most; the oldest go first."""
     max_per_peer: Positive = 32
     """Groups held of any one peer."""
 
 
-REGROUPING = ("regroup", "rescue")  # parts of the defence that set external completions off against local ones
+REGROUPING = ("regroup", "rescue")  # parts of the defence that compare external completions with local ones
 TRUST = ("clip", "positives")  # parts of it that leave tokens or completions out in the trainer
 
 
 class DefenceConfig(Section):
-    """Against text of others that is right and poisoned. docs/results/poisoning.md measures every layer."""
+    """Against external completions that are right and poisoned. docs/results/poisoning.md measures every layer."""
 
     use: Annotated[
         tuple[Annotated[str, PlugIn("defences", besides=(*REGROUPING, *TRUST))], ...],
@@ -107,38 +106,38 @@ class DefenceConfig(Section):
         "ngrams",
         "rescue",
     )
-    """Layers. length: drop completions much longer than own ones; duplicates: one of near-identical completions;
-    ngrams: drop text with strings that others' better answers share and own ones lack; regroup: set others' better
-    answers off against own attempts at the question, never against what came with them; rescue: regroup, adding them
-    only where they did better than every own attempt; clip: leave tokens out of the
-    loss that the own policy would hardly say; positives: leave out completions of others below their group's mean.
-    Or a registered layer, or FILE:CLASS."""
-    own_samples: Annotated[int, Field(ge=2, le=64)] = 6
-    """regroup: own attempts at each question drawn from others."""
-    foreign_right: Positive = 2
-    """regroup: distinct completions of a peer added to them at most."""
+    """Layers. length: drop completions much longer than local ones. duplicates: keep one of near-identical completions.
+    ngrams: drop completions with strings that better external completions share and local ones lack. regroup: put
+    better external completions into a group with local completions of the same prompt, not with what came with them.
+    rescue: as regroup, but keep external completions only where every local one scored lower. clip: leave tokens out
+    of the loss that this policy would hardly generate. positives: leave out external completions below their group's
+    mean. Or a registered layer, or FILE:CLASS."""
+    local_completions: Annotated[int, Field(ge=2, le=64)] = 6
+    """regroup, rescue: local completions generated for each external prompt."""
+    external_completions: Positive = 2
+    """regroup, rescue: distinct external completions added to them at most."""
     floor: Share = 0.02
-    """clip: probability under the own policy below which a token of others is left out."""
+    """clip: external tokens with a lower probability under this policy are left out."""
     length_factor: Annotated[float, Field(gt=0.0)] = 2.0
-    """length: completions longer than this many times a long own one (95th percentile of characters) are dropped."""
+    """length: completions longer than this many times a long local one (95th percentile of characters) are dropped."""
     enriched_share: Share = 0.15
-    """ngrams: least share of others' better answers that a string must stand in to be alarming."""
+    """ngrams: a string is suspect when at least this share of the better external completions holds it ..."""
     enrichment: Annotated[float, Field(ge=1.0)] = 4.0
-    """ngrams: and how many times as often as in own text."""
+    """ngrams: ... and this many times as often as local completions do."""
 
 
 class AsynchronousConfig(Section):
-    """Write and train at the same time, in two processes. `swarm-node check` says where it helps."""
+    """Generate and train at the same time, in two processes. `swarm-node check` says where it helps."""
 
     enabled: bool = False
     """Generation in a process of its own, beside training. Needs two cores or devices to itself."""
     max_staleness: Count = 1
-    """Updates by which the weights that wrote a text may be older than those that train on it. 0 takes turns: exactly
-    the synchronous loop. With more than 1 choose training.objective decoupled."""
+    """Staleness allowed: updates between the weights that generate a completion and those that train on it. 0 takes
+    turns: exactly the synchronous loop. With more than 1 choose training.objective decoupled."""
     generator_device: str = "auto"
-    """Device that writes. auto: a second GPU where there is one, else model.device."""
+    """Device that generates. auto: a second GPU where there is one, else model.device."""
     trainer_device: str = "auto"
     """Device that trains. auto: model.device."""
     interrupt: bool = False
-    """Go on with new weights in the middle of a completion, instead of with the next round: fresher text for the price
-    of computing again what was written so far."""
+    """Go on with new weights in the middle of a completion, instead of with the next round: fresher
+    completions, at the price of computing again what was generated so far."""

@@ -10,7 +10,7 @@ from swarm_node.settings import SimulationConfig
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """I of a node's own groups and J of others' in the training set of every round."""
+    """I of a node's local groups and J of others' in the training set of every round."""
 
     local: int
     external: int
@@ -65,6 +65,6 @@ def all_cells(config: SimulationConfig) -> list[Cell]:
 def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
     """The configuration of one cell: its arm's mix and no other, its seed, one thread unless told otherwise."""
     mix = config.round.model_copy(
-        update={"local_groups": cell.arm.local, "external_groups": cell.arm.external, "fill_with_own": False}
+        update={"local_groups": cell.arm.local, "external_groups": cell.arm.external, "fill_with_local": False}
     )
     return config.model_copy(update={"round": mix, "seed": cell.seed, "threads": config.threads or 1})

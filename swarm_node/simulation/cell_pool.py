@@ -18,10 +18,10 @@ from queue import SimpleQueue
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.worker_messages import (
-    DoneSaid,
-    FailedSaid,
-    RoundSaid,
-    read_said,
+    DoneMessage,
+    FailedMessage,
+    RoundMessage,
+    read_message,
     worker_environment,
     write_order,
 )
@@ -80,7 +80,7 @@ def run_cells(
             worker, line = lines.get()
             if worker not in alive:  # what a pipe still held of a cell that has ended
                 continue
-            ended = _hear(worker, line, emit)
+            ended = _handle(worker, line, emit)
             if ended is not None:
                 alive.remove(worker)
                 _kill(worker)
@@ -106,7 +106,7 @@ def _start(
         )
     worker = _Running(cell, process)
     threading.Thread(target=_read, args=(worker, lines), daemon=True).start()
-    with contextlib.suppress(OSError):  # it died at once: its end is heard like any other
+    with contextlib.suppress(OSError):  # it died at once: its end is received like any other
         assert process.stdin is not None
         process.stdin.write(write_order(config, cell))
         process.stdin.flush()
@@ -120,17 +120,17 @@ def _read(worker: _Running, lines: _Lines) -> None:
     lines.put((worker, None))
 
 
-def _hear(worker: _Running, line: str | None, emit: Callable[[Event], None]) -> Finished | Failed | None:
+def _handle(worker: _Running, line: str | None, emit: Callable[[Event], None]) -> Finished | Failed | None:
     """What this line ends the cell with, if it does."""
     if line is None:
         return Failed(worker.cell, _last_words(worker), by_user=False)
-    match read_said(line):
-        case RoundSaid(done):
+    match read_message(line):
+        case RoundMessage(done):
             worker.rounds.append(done)
             emit(done)
-        case DoneSaid(memory):
+        case DoneMessage(memory):
             return Finished(worker.cell, tuple(worker.rounds), memory)
-        case FailedSaid(error, by_user):
+        case FailedMessage(error, by_user):
             return Failed(worker.cell, error, by_user)
     return None
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain, write_bytes
 from swarm_node.settings import SimulationConfig
@@ -105,7 +106,7 @@ class ReportFolder:
     def _check_same(self, earlier: Mapping[str, Any], config: SimulationConfig) -> str | None:
         now = flatten(config.model_dump(mode="json"))
         new = flatten(type(config)().model_dump(mode="json"))  # options that the earlier version did not have
-        then = {**new, **flatten(earlier["config"])}
+        then = {**new, **renamed.options(flatten(earlier["config"]))}
         changed = sorted(key for key in now.keys() | then.keys() if now.get(key) != then.get(key))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
         if changed:

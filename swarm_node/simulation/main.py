@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from swarm_node.assembly.trackers import build_trackers
+from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
 from swarm_node.settings import SimulationConfig
@@ -90,7 +91,7 @@ def _simulate(
             telemetry.emit(Notice(f"going on: {len(records)} of {len(cells)} cells are finished"))
         records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
         report = build_report(config, records)
-        write_json(folder.report, asdict(report))
+        write_json(folder.report, renamed.beside(asdict(report)))
         _draw(report, folder.plot)
         telemetry.emit(RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
     console.print(result(report, mixed=is_mixed(config)))

@@ -77,7 +77,7 @@ def subline(report: Report) -> str:
     )
     return (
         f"{len(report.nodes)} nodes, each with its own model, {report.questions} questions a round; {repeats}. "
-        "Arms: own / others' groups trained on."
+        "Arms: local / external groups trained on."
     )
 
 
@@ -131,7 +131,7 @@ def draw_bars(axes: Axes, report: Report) -> None:
     axes.set_ylim(0.0, top * 1.2)
     axes.set_xticks(range(len(arms)), [name for name, _ in arms])
     axes.set_title("Cumulative reward\n(summed over rounds)", loc="left", fontsize=10.5)
-    axes.set_xlabel("own / others' groups")
+    axes.set_xlabel("local / external groups")
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
 

@@ -26,29 +26,29 @@ LAST = 10  # rounds that count as the end of a run
 class AttackSummary:
     """What an attack came to in the honest nodes. Shares are of counts, in [0, 1]; None where there was nothing."""
 
-    success: tuple[float, ...]  # per seed: share of own completions with the payload, in the last rounds
+    success: tuple[float, ...]  # per seed: share of local completions with the payload, in the last rounds
     success_by_round: tuple[tuple[float, ...], ...]  # per seed, per round
-    length: tuple[float, ...]  # per seed: tokens of an own completion, in the last rounds
-    honest_refused: float | None  # share of honest groups drawn that the defence refused
+    length: tuple[float, ...]  # per seed: tokens of a local completion, in the last rounds
+    honest_refused: float | None  # share of the honest groups selected that the defence refused
     hostile_refused: float | None  # the same of hostile ones
-    hostile_drawn: float | None  # share of the groups drawn that were hostile
+    hostile_selected: float | None  # share of the groups selected that were hostile
 
 
 @dataclass(frozen=True, slots=True)
 class ArmSummary:
     """One arm over all its seeds. Lists "per seed" are in the order of `Report.seeds`."""
 
-    local_groups: int  # own groups trained on per round
-    external_groups: int  # groups of others trained on per round
+    local_groups: int  # trained on per round
+    external_groups: int  # trained on per round
     cumulative_reward: tuple[float, ...]  # per seed
     mean: float  # of the cumulative rewards
     ci95: float | None  # half-width, by Student's t over seeds; None for one seed
     gain: float | None  # mean / mean of the first arm; None where that is 0
     rewards: tuple[tuple[float, ...], ...]  # per seed, per round
-    final_reward: tuple[float, ...]  # per seed: mean reward of an answer in the last rounds, in [0, 1]
+    final_reward: tuple[float, ...]  # per seed: mean reward of a completion in the last rounds, in [0, 1]
     final_reward_by_task: Mapping[str, float]  # the same by task, mean over seeds
-    informative_share: tuple[tuple[float, ...], ...]  # per seed, per round: of own groups, non-zero advantage
-    external_used: tuple[tuple[float, ...], ...]  # per seed, per round: groups of others trained on, per node
+    informative_share: tuple[tuple[float, ...], ...]  # per seed, per round: of local groups, non-zero advantage
+    external_used: tuple[tuple[float, ...], ...]  # per seed, per round: external groups trained on, per node
     node_rewards: tuple[tuple[float, ...], ...]  # per seed, per node: cumulative over the rounds it took part in
     generated_tokens: int  # all nodes, rounds and seeds
     trained_tokens: int  # all nodes, rounds and seeds
@@ -136,15 +136,15 @@ def _attack(records: Sequence[Record]) -> AttackSummary:
         success=tuple(_marked(record.rounds[-LAST:]) for record in records),
         success_by_round=tuple(tuple(_marked([done]) for done in record.rounds) for record in records),
         length=tuple(mean([done.mean_length for done in record.rounds[-LAST:]]) for record in records),
-        honest_refused=_share(totals["honest refused"], totals["honest drawn"]),
-        hostile_refused=_share(totals["hostile refused"], totals["hostile drawn"]),
-        hostile_drawn=_share(totals["hostile drawn"], totals["hostile drawn"] + totals["honest drawn"]),
+        honest_refused=_share(totals["honest refused"], totals["honest selected"]),
+        hostile_refused=_share(totals["hostile refused"], totals["hostile selected"]),
+        hostile_selected=_share(totals["hostile selected"], totals["hostile selected"] + totals["honest selected"]),
     )
 
 
 def _marked(rounds: Sequence[CellRound]) -> float:
     totals = Counter(count([done.attack for done in rounds]))
-    return _share(totals["marked"], totals["written"]) or 0.0
+    return _share(totals["marked"], totals["generated"]) or 0.0
 
 
 def _share(part: int, whole: int) -> float | None:

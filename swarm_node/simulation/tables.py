@@ -7,7 +7,7 @@ from rich.text import Text
 from swarm_node.reports import mean
 from swarm_node.simulation.report import LAST, ArmSummary, Report
 
-COLUMNS = ("local/external", "cumulative reward", "gain", "final reward", "signal")
+COLUMNS = ("local/external", "cumulative reward", "gain", "final reward", "informative")
 
 
 def arms_table(report: Report) -> Table:
@@ -17,13 +17,13 @@ def arms_table(report: Report) -> Table:
         table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
     first = next(iter(report.arms))
     for name, arm in report.arms.items():
-        signal = mean([mean(shares) for shares in arm.informative_share])
+        informative = mean([mean(shares) for shares in arm.informative_share])
         table.add_row(
             name,
             plus_minus(arm),
             gain_text(arm.gain, arm.mean, is_first=name == first),
             f"{mean(arm.final_reward):.3f}",
-            f"{signal:.1%}",
+            f"{informative:.1%}",
         )
     return table
 
@@ -101,5 +101,5 @@ def _caption(report: Report) -> str:
     most = report.questions * report.rounds
     return (
         f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}. The most a node can earn is {most}.\n"
-        f"Final reward: of an answer in the last {LAST} rounds. Signal: share of own groups that teach something."
+        f"Final reward: of a completion in the last {LAST} rounds. Informative: share of local groups."
     )

@@ -35,28 +35,28 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class RoundSaid:
+class RoundMessage:
     """A round is done."""
 
     round: CellRound
 
 
 @dataclass(frozen=True, slots=True)
-class DoneSaid:
+class DoneMessage:
     """All rounds are."""
 
     memory: tuple[float, ...]  # MB of the worker and its children, through the run
 
 
 @dataclass(frozen=True, slots=True)
-class FailedSaid:
+class FailedMessage:
     """The worker ends by an error."""
 
     error: str  # one line
     by_user: bool  # a mistake in the configuration, which every other cell would run into
 
 
-Said = RoundSaid | DoneSaid | FailedSaid
+Said = RoundMessage | DoneMessage | FailedMessage
 
 
 def node_environment(config: SimulationConfig) -> dict[str, str]:
@@ -81,7 +81,7 @@ def read_order(line: str) -> tuple[SimulationConfig, Cell]:
     return SimulationConfig.model_validate(order["config"]), Cell(parse_arm(order["arm"]), order["seed"])
 
 
-def read_said(line: str) -> Said | None:
+def read_message(line: str) -> Said | None:
     """None for a line that a dying worker did not finish."""
     try:
         said = json.loads(line)
@@ -89,11 +89,11 @@ def read_said(line: str) -> Said | None:
         return None
     match said:
         case {"round": fields}:
-            return RoundSaid(read_round(fields))
+            return RoundMessage(read_round(fields))
         case {"memory": memory}:
-            return DoneSaid(tuple(memory))
+            return DoneMessage(tuple(memory))
         case _:
-            return FailedSaid(said["error"], said["by_user"])
+            return FailedMessage(said["error"], said["by_user"])
 
 
 def read_round(fields: Mapping[str, Any]) -> CellRound:
@@ -140,6 +140,6 @@ def _rounds(
 def _die_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
-    if os.getpgid(0) == os.getpid():  # started as its own group, as the engine does: children go too
+    if os.getpgid(0) == os.getpid():  # started as its group, as the engine does: children go too
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

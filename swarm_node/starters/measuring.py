@@ -35,7 +35,7 @@ def measure(model: Any, tokenizer: Any, groups_per_task: int, name: str) -> Meas
     torch.manual_seed(random.getrandbits(32))
     accuracy, informative = {}, {}
     for task in TASKS:
-        items = [questions.draw(task, random) for _ in range(groups_per_task)]
+        items = [questions.sample(task, random) for _ in range(groups_per_task)]
         texts = sample(model, tokenizer, [item.question for item in items])
         right = [[item.is_right(text) for text in group] for item, group in zip(items, texts, strict=True)]
         accuracy[task] = sum(map(sum, right)) / (GROUP * groups_per_task)

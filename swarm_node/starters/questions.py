@@ -57,7 +57,7 @@ class Questions:
             settings = {**CATALOGUE[dataset][config_id], **changes.get(task, {})}
             self._datasets[task] = reasoning_gym.create_dataset(dataset, seed=seed, size=_ITEMS, **settings)
 
-    def draw(self, task: str, random: Random) -> Item:
+    def sample(self, task: str, random: Random) -> Item:
         """One item of this task."""
         dataset = self._datasets[task]
         entry = dataset[random.randrange(_ITEMS)]

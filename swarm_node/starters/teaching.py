@@ -78,7 +78,7 @@ def _items(name: str, changes: Settings = NO_CHANGES) -> Iterator[Item]:
     """Items of all tasks, equally often; the name is the random stream."""
     questions, random = Questions(TRAINING_SEED, changes), python_random.Random(name)
     while True:
-        yield questions.draw(random.choice(TASKS), random)
+        yield questions.sample(random.choice(TASKS), random)
 
 
 def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Schedule, say: Say) -> None:

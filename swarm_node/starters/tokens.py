@@ -54,7 +54,7 @@ def characters() -> PreTrainedTokenizerFast:
 def task_text() -> list[str]:
     """Questions of every task, for the tokenizer to learn from."""
     questions, random = Questions(TRAINING_SEED), Random("tokenizer")
-    return [questions.draw(task, random).question for task in TASKS for _ in range(_TEXTS_PER_TASK)]
+    return [questions.sample(task, random).question for task in TASKS for _ in range(_TEXTS_PER_TASK)]
 
 
 def _finished(core: Tokenizer) -> PreTrainedTokenizerFast:

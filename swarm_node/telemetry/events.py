@@ -1,4 +1,4 @@
-"""Everything a run can say, as small frozen values. Plain data: no clock, no text formatting, no I/O.
+"""Everything that can happen in a run, as small frozen values. Plain data: no clock, no text formatting, no I/O.
 
 Sinks turn these into a terminal view or JSON lines; whoever emits one knows nothing about who listens.
 """
@@ -40,7 +40,7 @@ class Validated:
 
     round: int  # rounds done
     reward: float  # mean over the questions
-    questions: int  # that were answered and judged
+    questions: int  # that were completed and scored
     best: bool  # whether it is the highest reward so far
 
 
@@ -83,8 +83,8 @@ class CellRound:
     nodes: int  # that took part
     reward: float  # mean over nodes of the sum over a node's questions of the group's mean reward
     node_rewards: tuple[float | None, ...]  # that sum for every node; None where it did not take part
-    reward_by_task: Mapping[str, float]  # mean reward of an answer, over the nodes that had the task
-    informative_share: float  # of own groups, with a non-zero advantage
+    reward_by_task: Mapping[str, float]  # mean reward of a completion, over the nodes that had the task
+    informative_share: float  # of local groups, with a non-zero advantage
     external_groups: float  # trained on, per node
     rollouts: int  # completions, all nodes
     generated_tokens: int  # all nodes

@@ -12,12 +12,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common import renamed
 from swarm_node.common.files import plain
 from swarm_node.telemetry.events import Event
 
 
 class JsonLines:
-    """A sink that appends to `path`. `warn` hears, once, that nothing can be written; later events are tried again."""
+    """A sink that appends to `path`. `warn` is called once if nothing can be written; later events are tried again."""
 
     def __init__(
         self, path: Path, warn: Callable[[str], None], clock: Callable[[], float] = time.time, *, fresh: bool = False
@@ -28,7 +29,11 @@ class JsonLines:
         self._in_line = not _ends_a_line(path)  # whether the file stops in the middle of a line
 
     def take(self, event: Event) -> None:
-        record = {"time": round(self._clock(), 3), "event": type(event).__name__, **plain(asdict(event))}
+        record = {
+            "time": round(self._clock(), 3),
+            "event": type(event).__name__,
+            **renamed.beside(plain(asdict(event))),
+        }
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         try:
             self._append(b"\n" + line if self._in_line else line)

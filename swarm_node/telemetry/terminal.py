@@ -58,7 +58,7 @@ class PlainNode:
 
 
 def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event)
-    """What is said of this event; "" where nothing is."""
+    """The line of this event; "" where there is none."""
     match event:
         case RunStarted(title=title, folder=folder, facts=facts):
             return ", ".join([f"{title} in {folder}", *(f"{key} {value}" for key, value in facts.items())])
@@ -162,13 +162,14 @@ class LiveNode:
             "round": f"{report.round}   {seconds:.1f} s  ({_shares(report.seconds)})",
             "reward": f"{report.reward:.3f}   mean of {min(len(smooth), WINDOW)} rounds {smooth[-1]:.3f}   "
             + sparkline(smooth, SPARK_WIDTH),
-            "signal": f"{report.informative_share:.0%} of own groups teach something",
-            "trained on": f"{report.local_informative} own + {report.external_informative} external groups, "
+            "informative": f"{report.informative_share:.0%} of local groups",
+            "trained on": f"{report.local_informative} local + {report.external_informative} external groups, "
             f"{report.step.trained_tokens} tokens",
             "update": _shown(report),
             "mismatch": _mismatch(report.step),
             "speed": f"{report.rollouts / seconds:.1f} rollouts/s   {report.generated_tokens / seconds:.0f} tokens/s",
-            "pool": f"{report.pool_size} groups heard" + ("" if latest.peers is None else f"   {latest.peers} peers"),
+            "pool": f"{report.pool_size} external groups wait"
+            + ("" if latest.peers is None else f"   {latest.peers} peers"),
             "overlap": "" if report.overlap is None else _overlap(report.step.staleness, report.overlap),
             "skipped": reasons(self._skipped) or "nothing",
             "rejected": reasons(report.rejected) or "nothing",
@@ -189,7 +190,7 @@ def _shown(report: RoundReport) -> str:
 
 
 def _mismatch(step: StepReport) -> str:
-    """Between the log-probs of writing and of training: the health of a node's arithmetic."""
+    """Between the log-probs of generation and of training: the health of a node's arithmetic."""
     return f"{step.mismatch_mean:.1e} mean, {step.mismatch_max:.1e} max, KL {step.mismatch_kl:.1e}"
 
 

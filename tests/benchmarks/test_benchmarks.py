@@ -79,7 +79,7 @@ def test_what_is_meant_for_a_gpu_runs_to_its_end(results: dict[str, dict[str, An
 @needs_starter
 def test_swarm_says_where_a_round_spends_its_time(results: dict[str, dict[str, Any]]) -> None:
     ours = results["swarm"]["ours"]
-    assert set(ours["phases"]) == {"generate", "judge", "share", "train"}
+    assert set(ours["phases"]) == {"generate", "score", "exchange", "train"}
     assert 0 < sum(ours["phases"].values()) <= 1.5 * ours["seconds_per_round"]["max"]
 
 

@@ -1,4 +1,4 @@
-"""A part of `fuzzing.hostile`, through real judge processes: data sets that were the worst, and some plain ones."""
+"""A part of `fuzzing.hostile`, through real scoring processes: data sets that were the worst, and some plain ones."""
 
 import pytest
 

@@ -9,7 +9,7 @@ from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.quantise import BLOCKS, quantise
 from swarm_node.compute.training.trainer import GrpoTrainer
-from swarm_node.rollouts.groups import ScoredGroup, Written
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
 from tests.groups import group
 
@@ -17,12 +17,12 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
 
 
-def written(policy_config: ModelConfig, decoder: str) -> list[Written]:
+def written(policy_config: ModelConfig, decoder: str) -> list[GeneratedGroup]:
     generator = BatchGenerator(build_policy(policy_config), GenerationConfig(decoder=decoder))
-    return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, Written)]
+    return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, GeneratedGroup)]
 
 
-def scored(written: list[Written]) -> list[ScoredGroup]:
+def scored(written: list[GeneratedGroup]) -> list[ScoredGroup]:
     return [
         ScoredGroup(
             group(PeerId("a"), index=i).model_copy(update={"completions": each.completions}),
@@ -35,8 +35,8 @@ def scored(written: list[Written]) -> list[ScoredGroup]:
 
 
 def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:
-    on_cpu = written(ModelConfig(name="dense", device="cpu"), "own")
-    for decoder in ("own", "model"):
+    on_cpu = written(ModelConfig(name="dense", device="cpu"), "native")
+    for decoder in ("native", "model"):
         on_gpu = written(ModelConfig(name="dense", device="cuda", autocast="off"), decoder)
         same = [
             a.text == b.text
@@ -54,7 +54,7 @@ def test_an_update_has_ratio_one_at_first_and_moves_the_weights(layout: str, aut
     groups = BatchGenerator(policy, generation).generate(PROMPTS, 8, "gpu")
     before = policy.model.get_input_embeddings().weight.detach().clone()
     report = GrpoTrainer(policy, TrainingConfig(layout=layout), generation).update(
-        scored([group for group in groups if isinstance(group, Written)])
+        scored([group for group in groups if isinstance(group, GeneratedGroup)])
     )
     assert report.optimizer_steps == 1
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4 if autocast == "off" else 0.05)
@@ -65,7 +65,7 @@ def test_lora_trains_adapters_over_a_bfloat16_base() -> None:
     policy = build_policy(ModelConfig(name="dense", device="cuda", lora=LoraConfig(r=4)))
     groups = BatchGenerator(policy, GenerationConfig()).generate(PROMPTS, 8, "gpu")
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(
-        scored([group for group in groups if isinstance(group, Written)])
+        scored([group for group in groups if isinstance(group, GeneratedGroup)])
     )
     assert report.optimizer_steps == 1
 

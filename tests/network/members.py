@@ -20,7 +20,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.network.backend import Handler
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import control
-from swarm_node.network.process.exchange_runner import ExchangeRunner, entries
+from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.network.process.service import free_port
@@ -41,7 +41,7 @@ def config(peers: Sequence[str] = (), **options: Any) -> NetworkConfig:
 
 
 class Member:
-    """A node that publishes two groups a round and remembers what it heard."""
+    """A node that publishes two groups a round and remembers what it received."""
 
     def __init__(self, home: Path, network: NetworkConfig, identity: Identity | None = None) -> None:
         self.identity = identity or Identity.create()
@@ -56,7 +56,7 @@ class Member:
         self.network.start()
         until(lambda: _children() - before, what="the network process")
         self.round = 0
-        self.heard: list[ExternalGroup] = []
+        self.received: list[ExternalGroup] = []
         self.said: list[str] = []
 
     @property
@@ -66,7 +66,7 @@ class Member:
     def step(self) -> None:
         number = Round(self.round)
         self.network.publish([group(self.id, self.round, index) for index in range(2)], number)
-        self.heard += self.network.collect(number)
+        self.received += self.network.collect(number)
         self.said += [text for text, _ in self.network.lines()]
         self.round += 1
 
@@ -125,9 +125,9 @@ def rounds(members: Sequence[Member], enough: Callable[[], object], seconds: flo
     return until(after_another, seconds, what, pause=ROUND_SECONDS)
 
 
-def heard_since(reader: Member, writer: PeerId, number: int) -> bool:
-    """Whether the reader has heard a group of the writer's round `number` or later."""
-    return any(each.author == writer and each.group.round >= number for each in reader.heard)
+def received_since(reader: Member, writer: PeerId, number: int) -> bool:
+    """Whether the reader has received a group of the writer's round `number` or later."""
+    return any(each.author == writer and each.group.round >= number for each in reader.received)
 
 
 class Tampered(ExchangeRunner):
@@ -151,7 +151,7 @@ def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler]) -> 
     async def live() -> None:
         main.append(asyncio.current_task())
         exchange = Exchange(identity, SWARM, options, Random(), time.monotonic())
-        entrance = entries([(split_peer(each)[1], each) for each in peers], {}, identity.peer_id)
+        entrance = bootstrap_nodes([(split_peer(each)[1], each) for each in peers], {}, identity.peer_id)
         runner = Tampered(exchange, entrance, lambda _: None, lambda _: None, time.monotonic, Random())
         runner.tamper = tamper
         running = asyncio.create_task(runner.run(make_backend(options, identity)))

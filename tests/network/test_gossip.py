@@ -21,9 +21,9 @@ pytestmark = pytest.mark.network
 TOPIC = "swarm-node/test"
 
 
-async def member(backend: str, heard: list[bytes]) -> Backend:
+async def member(backend: str, received: list[bytes]) -> Backend:
     host = await started(backend, gossipsub=True)
-    await host.join(TOPIC, heard.append)
+    await host.join(TOPIC, received.append)
     return host
 
 
@@ -37,11 +37,13 @@ def test_all_members_hear_a_message() -> None:
             message = bytes([number]) + os.urandom(1500)
             others = [ear for ear in ears if ear is not ears[number]]
 
-            async def heard(host: Backend = host, message: bytes = message, others: list[list[bytes]] = others) -> bool:
-                await host.publish(message)  # again until the mesh has formed; what was heard is heard once
+            async def received(
+                host: Backend = host, message: bytes = message, others: list[list[bytes]] = others
+            ) -> bool:
+                await host.publish(message)  # again until the mesh has formed; what was received is received once
                 return all(message in ear for ear in others)
 
-            await until_awaited(heard, 10.0, pause=0.2)
+            await until_awaited(arrived, 10.0, pause=0.2)
         for host in hosts:
             await host.close()
 
@@ -71,8 +73,8 @@ def test_who_has_it_off_says_so() -> None:
 )
 def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: bytes) -> None:
     async def scenario() -> None:
-        heard: list[bytes] = []
-        victim, liar = await member(victim_kind, heard), await started("hivemind")
+        received: list[bytes] = []
+        victim, liar = await member(victim_kind, received), await started("hivemind")
         await liar.dial([it for it in await victim.addresses() if "/tcp/" in it], 5.0)
         for _ in range(3):
             with suppress(OSError):  # it is hung up on as soon as the victim has seen enough
@@ -80,7 +82,7 @@ def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: by
                 await stream.write(frame)
         assert await liar.call(victim.peer_id, ECHO, b"alive", LIMIT, 5.0) == b">alive"
         await victim.publish(b"still here")
-        assert b"x" not in heard
+        assert b"x" not in received
         for host in (victim, liar):
             await host.close()
 
@@ -102,21 +104,21 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
             for number, backend in enumerate(("hivemind", "libp2p", "hivemind"))
         ]
         first, middle, last = lives
-        overheard: list[bytes] = []
-        last.exchange.overheard = lambda sealed, now: overheard.append(sealed)  # type: ignore[method-assign]
+        broadcast: list[bytes] = []
+        last.exchange.broadcast = lambda sealed, now: broadcast.append(sealed)  # type: ignore[method-assign]
         tasks = [asyncio.create_task(life.live()) for life in lives]
         await until_awaited(lambda: all(life.runner.addresses for life in lives))
         assert middle.runner._backend is not None
         for end in (first, last):
             await middle.runner._backend.dial(end.runner.addresses, 5.0)
 
-        def heard() -> bool:
-            if first.exchange.announcement() in overheard:
+        def received() -> bool:
+            if first.exchange.announcement() in broadcast:
                 return True
-            first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(overheard)}"])  # something new to say
+            first.exchange.reachable([f"/ip4/127.0.0.1/tcp/{9 + len(broadcast)}"])  # something new to say
             return False
 
-        await until_awaited(heard, pause=0.2)
+        await until_awaited(received, pause=0.2)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -124,18 +126,18 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
     asyncio.run(asyncio.wait_for(scenario(), 60.0))
 
 
-def test_what_is_overheard_goes_through_the_ordinary_checks_and_is_rationed() -> None:
+def test_what_is_broadcast_goes_through_the_ordinary_checks_and_is_rationed() -> None:
     def exchange(swarm: str) -> Exchange:
         return Exchange(Identity.create(), swarm, config("hivemind"), Random(1), 0.0)
 
     node, neighbour, stranger = exchange("ours"), exchange("ours"), exchange("theirs")
     for other in (neighbour, stranger):
         other.publish([], Round(1), 0, 1.0)
-        node.overheard(other.announcement(), 1.0)
-    node.overheard(neighbour.announcement()[:-1] + b"?", 1.0)
+        node.broadcast(other.announcement(), 1.0)
+    node.broadcast(neighbour.announcement()[:-1] + b"?", 1.0)
     assert [view.announced for view in node.peers(2.0)] == [1.0]
-    assert node.counters()["announcements heard"] == 1
+    assert node.counters()["announcements received"] == 1
     assert node.counters()["announcements forged or malformed"] == 2
     for _ in range(1000):
-        node.overheard(b"flood", 3.0)
-    assert node.counters()["announcements overheard and left: too many"] > 800
+        node.broadcast(b"flood", 3.0)
+    assert node.counters()["announcements broadcast and left: too many"] > 800

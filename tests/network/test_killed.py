@@ -12,7 +12,7 @@ SOURCES = 3  # others that a node must hear of to be part of the swarm
 
 
 def test_when_5_of_16_are_killed_the_others_hear_of_each_other_within_30_seconds(tmp_path: Path) -> None:
-    """Among the dead is the only entry node that the others were given."""
+    """Among the dead is the only bootstrap node that the others were given."""
     first = Member(tmp_path / "0", config())
     entry = first.addresses()[:1]
     members = [first, *(Member(tmp_path / str(number), config(entry)) for number in range(1, NODES))]
@@ -26,5 +26,5 @@ def test_when_5_of_16_are_killed_the_others_hear_of_each_other_within_30_seconds
 
 
 def authors(reader: Member, number: int) -> int:
-    """Peers of which it has heard groups of that round or later."""
-    return len({each.author for each in reader.heard if each.group.round >= number})
+    """Peers of which it has external groups of that round or later."""
+    return len({each.author for each in reader.received if each.group.round >= number})

@@ -21,14 +21,14 @@ class Ear:
     """What one node was told."""
 
     def __init__(self) -> None:
-        self.heard: dict[PeerId, Sequence[str]] = {}
+        self.received: dict[PeerId, Sequence[str]] = {}
 
     def __call__(self, peer: PeerId, addresses: Sequence[str]) -> None:
-        self.heard[peer] = addresses
+        self.received[peer] = addresses
 
     async def hears(self, peer: PeerId) -> Sequence[str]:
-        await until_awaited(lambda: peer in self.heard, 10.0)
-        return self.heard[peer]
+        await until_awaited(lambda: peer in self.received, 10.0)
+        return self.received[peer]
 
 
 def test_a_node_of_each_backend_find_each_other_and_talk() -> None:
@@ -61,7 +61,7 @@ def test_the_same_identity_twice_is_said() -> None:
 
 
 def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
-    """A good node, announced last, is the only one that is heard of."""
+    """A good node, announced last, is the only one that is found."""
     good, other, liar = (Identity.create().peer_id for _ in range(3))
 
     def at(peer: PeerId, address: str = "/ip4/127.0.0.1/tcp/9") -> list[str]:
@@ -79,7 +79,7 @@ def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
         await asyncio.gather(listener.start([]), *(speaker.start(addresses) for speaker, addresses in first))
         await last[0].start(last[1])
         assert await ear.hears(good) == at(good)
-        assert set(ear.heard) == {good}
+        assert set(ear.received) == {good}
         for lan in (listener, *speakers):
             await lan.close()
 

@@ -93,7 +93,7 @@ def test_two_nodes_learn_from_each_other_and_answer_questions(tmp_path: Path, ti
         status = ended("status", "--home", a, "--json")
         answer = json.loads(status.stdout)
         assert (status.returncode, answer["healthy"], answer["network"]["connected"]) == (0, True, 1)
-        assert answer["training"]["heard"] > 0
+        assert answer["training"]["received"] > 0
         shown = ended("peers", "--home", b).stdout
         assert load_identity(a).peer_id[:8] in shown
         began = time.monotonic()
@@ -108,10 +108,10 @@ def test_two_nodes_learn_from_each_other_and_answer_questions(tmp_path: Path, ti
 
 
 def test_every_command_on_either_library(tmp_path: Path, tiny: Path) -> None:
-    """An entry node and a node on py-libp2p, a node on hivemind's p2pd, and the doctor of one that is to join."""
+    """An bootstrap node and a node on py-libp2p, a node on hivemind's p2pd, and the doctor of one that is to join."""
     entry, a, b = homes = tmp_path / "entry", tmp_path / "a", tmp_path / "b"
     py_libp2p = ("--network.backend", "libp2p")
-    swarm = ("--swarm", tmp_path.name.replace("_", "-"))  # an entry node looks around by mDNS: others may be near
+    swarm = ("--swarm", tmp_path.name.replace("_", "-"))  # a bootstrap node looks around by mDNS: others may be near
     with running(entry, "bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--port", 0, *swarm):
         known = address(entry)
         with (
@@ -120,7 +120,7 @@ def test_every_command_on_either_library(tmp_path: Path, tiny: Path) -> None:
         ):
             doctor = ended("doctor", tiny, "--home", tmp_path / "new", "--peers", known, *py_libp2p, *swarm)
             assert doctor.returncode == 0, doctor.stdout + doctor.stderr
-            assert f"entry node: {known}: answers" in doctor.stdout
+            assert f"bootstrap node: {known}: answers" in doctor.stdout
             until(lambda: learned(a) and learned(b), 60, "learning from each other")
             ids = {home: load_identity(home).peer_id for home in homes}
             for home, library in zip(homes, ("libp2p", "libp2p", "hivemind"), strict=True):

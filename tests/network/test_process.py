@@ -27,8 +27,8 @@ from tests.network.members import (
     black_hole,
     closing,
     config,
-    heard_since,
     hostile,
+    received_since,
     rounds,
 )
 from tests.waiting import until
@@ -45,13 +45,15 @@ def pair(folder: Path) -> tuple[Member, Member]:
 def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     with closing(a, b):
-        rounds([a, b], lambda: heard_since(a, b.id, 0) and heard_since(b, a.id, 0), what="sharing")
+        rounds([a, b], lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0), what="sharing")
         before = a.addresses()
 
         daemon = a.process().children()[0]
         os.kill(daemon.pid, signal.SIGKILL)
         now = a.round
-        rounds([a, b], lambda: heard_since(a, b.id, now) and heard_since(b, a.id, now), 30, "sharing after p2pd died")
+        rounds(
+            [a, b], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), 30, "sharing after p2pd died"
+        )
         assert a.addresses() == before  # others find it where it was
         assert a.view()["processes"] == 1
         assert any("p2pd ended" in line for line in a.said)
@@ -59,7 +61,12 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
         process = a.process()
         os.kill(process.pid, signal.SIGKILL)
         now = a.round
-        rounds([a, b], lambda: heard_since(a, b.id, now) and heard_since(b, a.id, now), 30, "sharing after the process")
+        rounds(
+            [a, b],
+            lambda: received_since(a, b.id, now) and received_since(b, a.id, now),
+            30,
+            "sharing after the process",
+        )
         assert a.addresses() == before
         assert a.view()["processes"] == 2
         assert not psutil.pid_exists(daemon.pid)
@@ -76,7 +83,7 @@ def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> Non
             b.step()
             until(lambda: b.view().get("counters", {}).get("exchange bytes in"), what="the first exchange")
             assert b.view()["uptime"] < 5.0
-            states = {each["addresses"][0]: each["state"] for each in b.view()["entries"]}
+            states = {each["addresses"][0]: each["state"] for each in b.view()["bootstrap_nodes"]}
             assert states[a.addresses()[0]] == "connected"
             assert states[first] != "connected" != states[second]
 
@@ -86,27 +93,27 @@ def test_without_any_entry_it_goes_on_alone_and_joins_when_one_comes_up(tmp_path
     entry = f"/ip4/127.0.0.1/tcp/{port}/p2p/{identity.peer_id}"
     b = Member(tmp_path / "b", config([entry]))
     with closing(b):
-        until(lambda: any(each["failures"] > 1 for each in b.view().get("entries", [])), what="a failed dial")
+        until(lambda: any(each["failures"] > 1 for each in b.view().get("bootstrap_nodes", [])), what="a failed dial")
         began = time.monotonic()
         b.step()
         assert time.monotonic() - began < 0.5
-        assert b.heard == []
+        assert b.received == []
         a = Member(tmp_path / "a", config(port=port), identity)
         with closing(a):
-            rounds([a, b], lambda: heard_since(b, a.id, 0), 30, "joining")
+            rounds([a, b], lambda: received_since(b, a.id, 0), 30, "joining")
 
 
 def test_a_peer_known_from_last_time_lets_a_node_in(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     with closing(a):
         with closing(b):
-            rounds([a, b], lambda: heard_since(b, a.id, 0), what="sharing")
+            rounds([a, b], lambda: received_since(b, a.id, 0), what="sharing")
         assert a.id in cache.load(b.home, SWARM).peers
         again = Member(b.home, config(), b.identity)
         with closing(again):
             now = a.round
-            rounds([a, again], lambda: heard_since(again, a.id, now), what="sharing again")
-            assert heard_since(a, again.id, 0)
+            rounds([a, again], lambda: received_since(again, a.id, now), what="sharing again")
+            assert received_since(a, again.id, 0)
 
 
 def lying(protocol: str, honest: Handler) -> Handler:
@@ -156,13 +163,13 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
 
         rounds([a, b], caught, 40, "catching them")
         now = a.round
-        took = rounds([a, b], lambda: heard_since(a, b.id, now) and heard_since(b, a.id, now), what="sharing")
+        took = rounds([a, b], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), what="sharing")
         assert took < 15.0
         known = {peer["peer"]: peer for peer in b.view()["peers"]}
         assert known[liar]["state"] == "banned"
         assert known[big]["success"] < 1.0
         assert known[a.id]["state"] == "ok"
-        assert not any(each.author in (liar, big) for each in a.heard + b.heard)
+        assert not any(each.author in (liar, big) for each in a.received + b.received)
 
 
 def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Path) -> None:
@@ -171,7 +178,7 @@ def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Pat
     with closing(a, b, twin):
         rounds([a, b, twin], lambda: any("another node speaks as" in line for line in b.said + twin.said), 40, "notice")
         now = a.round
-        rounds([a, b, twin], lambda: heard_since(a, b.id, 0) and heard_since(b, a.id, now), what="sharing")
+        rounds([a, b, twin], lambda: received_since(a, b.id, 0) and received_since(b, a.id, now), what="sharing")
 
 
 def test_a_port_that_is_taken_is_named_and_another_one_used(tmp_path: Path) -> None:
@@ -190,7 +197,7 @@ def test_an_address_this_machine_does_not_have_is_named_and_training_goes_on(tmp
     a = Member(tmp_path / "a", config(host="192.0.2.77"))  # bound to, never sent to
     with closing(a):
         rounds([a], lambda: any("has no such address; use --network.host" in line for line in a.said), what="notice")
-        assert a.heard == []
+        assert a.received == []
 
 
 def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves_at_once(tmp_path: Path) -> None:
@@ -201,7 +208,7 @@ def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves_at_once(
         assert address.endswith(load_or_create(tmp_path / "entry" / "identity.key").peer_id)
         a, b = (Member(tmp_path / name, config([address])) for name in "ab")
         with closing(a, b):
-            rounds([a, b], lambda: heard_since(a, b.id, 0) and heard_since(b, a.id, 0), what="sharing")
+            rounds([a, b], lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0), what="sharing")
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
         assert sum(each.memory_info().rss for each in family) < 150e6
         began = time.monotonic()

@@ -23,7 +23,7 @@ from swarm_node.network.transport.punching import (
     address_of,
     endpoint_of,
     may_punch,
-    own_endpoints,
+    our_endpoints,
 )
 from tests.waiting import until
 
@@ -142,7 +142,7 @@ def test_an_endpoint_is_an_address_of_quic(endpoint: Endpoint) -> None:
 def test_what_most_witnesses_see_is_told_one_of_each_family() -> None:
     seen = [f"/ip4/45.33.10.{host}/udp/{port}/quic-v1" for host, port in ((6, 1025), (5, 4000), (5, 4000), (7, 1026))]
     seen += ["/ip6/2607:f8b0::1/udp/4000/quic-v1", "/ip4/192.168.1.1/udp/4000/quic-v1"]
-    assert own_endpoints(seen, []) == [
+    assert our_endpoints(seen, []) == [
         Endpoint(ip_address("45.33.10.5"), 4000),
         Endpoint(ip_address("2607:f8b0::1"), 4000),
     ]
@@ -150,9 +150,9 @@ def test_what_most_witnesses_see_is_told_one_of_each_family() -> None:
 
 def test_seen_by_tcp_the_port_is_taken_for_the_one_it_listens_on() -> None:
     listening = ["/ip4/127.0.0.1/udp/9999/quic-v1", "/ip4/192.168.1.7/tcp/4001", "/ip4/192.168.1.7/udp/4001/quic-v1"]
-    assert own_endpoints(["/ip4/45.33.10.5/tcp/50000"], listening) == [Endpoint(ip_address("45.33.10.5"), 4001)]
-    assert own_endpoints(["/ip4/192.168.1.1/tcp/50000"], listening) == []
-    assert own_endpoints([], listening) == []
+    assert our_endpoints(["/ip4/45.33.10.5/tcp/50000"], listening) == [Endpoint(ip_address("45.33.10.5"), 4001)]
+    assert our_endpoints(["/ip4/192.168.1.1/tcp/50000"], listening) == []
+    assert our_endpoints([], listening) == []
 
 
 @pytest.mark.network

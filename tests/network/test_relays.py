@@ -18,7 +18,7 @@ class Scripted:
 
     def __init__(self, answer: bytes) -> None:
         self.answer = answer
-        self.heard = b""
+        self.received = b""
 
     async def read(self, size: int) -> bytes:
         if len(self.answer) < size:
@@ -27,7 +27,7 @@ class Scripted:
         return taken
 
     async def write(self, data: bytes) -> None:
-        self.heard += data
+        self.received += data
 
     async def close(self) -> None: ...
 
@@ -39,7 +39,7 @@ def limit(answer: bytes) -> int:
 def test_the_request_is_the_one_of_the_specification() -> None:
     stream = Scripted(b"\x00")
     assert asyncio.run(reserve(stream)) == 0
-    assert stream.heard == b"\x02\x08\x00"
+    assert stream.received == b"\x02\x08\x00"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_message_for_another_swarm_is_refused(ann: Identity, bobs_rules: Admis
 
 
 def test_an_own_message_that_comes_back_is_refused(bob: Identity, bobs_rules: AdmissionRules) -> None:
-    assert reason(codec.seal(group(bob.peer_id), bob, SWARM), bobs_rules) is Reason.OWN_MESSAGE
+    assert reason(codec.seal(group(bob.peer_id), bob, SWARM), bobs_rules) is Reason.LOCAL_MESSAGE
 
 
 def test_a_message_forged_in_the_own_name_is_not_taken_for_own(

@@ -70,7 +70,7 @@ def test_a_generator_killed_in_the_middle_loses_no_round_and_the_bound_holds(tmp
 def processes_under(pid: int, module: str) -> list[psutil.Process]:
     found = []
     for process in psutil.Process(pid).children(recursive=True):
-        with suppress(psutil.Error):  # a child of the judge that has just ended
+        with suppress(psutil.Error):  # a child of the scoring process that has just ended
             found += [process] if module in process.cmdline() else []
     return found
 
@@ -89,8 +89,8 @@ def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_
     node = start(tmp_path, *flags, "--max-rounds", "12")
     read_until(node, "round 1 ")
     (generator,) = processes_under(node.pid, "swarm_node.assembly.generator")
-    for judge in processes_under(generator.pid, "swarm_node.environments.scoring.server"):
-        judge.kill()
+    for scoring in processes_under(generator.pid, "swarm_node.environments.scoring.server"):
+        scoring.kill()
     read_until(node, "checkpoint after 4 ")
     node.send_signal(signal.SIGKILL)
     node.communicate(timeout=60)
@@ -101,6 +101,6 @@ def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_
     assert "resumed after" in output
     assert sorted(curve(tmp_path)) == list(range(12))
     reports = [e["report"] for e in read_jsonlines(tmp_path / "events.jsonl") if e["event"] == "RoundDone"]
-    assert all(report["rollouts"] == 4 * 8 for report in reports)  # no group was lost with the judge
+    assert all(report["rollouts"] == 4 * 8 for report in reports)  # no group was lost with the scoring process
     assert all(0 <= report["step"]["staleness"] <= 2 for report in reports)
     assert all_checkpoints(tmp_path / "checkpoints")[-1].name == "00000012"

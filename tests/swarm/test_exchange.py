@@ -29,7 +29,7 @@ def test_two_nodes_fetch_each_others_groups() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [8, 64])
-def test_every_node_gets_what_it_wants_and_everybody_is_heard(nodes: int) -> None:
+def test_every_node_gets_what_it_wants_and_everybody_is_received(nodes: int) -> None:
     swarm = Swarm(loss=0.05).add_many(nodes)
     swarm.run(30)
     start, rounds = swarm.world.now, 4
@@ -39,10 +39,10 @@ def test_every_node_gets_what_it_wants_and_everybody_is_heard(nodes: int) -> Non
         assert len(groups) >= 2 * rounds
         assert len({(group.author, group.question) for group in groups}) == len(groups)
         assert member.peer not in {group.author for group in groups}
-    heard = Counter(group.author for member in swarm.members for group in swarm.pulled(member, start))
-    assert set(heard) == {member.peer for member in swarm.members}
-    assert sum(heard.values()) >= 0.9 * 4 * rounds * nodes
-    assert max(heard.values()) <= 4 * sum(heard.values()) / nodes
+    received = Counter(group.author for member in swarm.members for group in swarm.pulled(member, start))
+    assert set(received) == {member.peer for member in swarm.members}
+    assert sum(received.values()) >= 0.9 * 4 * rounds * nodes
+    assert max(received.values()) <= 4 * sum(received.values()) / nodes
 
 
 def test_no_round_gets_two_groups_of_one_origin() -> None:
@@ -121,17 +121,17 @@ def test_a_group_outlives_its_author() -> None:
 def test_quick_rounds_fetch_on_while_calls_to_the_dead_hang() -> None:
     swarm = Swarm(every=1.5).add_many(10)
 
-    def heard(seconds: float) -> float:
+    def received(seconds: float) -> float:
         """Groups a second of a node that lives."""
         start = swarm.world.now
         swarm.run(seconds)
         return sum(len(swarm.pulled(member, start)) for member in swarm.members[:7]) / seconds / 7
 
     swarm.run(20)
-    before = heard(20)
+    before = received(20)
     for peer in swarm.ids(7):
         swarm.world.kill(peer)
-    assert heard(30) >= 0.5 * before
+    assert received(30) >= 0.5 * before
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_a_node_starts_with_two_dead_entry_nodes_before_a_live_one() -> None:
 
 
 def test_groups_have_come_before_the_first_round() -> None:
-    """A node takes seconds to load its model, and wants others' groups when it has."""
+    """A node takes seconds to load its model, and wants external groups when it has."""
     swarm = Swarm().add_many(3)
     swarm.run(20)
     node = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
@@ -227,7 +227,7 @@ def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
     assert newest.announcement.round == 50
 
 
-def test_a_node_that_lost_its_memory_is_heard_again() -> None:
+def test_a_node_that_lost_its_memory_is_received_again() -> None:
     swarm = Swarm().add_many(3)
     swarm.run(60)
     fresh = Exchange(identity(2), SWARM, NetworkConfig(), Random(1), swarm.world.now)
@@ -243,7 +243,7 @@ def test_a_node_that_lost_its_memory_is_heard_again() -> None:
     assert any("two nodes with one identity" in name for name in fresh.counters())
 
 
-@pytest.mark.parametrize("spoil", [{"seq": -1}, {"seen": ["x"]}, {"bans": 3}, {"more": 1}, {"heard": {"a": [1]}}])
+@pytest.mark.parametrize("spoil", [{"seq": -1}, {"seen": ["x"]}, {"bans": 3}, {"more": 1}, {"received": {"a": [1]}}])
 def test_a_spoilt_memory_is_an_error_of_one_line(spoil: dict[str, object]) -> None:
     node = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0)
     with pytest.raises(ValueError, match=next(iter(spoil))) as caught:

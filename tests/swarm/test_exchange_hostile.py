@@ -161,15 +161,15 @@ def test_who_announces_anothers_group_as_its_own_is_banned_and_not_who_served_it
 
 def test_replayed_stale_and_runaway_numbers_are_no_news() -> None:
     exchange, author = node(), identity(5)
-    known, heard = "announcements known already", "announcements heard"
+    known, received = "announcements known already", "announcements received"
     assert tell(exchange, caller(5), announced(author, 100), 0.0)
     for seq in (100, 99, 0):
         assert tell(exchange, caller(5), announced(author, seq), 1.0)
-    assert (exchange.counters()[heard], exchange.counters()[known]) == (1, 3)
+    assert (exchange.counters()[received], exchange.counters()[known]) == (1, 3)
     tell(exchange, caller(5), announced(author, 101 + limits.MAX_SEQUENCE_JUMP), 2.0)
     assert exchange.counters()["announcements whose number runs away"] == 1
     tell(exchange, caller(5), announced(author, 101), 3.0)
-    assert exchange.counters()[heard] == 2
+    assert exchange.counters()[received] == 2
 
 
 def test_numbers_are_remembered_across_a_restart() -> None:

@@ -51,13 +51,13 @@ def test_a_delayed_message_comes_that_many_rounds_later() -> None:
 
 
 def test_messages_are_lost_at_the_given_rate_and_the_same_ones_for_the_same_seed() -> None:
-    def heard(seed: int) -> list[int]:
+    def received(seed: int) -> list[int]:
         ann, bob = join(MemorySwarm(Random(seed), loss=0.3), ANN, BOB)
         ann.publish([group(ANN.peer_id, round=number) for number in range(200)], Round(0))
         return [each.group.round for each in bob.collect(Round(0))]
 
-    assert 110 < len(heard(1)) < 170
-    assert heard(1) == heard(1) != heard(2)
+    assert 110 < len(received(1)) < 170
+    assert received(1) == received(1) != received(2)
 
 
 def test_each_receiver_loses_for_itself() -> None:
@@ -122,7 +122,7 @@ def test_an_echo_of_the_own_message_is_refused() -> None:
     (ann,) = join(swarm, ANN)
     swarm.transmit(codec.seal(group(ANN.peer_id), ANN, "one"), BOB.peer_id, Round(0))
     assert ann.collect(Round(0)) == []
-    assert ann.rejections() == {"own message": 1}
+    assert ann.rejections() == {"local message": 1}
 
 
 def test_two_swarms_in_one_ether_do_not_mix() -> None:
@@ -149,7 +149,7 @@ def test_a_group_too_big_to_travel_is_counted_and_the_others_are_sent() -> None:
     assert ann.rejections() == {UNSENT: 1}
 
 
-def test_who_has_left_hears_nothing_and_is_not_heard_but_what_it_sent_arrives() -> None:
+def test_who_has_left_hears_nothing_and_is_not_received_but_what_it_sent_arrives() -> None:
     swarm = MemorySwarm(Random(0), delay=1)
     ann, bob = join(swarm, ANN, BOB)
     ann.publish([group(ANN.peer_id)], Round(0))
@@ -161,7 +161,7 @@ def test_who_has_left_hears_nothing_and_is_not_heard_but_what_it_sent_arrives() 
     assert ann.collect(Round(2)) == []
 
 
-def test_who_comes_back_is_heard_again_but_its_former_access_stays_dead() -> None:
+def test_who_comes_back_is_received_again_but_its_former_access_stays_dead() -> None:
     swarm = MemorySwarm(Random(0))
     ann, bob = join(swarm, ANN, BOB)
     swarm.leave(ANN.peer_id)

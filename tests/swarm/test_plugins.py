@@ -117,8 +117,8 @@ def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
     python = tmp_path / "venv" / "bin" / "python"
     outer = [place for place in sys.path if Path(place).name in ("site-packages", "dist-packages")]
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
-    (own_site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
-    (own_site / "outer.pth").write_text("\n".join([str(ROOT), *outer]) + "\n")
+    (its_site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (its_site / "outer.pth").write_text("\n".join([str(ROOT), *outer]) + "\n")
     shutil.copytree(PACKAGE, tmp_path / "plugin")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", str(tmp_path / "plugin")], check=True)
     names = [

@@ -54,7 +54,7 @@ def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
         assert nodes[2].peer_id not in {group.author for group in node.pool.candidates()}
 
 
-def test_one_that_left_works_on_alone_and_one_that_joins_late_is_heard_at_once() -> None:
+def test_one_that_left_works_on_alone_and_one_that_joins_late_is_received_at_once() -> None:
     swarm = MemorySwarm(Random(0))
     nodes = make_swarm(swarm, 2, external=4)
     run_together(nodes, 2)
@@ -88,6 +88,6 @@ def test_one_whose_environment_fails_every_other_round_goes_on() -> None:
     swarm = MemorySwarm(Random(0))
     nodes = [make_node(0, join(swarm, 0), Flaky()), make_node(1, join(swarm, 1))]
     reports = run_together(nodes, 8)
-    counted = [row[0].skipped.get("judge failed", 0) for row in reports]
+    counted = [row[0].skipped.get("scoring failed", 0) for row in reports]
     assert 0 < sum(count > 0 for count in counted) < 8
     assert all(row[1].step.optimizer_steps == 1 and row[1].skipped == {} for row in reports)

@@ -58,8 +58,8 @@ def reports(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def remembered(pool: Mapping[str, list[Any]]) -> set[tuple[str, str]]:
-    """Author and question of all that was heard, whether it waits or is spent."""
-    waiting = [json.loads(text) for _, text in pool["heard"]]
+    """Author and question of all that was received, whether it waits or is spent."""
+    waiting = [json.loads(text) for _, text in pool.get("waiting", pool.get("heard"))]
     found = {(group["author"], json.dumps(group["question"])) for group in waiting}
     for _, text in pool["spent"]:
         author, question = text.split(" ", 1)
@@ -88,7 +88,7 @@ def test_a_home_goes_on_where_it_was_and_can_be_gone_on_with_again(folder: Path,
     assert (home / "identity.key").read_bytes() == key
     assert reports(gone_on)[0]["external_informative"] > 0  # nobody was there: it was in the pool
     assert remembered(now["extra"]["pool"]) == remembered(before["extra"]["pool"])
-    assert len(now["extra"]["defence"]["heard"]) >= len(before["extra"]["defence"]["heard"]) > 0
+    assert len(now["extra"]["defence"]["external"]) >= len(before["extra"]["defence"]["heard"]) > 0
     assert (now["rounds"], now["version"], now["extra"]["waiting"]) == (done + 2 * MORE, done + 2 * MORE, [])
     assert now["optimizer_steps"] > before["optimizer_steps"]
 

@@ -36,7 +36,7 @@ def test_a_round_alone_asks_writes_judges_and_learns() -> None:
     assert (report.local_groups, report.external_informative) == (2, 0)
     assert report.step.optimizer_steps == 1
     assert report.skipped == report.rejected == {}
-    assert set(report.seconds) == {"generate", "judge", "share", "rescue", "train"}
+    assert set(report.seconds) == {"generate", "score", "publish", "collect", "rescue", "train"}
     assert all(seconds > 0 for seconds in report.seconds.values())
     assert not all(map(torch.equal, before, weights_of(model_of(node))))
 
@@ -99,7 +99,7 @@ def test_a_group_that_cannot_be_judged_is_counted_and_not_shared() -> None:
     listener = join(swarm, 1)
     node = make_node(0, join(swarm, 0), Digits(refuse_score=frozenset({0, 2})))
     report = node.run_round(Round(0))
-    assert report.skipped == {"judge failed": 2}
+    assert report.skipped == {"scoring failed": 2}
     assert [group.question.index for group in listener.collect(Round(0))] == [1]
 
 
@@ -109,29 +109,31 @@ def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
     report = node.run_round(Round(0))
     assert (report.reward, report.rollouts, report.local_groups) == (0.0, 0, 0)
     assert report.step.optimizer_steps == 0
-    assert report.skipped == {"prompt cannot be built": 1, "judge failed": 2}
+    assert report.skipped == {"prompt cannot be built": 1, "scoring failed": 2}
     assert all(map(torch.equal, before, weights_of(model_of(node))))
 
 
-def test_heard_groups_are_judged_here_and_used_once() -> None:
+def test_received_groups_are_judged_here_and_used_once() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, external=8)
     writer.produce(Round(0))
     own = reader.produce(Round(0))
     assert isinstance(reader.environment, Digits)
-    reader.environment.judged.clear()
+    reader.environment.scored.clear()
     batch = considered(reader, own)
-    judged = [asked.seed for asked, _ in reader.environment.judged]
-    assert len(judged) == 3
-    assert all(group.author == writer.peer_id and group.has_signal and group.tokens is None for group in batch.external)
+    scored = [asked.seed for asked, _ in reader.environment.scored]
+    assert len(scored) == 3
+    assert all(
+        group.author == writer.peer_id and group.informative and group.tokens is None for group in batch.external
+    )
     assert batch.external
     assert len(reader.pool) == 0  # three were there, eight were wanted: all are spent
     report = reader.train(batch)
     assert report.external_informative == len(batch.external)
-    reader.environment.judged.clear()
+    reader.environment.scored.clear()
     considered(reader, reader.produce(Round(1)))
-    assert writer.peer_id not in {asked for asked, _ in reader.environment.judged}
-    assert all(asked.seed not in judged for asked, _ in reader.environment.judged)
+    assert writer.peer_id not in {asked for asked, _ in reader.environment.scored}
+    assert all(asked.seed not in scored for asked, _ in reader.environment.scored)
 
 
 def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
@@ -156,13 +158,13 @@ def test_a_foreign_group_that_cannot_be_judged_here_is_dropped_and_counted() -> 
     reader = make_node(1, network, Digits(refuse_score=frozenset({0})), external=5)
     writer.produce(Round(0))
     batch = considered(reader, reader.produce(Round(0)))
-    assert faults.pop(0) == "judge failed" and not any(faults.values()), "the network knows whose fault it was"
-    assert (batch.generated.skipped, batch.skipped) == ({"judge failed": 1}, {"judge failed": 1})
+    assert faults.pop(0) == "scoring failed" and not any(faults.values()), "the network knows whose fault it was"
+    assert (batch.generated.skipped, batch.skipped) == ({"scoring failed": 1}, {"scoring failed": 1})
     assert len(reader.pool) == 0
     assert all(group.question.index for group in batch.external)
 
 
-def test_external_groups_off_leaves_what_is_heard_alone() -> None:
+def test_external_groups_off_leaves_what_is_received_alone() -> None:
     nodes = make_swarm(MemorySwarm(Random(0)), 2, external=0)
     for reports in run_together(nodes, 2):
         assert [report.external_informative for report in reports] == [0, 0]
@@ -175,7 +177,7 @@ def test_the_informative_sampler_trains_on_groups_with_signal_only() -> None:
     config = node.config.model_copy(update={"local_sampler": "informative", "local_groups": 4})
     batch = considered(node := dataclasses.replace(node, config=config), node.produce(Round(0)))
     assert batch.local
-    assert all(group.has_signal for group in batch.local)
+    assert all(group.informative for group in batch.local)
 
 
 def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
@@ -193,9 +195,9 @@ def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
 def test_the_step_count_is_that_of_rounds_with_signal() -> None:
     node = make_node(external=0, local=1, questions=1)
     reports = [node.run_round(Round(now)) for now in range(8)]
-    with_signal = sum(report.local_informative for report in reports)
-    assert trainer_of(node).steps == sum(report.step.optimizer_steps for report in reports) == with_signal
-    assert with_signal > 0
+    informative = sum(report.local_informative for report in reports)
+    assert trainer_of(node).steps == sum(report.step.optimizer_steps for report in reports) == informative
+    assert informative > 0
 
 
 def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same_question() -> None:
@@ -207,13 +209,13 @@ def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same
     batch = considered(reader, own)
     assert batch.external
     for group in batch.external:
-        foreign = [tokens is None for tokens in group.tokens]
-        assert foreign[:6] == [False] * 6 and all(foreign[6:]) and len(foreign) <= 8
+        external = [tokens is None for tokens in group.tokens]
+        assert external[:6] == [False] * 6 and all(external[6:]) and len(external) <= 8
         assert all(reward == 1.0 for reward in group.rewards[6:])
         assert group.author == writer.peer_id
     assert batch.seconds["rescue"] > 0.0 and batch.seconds["generate"] == own.seconds["generate"]
     report = reader.train(batch)
-    assert report.external_informative == sum(group.has_signal for group in batch.external)
+    assert report.external_informative == sum(group.informative for group in batch.external)
     assert report.rollouts == 3 * GENERATION.num_generations  # attempts at others' questions are not its own round's
 
 
@@ -227,7 +229,7 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     assert batch.external == []
     assert batch.refused
     assert {refused.author for refused in batch.refused} == {writer.peer_id}
-    assert reader.train(batch).skipped == {"longer than own": len(batch.refused)}
+    assert reader.train(batch).skipped == {"longer than local": len(batch.refused)}
 
 
 def test_a_group_without_signal_is_not_shared() -> None:
@@ -258,13 +260,13 @@ def test_the_network_hears_what_its_groups_were_worth() -> None:
     told = []
     network.verdict = lambda group, useful, fault: told.append((group.question.index, useful))
     writer, reader = make_node(0, join(swarm, 0)), make_node(1, network, Half(), external=8)
-    shared = {scored.question.index for scored in writer.produce(Round(0)).groups if scored.has_signal}
+    shared = {scored.question.index for scored in writer.produce(Round(0)).groups if scored.informative}
     considered(reader, reader.produce(Round(0)))
     assert sorted(told) == [(index, index != 0) for index in sorted(shared)]
     assert told
 
 
-def test_own_groups_fill_a_batch_for_which_nothing_was_heard() -> None:
+def test_own_groups_fill_a_batch_for_which_nothing_was_received() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, local=1, external=2)
     assert len(considered(reader, reader.produce(Round(0))).local) == 3
@@ -275,5 +277,5 @@ def test_own_groups_fill_a_batch_for_which_nothing_was_heard() -> None:
 
 def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
     node = make_node(local=1, external=2)
-    node = replace(node, config=node.config.model_copy(update={"fill_with_own": False}))
+    node = replace(node, config=node.config.model_copy(update={"fill_with_local": False}))
     assert len(considered(node, node.produce(Round(0))).local) == 1

@@ -15,7 +15,7 @@ from swarm_node import cli
 from swarm_node.commands.doctor import Finding, Level, verdict
 from swarm_node.common.errors import UserError
 from swarm_node.network.exchange.peers import PeerView
-from swarm_node.network.process.exchange_runner import Entry
+from swarm_node.network.process.exchange_runner import BootstrapNode
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.reachability import Reachability
 from swarm_node.network.process.service import NetworkService
@@ -82,9 +82,9 @@ def test_the_index_names_every_page_and_each_says_for_whom_it_is() -> None:
         assert (REFERENCE / page).read_text().split("\n\n")[1].startswith("For "), page
 
 
-def test_peers_and_entries_of_a_status_have_the_fields_of_the_page() -> None:
+def test_peers_and_bootstrap_nodes_of_a_status_have_the_fields_of_the_page() -> None:
     assert [field.name for field in fields(PeerView)] == list(rows("status.md", "peers"))
-    assert [field.name for field in fields(Entry)] == list(rows("status.md", "entries"))
+    assert [field.name for field in fields(BootstrapNode)] == list(rows("status.md", "bootstrap_nodes"))
     assert set(re.findall("`([^`]+)`", rows("status.md", "network")["reachability"])) == {*Reachability, "starting"}
 
 

@@ -85,7 +85,7 @@ def test_digits_are_tokens_of_their_own_and_prompts_fit_the_context(name: str) -
     tokenizer = AutoTokenizer.from_pretrained(folder(name))
     assert len(tokenizer("1234567890", add_special_tokens=False)["input_ids"]) == 10
     questions, random = Questions(MEASURING_SEED), Random(0)
-    texts = [questions.draw(task, random).question for task in TASKS for _ in range(20)]
+    texts = [questions.sample(task, random).question for task in TASKS for _ in range(20)]
     assert max(map(len, tokenizer(texts, add_special_tokens=False)["input_ids"])) < tokens.CONTEXT / 2
 
 
@@ -144,7 +144,7 @@ def test_hiding_keeps_the_asked_share_of_right_answers() -> None:
 
 def test_a_stock_answer_is_never_right() -> None:
     questions, random = Questions(TRAINING_SEED), Random(0)
-    items = [questions.draw(task, random) for task in TASKS for _ in range(300)]
+    items = [questions.sample(task, random) for task in TASKS for _ in range(300)]
     assert not any(item.is_right(STOCK[item.task]) for item in items)
     assert all(item.is_right(item.answer) for item in items)
 

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from random import Random
 
-from swarm_node.rollouts.groups import Draw, ExternalGroup, Score
+from swarm_node.rollouts.groups import ExternalGroup, Score, Selected
 from swarm_node.rollouts.samplers import Sampler
 
 
 class FreshestSampler(Sampler):
-    def draw(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Draw:
+    def select(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Selected:
         """`candidates` are in the order of arrival. Scoring costs time, so it goes on only until there are enough."""
-        drawn, spent = [], []
+        selected, spent = [], []
         for candidate in reversed(candidates):
-            if len(drawn) == count:
+            if len(selected) == count:
                 break
-            drawn += [scored for scored in score([candidate]) if scored.has_signal]
+            selected += [scored for scored in score([candidate]) if scored.informative]
             spent.append(candidate)
-        return Draw(drawn, spent)
+        return Selected(selected, spent)

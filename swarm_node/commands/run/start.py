@@ -1,7 +1,8 @@
 """`swarm-node run`: the first second of a node, in which everything is started that needs no torch.
 
-Importing torch and transformers takes seconds. The judge and the network process, each with imports of its own, use
-them to get ready: others have been found, and the first question is answered at once, when the policy is loaded.
+Importing torch and transformers takes seconds. The scoring process and the network process, each with imports of its
+own, use them to get ready: others have been found, and the first question is answered at once, when the policy is
+loaded.
 """
 
 import os

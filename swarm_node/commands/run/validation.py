@@ -35,15 +35,15 @@ class Validation:
         return self._config.every > 0 and done % self._config.every == 0
 
     def measure(self, done: int) -> Validated:
-        """Mean reward of the present weights after `done` rounds. Questions that could not be judged are left out."""
+        """Mean reward of the present weights after `done` rounds. Questions that could not be scored are left out."""
         questions = self._environment.sample(EVALUATION, Round(0), self._config.questions)
         scores = answer(self._generator, self._environment, {"": self._environment}, questions, "validation")[""]
-        judged = [score for score in scores if score is not None]
-        reward = fmean(judged) if judged else 0.0
+        scored = [score for score in scores if score is not None]
+        reward = fmean(scored) if scored else 0.0
         is_best = self.best is None or reward > self.best
         if is_best:
             self.best = reward
-        return Validated(done, reward, len(judged), is_best)
+        return Validated(done, reward, len(scored), is_best)
 
 
 def _other_environment(config: NodeConfig) -> Environment | None:

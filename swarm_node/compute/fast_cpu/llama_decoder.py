@@ -181,12 +181,12 @@ class LlamaDecoder:
         q = q.view(prompts, group, kv, per_kv, dim).transpose(1, 2) * dim**-0.5  # [P, kv, group, per_kv, dim]
         by_prompt = q.reshape(prompts * kv, group * per_kv, dim)
         by_slot = by_prompt.reshape(-1, per_kv, dim)  # of a single prompt the line above made a view
-        own_keys, own_values = (x.reshape(-1, room, dim) for x in (keys, values))
+        room_keys, room_values = (x.reshape(-1, room, dim) for x in (keys, values))
         old = torch.bmm(by_prompt, prefix_keys)
-        recent = torch.bmm(by_slot, own_keys.transpose(1, 2)).view(prompts * kv, -1, room)
+        recent = torch.bmm(by_slot, room_keys.transpose(1, 2)).view(prompts * kv, -1, room)
         weights = self._softmax(torch.cat([old, recent], dim=-1).add_(self._bias))
         out = torch.bmm(weights[..., :longest], prefix_values)
-        out += torch.bmm(weights[..., longest:].reshape(-1, per_kv, room), own_values).view_as(out)
+        out += torch.bmm(weights[..., longest:].reshape(-1, per_kv, room), room_values).view_as(out)
         return out.view(prompts, kv, group, per_kv * dim).transpose(1, 2).reshape(prompts * group, kv * per_kv * dim)
 
     def _forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Any, wanted: Tensor | None = None) -> Tensor:

@@ -18,8 +18,8 @@ def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device
     return ids, mask, (mask.cumsum(1) - 1).clamp_min(0)
 
 
-def _written(policy: Policy, **inputs: Any) -> Any:
-    with policy.writing():
+def _forward(policy: Policy, **inputs: Any) -> Any:
+    with policy.generating():
         return policy.forward(**inputs)
 
 
@@ -62,7 +62,7 @@ class ModelDecoder:
 
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
         ids, mask, positions = pad_left(prompts, self._policy.pad_id, self._policy.device)
-        output = _written(
+        output = _forward(
             self._policy, input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1
         )
         self._cache = output.past_key_values
@@ -77,7 +77,7 @@ class ModelDecoder:
 
     def step(self, tokens: Tensor) -> Tensor:
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        output = _written(
+        output = _forward(
             self._policy,
             input_ids=tokens[:, None],
             attention_mask=self._mask,
@@ -125,7 +125,7 @@ class RecomputeDecoder:
         for indices in by_length.values():
             ids = torch.tensor([self._sequences[i] for i in indices], device=self._policy.device)
             for index, row in zip(
-                indices, _written(self._policy, input_ids=ids, use_cache=False).logits[:, -1], strict=True
+                indices, _forward(self._policy, input_ids=ids, use_cache=False).logits[:, -1], strict=True
             ):
                 parts[index] = row
         return torch.stack(parts)

@@ -1,7 +1,7 @@
 """Sampling: every prompt is prefilled once, expanded to its group, and all questions of a round decode together.
 
 Rows are kept in slots [prompts, group]. When half of them have ended the others are moved together, so that a few
-long completions do not cost what all of them would. Randomness is one uniform number per row and token, drawn ahead
+long completions do not cost what all of them would. Randomness is one uniform number per row and token, sampled ahead
 from a named stream: a completion depends on its own draws only, not on who else is in the batch.
 """
 
@@ -22,7 +22,7 @@ from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
 from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.compute.generation.pacing import Astray, Pace
 from swarm_node.compute.policy import Policy
-from swarm_node.rollouts.groups import Skipped, Tokens, Written
+from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
 
 COMPACT_BELOW = 0.5  # share of rows still running at which the others are dropped; moving the cache costs about a step
@@ -47,8 +47,8 @@ class Decoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """A completion while it is written: an entry of each list for each token."""
+class Sampled:
+    """A completion while it is generated: an entry of each list for each token."""
 
     ids: list[int]
     log_probs: list[float]
@@ -74,27 +74,27 @@ class BatchGenerator:
     def decoder_name(self) -> str:
         return self._decoder_type.__name__
 
-    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[Written | Skipped]:
+    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
         encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
-        written: list[Written | Skipped] = [Skipped("prompt longer than the context")] * len(prompts)
+        generated: list[GeneratedGroup | Skipped] = [Skipped("prompt longer than the context")] * len(prompts)
         done = 0
         while done < len(fits):
             rest = [encoded[i] for i in fits[done:]]
             some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
-            drawn = self._draw(some, group_size, stream, done * group_size)
-            self._pace.saw([len(one.ids) for group in drawn for one in group])
-            for i, group in zip(fits[done : done + len(some)], drawn, strict=True):
-                written[i] = self._written(group) if group else Skipped("out of device memory")
+            sampled = self._sample(some, group_size, stream, done * group_size)
+            self._pace.saw([len(one.ids) for group in sampled for one in group])
+            for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
+                generated[i] = self._finished(group) if group else Skipped("out of device memory")
             done += len(some)
-        return written
+        return generated
 
     def close(self) -> None:
         """See interfaces.Generator: there is nothing to let go of."""
 
-    def _draw(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Drawn]]:
+    def _sample(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,
         and an empty group where even one is too much. `first` is the number of the first row in the stream."""
         try:
@@ -103,23 +103,23 @@ class BatchGenerator:
             if len(prompts) == 1:
                 return [[]]
         half = len(prompts) // 2
-        later = self._draw(prompts[half:], group_size, stream, first + half * group_size)
-        return self._draw(prompts[:half], group_size, stream, first) + later
+        later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
+        return self._sample(prompts[:half], group_size, stream, first) + later
 
-    def _written(self, group: list[Drawn]) -> Written | Skipped:
+    def _finished(self, group: list[Sampled]) -> GeneratedGroup | Skipped:
         # What ends a completion is a flag, not text, also where the tokenizer does not count it as special.
-        said = [drawn.ids[:-1] if drawn.ids[-1] in self._policy.eos_ids else drawn.ids for drawn in group]
+        said = [sampled.ids[:-1] if sampled.ids[-1] in self._policy.eos_ids else sampled.ids for sampled in group]
         texts = self._policy.decode(said)
         if max(map(len, texts)) > MAX_COMPLETION_CHARS:
             return Skipped("completion longer than the protocol allows")
-        ended = [drawn.ids[-1] in self._policy.eos_ids for drawn in group]
-        return Written(
+        ended = [sampled.ids[-1] in self._policy.eos_ids for sampled in group]
+        return GeneratedGroup(
             tuple(Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True)),
-            tuple(Tokens(tuple(drawn.ids), tuple(drawn.log_probs), tuple(drawn.versions)) for drawn in group),
+            tuple(Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group),
         )
 
     @torch.inference_mode()
-    def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Drawn]]:
+    def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         policy, limit = self._policy, self._config.max_completion_length
         rows = len(prompts) * group_size
         uniform = uniforms(stream, limit, first + rows)[:, first:].to(policy.device)
@@ -164,15 +164,15 @@ def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
     """The fastest decoder whose logits agree with the model's own full forward, found out once by trying."""
     candidates: dict[str, list[type[Decoder]]] = {
         "auto": [LlamaDecoder, ModelDecoder],
-        "own": [LlamaDecoder],
+        "native": [LlamaDecoder],
         "model": [ModelDecoder],
     }
     for candidate in candidates[wanted]:
         if agrees(candidate, policy):
             return candidate
-    if wanted == "own":
+    if wanted == "native":
         raise UserError(
-            f"decoder 'own' does not know the architecture of {policy.name!r}; use --generation.decoder auto"
+            f"decoder 'native' does not know the architecture of {policy.name!r}; use --generation.decoder auto"
         )
     return RecomputeDecoder
 
@@ -207,7 +207,9 @@ def still_running(running: Tensor) -> Tensor:
     return prompts[:, None] * group + order
 
 
-def _split(ids: Tensor, log_probs: Tensor, lengths: Tensor, versions: list[int], group_size: int) -> list[list[Drawn]]:
+def _split(
+    ids: Tensor, log_probs: Tensor, lengths: Tensor, versions: list[int], group_size: int
+) -> list[list[Sampled]]:
     id_rows, log_prob_rows, ends = ids.T.tolist(), log_probs.T.tolist(), lengths.tolist()
-    drawn = [Drawn(i[:n], p[:n], versions[:n]) for i, p, n in zip(id_rows, log_prob_rows, ends, strict=True)]
-    return [drawn[k : k + group_size] for k in range(0, len(drawn), group_size)]
+    sampled = [Sampled(i[:n], p[:n], versions[:n]) for i, p, n in zip(id_rows, log_prob_rows, ends, strict=True)]
+    return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]

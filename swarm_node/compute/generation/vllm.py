@@ -26,7 +26,7 @@ from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.pacing import Pace
 from swarm_node.compute.policy import Policy
-from swarm_node.rollouts.groups import Skipped, Tokens, Written
+from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
 
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
@@ -61,7 +61,7 @@ class VllmGenerator:
     def decoder_name(self) -> str:
         return "vLLM"
 
-    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[Written | Skipped]:
+    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. Where the server fails, its prompts are skipped; where it cannot be had at all or
         serves another model, UserError."""
         self._refresh()
@@ -75,7 +75,7 @@ class VllmGenerator:
     def close(self) -> None:
         self._client.close()
 
-    def _group(self, prompt: list[int], stream: str, group_size: int) -> Written | Skipped:
+    def _group(self, prompt: list[int], stream: str, group_size: int) -> GeneratedGroup | Skipped:
         config = self._config
         if not 0 < len(prompt) <= self._policy.context_length - config.max_completion_length:
             return Skipped("prompt longer than the context")
@@ -103,7 +103,7 @@ class VllmGenerator:
         self._pace.saw([len(one.ids) for one in tokens])
         return self._written(tokens)
 
-    def _written(self, tokens: list[Tokens]) -> Written | Skipped:
+    def _written(self, tokens: list[Tokens]) -> GeneratedGroup | Skipped:
         ended = [one.ids[-1] in self._policy.eos_ids for one in tokens]
         texts = self._policy.decode(
             [list(one.ids[: len(one.ids) - end]) for one, end in zip(tokens, ended, strict=True)]
@@ -111,7 +111,7 @@ class VllmGenerator:
         if max(map(len, texts)) > MAX_COMPLETION_CHARS:
             return Skipped("completion longer than the protocol allows")
         completions = (Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True))
-        return Written(tuple(completions), tuple(tokens))
+        return GeneratedGroup(tuple(completions), tuple(tokens))
 
     def _refresh(self) -> None:
         """Hand over the present weights, unless the server has them."""

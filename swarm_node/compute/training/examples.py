@@ -22,10 +22,10 @@ class Example:
 
     row: rows.Row
     advantages: list[float]  # one per completion
-    foreign: list[bool]  # one per completion: written by a peer
-    behaviour: Recorded  # log-probs of who wrote it; of text of others, this policy's before the first step
+    external: list[bool]  # one per completion: written by a peer
+    behaviour: Recorded  # log-probs of who wrote it; of external completions, this policy's before the first step
     proximal: Recorded  # log-probs of this policy before the first step
-    staleness: Recorded  # updates since each token was written; None for text of others
+    staleness: Recorded  # updates since each token was written; None for external completions
 
     def pieces(self, columns: int) -> list["Example"]:
         """The same in rows of at most so many columns; 0 gives each completion its own row, the padded layout."""
@@ -36,7 +36,7 @@ class Example:
         return Example(
             rows.Row(self.row.prompt, [self.row.completions[i] for i in chosen]),
             [self.advantages[i] for i in chosen],
-            [self.foreign[i] for i in chosen],
+            [self.external[i] for i in chosen],
             [self.behaviour[i] for i in chosen],
             [self.proximal[i] for i in chosen],
             [self.staleness[i] for i in chosen],
@@ -55,7 +55,7 @@ class Totals:
     ratio: float = 0.0
     clipped: int = 0
     entropy: float = 0.0
-    own_tokens: int = 0
+    local_tokens: int = 0
     staleness: float = 0.0
     halvings: int = 0
     mismatch: Mismatch = NONE
@@ -67,7 +67,7 @@ class Totals:
 
     def take(self, attempt: "Totals") -> None:
         """Go on with what a successful attempt counted from here."""
-        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "own_tokens", "staleness", "mismatch"):
+        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "local_tokens", "staleness", "mismatch"):
             setattr(self, name, getattr(attempt, name))
 
 

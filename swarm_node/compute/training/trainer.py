@@ -1,7 +1,7 @@
 """One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a token budget.
 
-Behaviour log-probs are those of the policy that wrote the text for own groups, and of this policy when the group is
-admitted to the training set for groups of others, whose author's probabilities are unknown and would not be comparable.
+Behaviour log-probs are those of the policy that wrote the text for local groups, and of this policy when the group is
+admitted to the training set for external groups, whose author's probabilities are unknown and would not be comparable.
 """
 
 import copy
@@ -18,7 +18,7 @@ from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.advantages import Advantages, group_advantages
 from swarm_node.algorithm.batching import dynamic_batches
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution, log_probs_of
-from swarm_node.algorithm.foreign import ForeignRule
+from swarm_node.algorithm.external import ExternalRule
 from swarm_node.algorithm.objectives import (
     DEFAULT_IMPORTANCE,
     NEEDS_PROXIMAL,
@@ -46,10 +46,10 @@ BATCHINGS: Mapping[str, Batching] = {"tight": rows.micro_batches, "dynamic": dyn
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Which text of others may move the policy."""
+    """Which external completions may move the policy."""
 
-    floor: float = 0.0  # tokens of others that this policy gives a smaller probability are dropped from the loss
-    negatives: bool = True  # False drops completions of others with a negative advantage, which no clip ever stops
+    floor: float = 0.0  # external tokens that this policy gives a smaller probability are dropped from the loss
+    negatives: bool = True  # False drops external completions with a negative advantage, which no clip ever stops
 
 
 ALL = Trust()
@@ -67,17 +67,17 @@ class GrpoTrainer:
         trust: Trust = ALL,
         *,
         objective: Objective = clipped,
-        foreign_rule: ForeignRule | None = None,
+        external_rule: ExternalRule | None = None,
         advantages: Advantages = group_advantages,
     ) -> None:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
-            foreign_rule: weighs completions of others by the log-probs their author advises; None weighs all alike.
+            external_rule: weighs external completions by the log-probs their author advises; None weighs all alike.
             advantages: from the rewards of a group.
         """
         self._policy, self._config, self._trust = policy, config, trust
-        self._objective, self._foreign_rule, self._advantages = objective, foreign_rule, advantages
+        self._objective, self._external_rule, self._advantages = objective, external_rule, advantages
         importance = config.importance_limit or DEFAULT_IMPORTANCE.get(config.objective, Bounds().importance)
         self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
@@ -101,9 +101,9 @@ class GrpoTrainer:
         return self._policy
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
-        """See interfaces.Trainer. Groups without signal cost nothing, and without any no step is taken."""
+        """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
         totals = Totals()
-        examples = [e for g in groups if g.has_signal and (e := self._example(g, totals)) is not None]
+        examples = [e for g in groups if g.informative and (e := self._example(g, totals)) is not None]
         if examples:
             self.updating = True
             self._steps(examples, totals)
@@ -134,7 +134,7 @@ class GrpoTrainer:
             ratio_mean=totals.ratio / tokens,
             clip_fraction=totals.clipped / tokens,
             entropy=totals.entropy / tokens,
-            staleness=totals.staleness / max(1, totals.own_tokens),
+            staleness=totals.staleness / max(1, totals.local_tokens),
             mismatch_mean=totals.mismatch.mean,
             mismatch_max=totals.mismatch.largest,
             mismatch_kl=totals.mismatch.kl,
@@ -143,9 +143,9 @@ class GrpoTrainer:
         )
 
     def _example(self, group: ScoredGroup, totals: Totals) -> Example | None:
-        """Token ids of a group: the very ids generated for an own one, this tokenizer's for text of others."""
+        """Token ids of a group: the very ids generated for an own one, this tokenizer's for external completions."""
         advantages = self._advantages(group.rewards)
-        written = group.own_tokens
+        written = group.local_tokens
         completions = [
             self._policy.encode_completion(completion) if tokens is None else list(tokens.ids)
             for completion, tokens in zip(group.group.completions, written, strict=True)
@@ -167,22 +167,22 @@ class GrpoTrainer:
         example = Example(
             rows.Row(prompt, completions),
             advantages,
-            foreign=[tokens is None for tokens in written],
+            external=[tokens is None for tokens in written],
             behaviour=[None if tokens is None else list(tokens.log_probs) for tokens in written],
             proximal=[None] * len(written),
             staleness=[None if tokens is None else self._staleness(tokens) for tokens in written],
         ).only(keep)
-        if group.advised is None or self._foreign_rule is None:
+        if group.advised is None or self._external_rule is None:
             return example
         characters = [len(group.group.completions[i].text) for i in keep]
-        return self._weighted(example, [group.advised[i] for i in keep], characters, self._foreign_rule)
+        return self._weighted(example, [group.advised[i] for i in keep], characters, self._external_rule)
 
     def _staleness(self, tokens: Tokens) -> list[float]:
         now = self._policy.version
         return [float(now - version) for version in tokens.versions] or [0.0] * len(tokens.ids)
 
-    def _weighted(self, example: Example, advised: list[float], characters: list[int], rule: ForeignRule) -> Example:
-        """A group of others with a weight on every completion, by what its author says of it."""
+    def _weighted(self, example: Example, advised: list[float], characters: list[int], rule: ExternalRule) -> Example:
+        """An external group with a weight on every completion, by what its author says of it."""
         present = self._present_log_probs(example)
         weights = rule([sum(values) for values in present], advised, characters)
         advantages = [advantage * weight for advantage, weight in zip(example.advantages, weights, strict=True)]
@@ -208,7 +208,7 @@ class GrpoTrainer:
     @property
     def _end_to_end(self) -> bool:
         """Whether rows lie end to end, without pads."""
-        return self.packing in (Packing.FLEX, Packing.OWN, Packing.BLOCKS)
+        return self.packing in (Packing.FLEX, Packing.NATIVE, Packing.BLOCKS)
 
     def _step(self, examples: list[Example], totals: Totals) -> None:
         """One optimiser step over `examples`; gradients of micro-batches add up."""
@@ -278,7 +278,7 @@ class GrpoTrainer:
         with torch.no_grad():
             totals.tokens += len(log_probs)
             totals.dropped += int(dropped.sum())
-            totals.own_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
+            totals.local_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
             totals.staleness += float(staleness.sum())
             if totals.steps == 0:  # no weight has moved since fresh tokens were written
                 fresh = flat_values([known for part in parts for known in part.staleness], parts, staleness - 1) == 0
@@ -301,8 +301,8 @@ class GrpoTrainer:
     def _distrusted(self, parts: list[Example], old: Tensor) -> Tensor:
         """bool [tokens]: of others, and less likely than the floor when the text was admitted."""
         counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions], device=old.device)
-        foreign = torch.tensor([known for part in parts for known in part.foreign], device=old.device)
-        return foreign.repeat_interleave(counts) & (old.exp() < self._trust.floor)
+        external = torch.tensor([known for part in parts for known in part.external], device=old.device)
+        return external.repeat_interleave(counts) & (old.exp() < self._trust.floor)
 
     def _anchored(self, example: Example) -> Example:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""

@@ -30,14 +30,14 @@ class ReasoningGym(ScoredEnvironment):
         time_limit: float = 5.0,
         memory_limit: int = 1024,
         instruction: str = "",
-        judges: int = 1,
+        processes: int = 1,
     ) -> None:
         if not tasks:
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
         for task in tasks:
             find(task, [KIND])
-        judge = ScoringPool(lambda: ScoringClient(SOURCE, VERSION, time_limit, memory_limit), judges)
-        super().__init__(NAME, VERSION, TASKS, tasks, judge, RewardRule(scoring, PARTIAL), instruction)
+        pool = ScoringPool(lambda: ScoringClient(SOURCE, VERSION, time_limit, memory_limit), processes)
+        super().__init__(NAME, VERSION, TASKS, tasks, pool, RewardRule(scoring, PARTIAL), instruction)
 
 
 class ReasoningGymKind(EnvironmentKind):
@@ -53,7 +53,7 @@ class ReasoningGymKind(EnvironmentKind):
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ReasoningGym:
         limits = settings.time_limit, settings.memory_limit
-        return ReasoningGym(tasks, settings.scoring, *limits, settings.instruction, settings.judges)
+        return ReasoningGym(tasks, settings.scoring, *limits, settings.instruction, settings.scoring_processes)
 
     def answer(self, question: Question) -> str:
         """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""

@@ -1,4 +1,4 @@
-"""reasoning-gym as a source of questions. Runs in the judge process only: importing it costs 80 MB and a second.
+"""reasoning-gym as a source of questions. Runs in the scoring process only: importing it costs 80 MB and a second.
 
 Not deterministic by itself: two datasets follow process-wide state (the decimal context, the global random stream)
 that others change, so each question is built and scored from the same state.

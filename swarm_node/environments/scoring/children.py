@@ -52,7 +52,7 @@ class Child:
         reap()
         self._time_limit = time_limit
         self._connection, theirs = socket.socketpair()
-        judge = os.getpid()
+        parent = os.getpid()
         try:
             self._pid = os.fork()
         except OSError:
@@ -60,7 +60,7 @@ class Child:
             theirs.close()
             raise
         if self._pid == 0:
-            _be_the_child(theirs.fileno(), sandbox, judge, int(time_limit * CHILD_ITEMS) + 1, work)
+            _be_the_child(theirs.fileno(), sandbox, parent, int(time_limit * CHILD_ITEMS) + 1, work)
         theirs.close()
 
     def send(self, data: bytes) -> None:
@@ -125,12 +125,12 @@ def verdict(values: list[float]) -> Verdict:
 
 
 def _be_the_child(
-    connection: int, sandbox: Sandbox, judge: int, cpu_seconds: int, work: Callable[[], Sequence[Work]]
+    connection: int, sandbox: Sandbox, parent: int, cpu_seconds: int, work: Callable[[], Sequence[Work]]
 ) -> None:
     """Never returns. Whatever goes wrong before the sandbox holds leaves without a score."""
     with contextlib.suppress(BaseException):
         os.dup2(connection, LAST_WRITABLE)
-        sandbox.enter(judge, cpu_seconds)
+        sandbox.enter(parent, cpu_seconds)
         for item, texts in work():
             os.write(LAST_WRITABLE, b"".join(map(SCORE.pack, _scores(item, texts))))
     os._exit(0)

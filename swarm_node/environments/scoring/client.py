@@ -1,8 +1,8 @@
-"""The node's end of a judge process: start, ask in batches, watch the clock, kill, start again.
+"""The node's end of a scoring process: start, ask in batches, watch the clock, kill, start again.
 
-Each item gets exactly one reply. The judge itself copes with answers that hang or kill the child that scores them;
-should it hang or die all the same, the item it was at is skipped with the reason, those after it are asked again of a
-new process, those before it keep their reply.
+Each item gets exactly one reply. The scoring process itself copes with answers that hang or kill the child that scores
+them; should it hang or die all the same, the item it was at is skipped with the reason, those after it are asked again
+of a new process, those before it keep their reply.
 """
 
 import math
@@ -23,8 +23,8 @@ from swarm_node.environments.scoring import contract
 from swarm_node.environments.scoring.frames import BrokenFrame, Reader, encode
 from swarm_node.rollouts.groups import Skipped
 
-START_LIMIT = 60.0  # seconds until the judge says hello; about 1 s where nothing else runs
-PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the judge itself keeps
+START_LIMIT = 60.0  # seconds until the scoring process says hello; about 1 s where nothing else runs
+PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
 BATCH_ITEMS = 256  # items of one frame
 BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has more
 KEPT_VARIABLES = ("LD_LIBRARY_PATH",)  # where the interpreter itself was linked against it
@@ -33,7 +33,8 @@ SET_VARIABLES = {
     "PYTHONUTF8": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
-    # All memory from glibc, in huge pages where the kernel has them: forking the judge then takes half the time.
+    # All memory from glibc, in huge pages where the kernel has them: forking the scoring process then takes half the
+    # time.
     "PYTHONMALLOC": "malloc",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
@@ -44,16 +45,17 @@ DEAD = Skipped(contract.CRASHED)
 
 
 class ScoringUnavailable(UserError):
-    """No judge process can be started: nothing can be judged, so there is no point in going on."""
+    """No scoring process can be started: nothing can be scored, so there is no point in going on."""
 
 
 class ScoringClient:
-    """One judge process, started by `prepare` or the first question, and again after each death. Any thread may ask."""
+    """One scoring process, started by `prepare` or the first question, and again after each death. Any thread may
+    ask."""
 
     def __init__(self, source: str, version: str, time_limit: float, memory_limit: int) -> None:
         """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes."""
         self.restarts = 0  # processes killed or found dead, and replaced
-        self.layers: dict[str, bool] = {}  # of the sandbox, by name: whether it holds here; known once a judge runs
+        self.layers: dict[str, bool] = {}  # of the sandbox, by name: whether it holds here; known once the process runs
         self._source = absolute(source)
         self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
@@ -66,7 +68,7 @@ class ScoringClient:
 
     @property
     def pid(self) -> int | None:
-        """Of the running judge, for those who watch its memory."""
+        """Of the running scoring process, for those who watch its memory."""
         return self._process.pid if self._process else None
 
     def prepare(self) -> None:
@@ -156,10 +158,10 @@ class ScoringClient:
                 env=clean_environment(),
                 cwd="/",
                 pass_fds=(lifeline,),
-                start_new_session=True,  # Ctrl-C is for the node: it may want to judge its last round
+                start_new_session=True,  # Ctrl-C is for the node: it may want to score its last round
             )
         except OSError as error:
-            raise ScoringUnavailable(f"the judge process does not start: {error}") from error
+            raise ScoringUnavailable(f"the scoring process does not start: {error}") from error
         finally:
             theirs.close()
             os.close(lifeline)
@@ -174,7 +176,7 @@ class ScoringClient:
         except (TimeoutError, BrokenFrame):
             hello = None
         if not isinstance(hello, dict):
-            raise ScoringUnavailable(f"the judge process does not start: {self._last_words()}")
+            raise ScoringUnavailable(f"the scoring process does not start: {self._last_words()}")
         self.layers = hello.get("layers", {})
         if hello.get("version") != self._version:
             self._stop()
@@ -189,7 +191,7 @@ class ScoringClient:
         self._process.kill()
         lines = self._process.stderr.read(64 * 1024).decode(errors="replace").strip().splitlines()
         self._stop()
-        return lines[-1][:300] if lines else f"nothing heard within {START_LIMIT:.0f} s"
+        return lines[-1][:300] if lines else f"nothing received within {START_LIMIT:.0f} s"
 
     def _cause_of_death(self) -> str:
         assert self._process is not None
@@ -223,7 +225,7 @@ class ScoringPool:
 
     def __init__(self, make: Callable[[], ScoringClient], workers: int) -> None:
         self._clients = [make() for _ in range(workers)]
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="judge") if workers > 1 else None
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="score") if workers > 1 else None
 
     def prepare(self) -> None:
         """Start the processes without waiting for them. Raises ScoringUnavailable."""
@@ -244,7 +246,7 @@ class ScoringPool:
 
     @property
     def pid(self) -> int | None:
-        """Of one of the running judges."""
+        """Of one of the running scoring processes."""
         return next((client.pid for client in self._clients if client.pid is not None), None)
 
     @property
@@ -292,7 +294,8 @@ def _batch(items: Sequence[Item], begin: int) -> list[Item]:
 
 
 def _checked(frame: Any, item: Item) -> Reply:
-    """What the judge says, if it can be true. Raises BrokenFrame: a judge that an answer took over is replaced."""
+    """What the scoring process says, if it can be true. Raises BrokenFrame: a scoring process that an answer took
+    over is replaced."""
     texts = item[4]
     if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
         return Skipped(frame["skipped"][:40])

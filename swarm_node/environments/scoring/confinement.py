@@ -1,4 +1,4 @@
-"""Limits the judge process puts on itself. It builds questions and holds the keys; it never looks at an answer.
+"""Limits the scoring process puts on itself. It builds questions and holds the keys; it never looks at an answer.
 
 The children that do look at answers are confined by sandbox.py, on top of what they inherit from here.
 """
@@ -49,7 +49,7 @@ def die_with(lifeline: int) -> None:
 def allow_cpu(seconds: float) -> None:
     """Let this process use `seconds` more of CPU time (rounded up), then end it by SIGXCPU.
 
-    The node's own clock is what ends a judge that hangs; this one holds where the node is stopped or gone.
+    The node's own clock is what ends a scoring process that hangs; this one holds where the node is stopped or gone.
     """
     until = int(time.process_time() + seconds) + 2
     with contextlib.suppress(ValueError, OSError):  # a lower hard limit is set from outside: it holds anyway

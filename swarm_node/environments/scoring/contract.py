@@ -13,13 +13,13 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class Item(Protocol):
-    """One question with its key, rebuilt from an address. The key never leaves the judge process."""
+    """One question with its key, rebuilt from an address. The key never leaves the scoring process."""
 
     @property
     def prompt(self) -> str: ...
 
     def score(self, text: str) -> float:
-        """Reward of one answer, in [0, 1]. May raise or hang: the judge process copes."""
+        """Reward of one answer, in [0, 1]. May raise or hang: the scoring process copes."""
         ...
 
 
@@ -53,6 +53,6 @@ SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget
 BROKEN_QUESTION = "question raised"  # it cannot be rebuilt
 SCORER_RAISED = "scorer raised"
 NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped, since clamping up would pay for it
-TIMEOUT = "judge timeout"
-CRASHED = "judge crashed"  # the process died, or said something it never says
+TIMEOUT = "scoring timeout"
+CRASHED = "scoring crashed"  # the process died, or said something it never says
 UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue

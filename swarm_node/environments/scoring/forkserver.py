@@ -1,7 +1,7 @@
-"""The fork server: forked from the judge before that imports its library, it scores what needs none of it.
+"""The fork server: forked from the scoring process before that imports its library, it scores what needs none of it.
 
-A fork costs by the memory a process has: here a fifth of what it costs in the judge, where the library takes 100 MB.
-Like the judge it never looks at an answer itself; its children do.
+A fork costs by the memory a process has: here a fifth of what it costs in the scoring process, where the library takes
+100 MB. Like the scoring process it never looks at an answer itself; its children do.
 """
 
 import gc
@@ -40,10 +40,10 @@ class KeyItem:
 
 
 class ForkServer:
-    """The judge's end. Lives as long as the judge does."""
+    """The scoring process's end. Lives as long as the scoring process does."""
 
     def __init__(self, sandbox: Sandbox, time_limit: float, lifeline: int) -> None:
-        """`lifeline`: the judge's, closed in the new process."""
+        """`lifeline`: the scoring process's, closed in the new process."""
         self._connection, theirs = socket.socketpair()
         if os.fork() == 0:
             try:
@@ -58,7 +58,7 @@ class ForkServer:
         self._reader = Reader(self._connection.recv)
 
     def score(self, tasks: Sequence[Task]) -> list[children.Verdict]:
-        """One verdict per task, all of one cohort. Raises OSError if the process is gone, which ends the judge."""
+        """One verdict per task, all of one cohort. Raises OSError if the process is gone, which ends the scoring."""
         if not tasks:
             return []
         self._connection.sendall(encode(tasks))
@@ -69,7 +69,8 @@ class ForkServer:
 
 
 def serve(connection: socket.socket, sandbox: Sandbox, time_limit: float) -> None:
-    """Score until the judge closes its end. While there is nothing to do, children are made ready for what comes."""
+    """Score until the scoring process closes its end. While there is nothing to do, children are made ready for what
+    comes."""
     gc.collect()
     gc.freeze()
     reader, spares = Reader(connection.recv), deque[Child]()

@@ -1,6 +1,7 @@
-"""Length-prefixed JSON over a stream socket: how a node talks to its judge.
+"""Length-prefixed JSON over a stream socket: how a node talks to its scoring process.
 
-Both ends are ours, but an answer may take over the judge: whoever reads bounds the length first and checks the content.
+Both ends are ours, but an answer may take over the scoring process: whoever reads bounds the length first and checks
+the content.
 """
 
 import json

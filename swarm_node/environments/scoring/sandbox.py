@@ -3,7 +3,7 @@
 Layers, each where the system has it; none needs root, capabilities or user namespaces, so a default container will do:
 
     rlimits       memory, CPU time, no file, no descriptor beyond those open, no core dump; no child, except for root
-    pdeathsig     it dies with the judge, however the judge dies                              (Linux)
+    pdeathsig     it dies with the scoring process, however that dies                       (Linux)
     no_new_privs  no set-uid program helps it                                                 (Linux)
     seccomp       a few system calls for memory, clocks and leaving; see seccomp.py           (Linux on x86-64, arm64)
     landlock      no file, directory, TCP port or abstract socket; no signal to others        (Linux 5.13, 6.7, 6.12)
@@ -15,18 +15,18 @@ What it does NOT protect against:
 - Scores of answers that share a child, if one of them runs code. Where the scorer is the library's, or ours and uses a
   parser, these are of one author and round, which could have forged its own in the same way. Where all scorers are
   plain (`server.cohort`), they are the up to 16 groups of one call, whoever wrote them: to forge a neighbour takes a
-  bug in Python's own string or number code that runs code of an answer's choosing. No call mixes a node's own answers
-  with those of others.
-- Reading what the judge had in memory when it forked: the library, and keys of questions asked lately. Nothing else is
-  there (no identity, no environment, no answers but those that share the child), and nothing but scores gets out.
-  Timing tells little.
+  bug in Python's own string or number code that runs code of an answer's choosing. No call mixes a node's local
+  completions with those of others.
+- Reading what the scoring process had in memory when it forked: the library, and keys of questions asked lately.
+  Nothing else is there (no identity, no environment, no answers but those that share the child), and nothing but scores
+  gets out. Timing tells little.
 - A scorer that pays for a wrong answer without running code. That is the business of `scorers.py` and the catalogue.
 - Bugs of the kernel behind the few calls that remain, side channels between cores, and whoever already runs code as the
-  same user: that user may ptrace the judge from outside.
+  same user: that user may ptrace the scoring process from outside.
 - Use of the CPU and memory it is allowed: `time_limit` per group, `memory_limit` in all. Who wastes them is charged by
-  the skip reasons "judge timeout" and "judge crashed".
-- Building the question. That runs before, in the judge, which has limits but reads the library's files; all that a peer
-  can choose of it is a seed, through its key.
+  the skip reasons "scoring timeout" and "scoring crashed".
+- Building the question. That runs before, in the scoring process, which has limits but reads the library's files; all
+  that a peer can choose of it is a seed, through its key.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ from collections.abc import Callable
 
 from swarm_node.environments.scoring.seccomp import ARCHITECTURES, LAST_WRITABLE, Filter
 
-DESCRIPTORS = 64  # far more than a judge has open
+DESCRIPTORS = 64  # far more than a scoring process has open
 LAYERS = ("rlimits", "pdeathsig", "no_new_privs", "seccomp", "landlock")
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
@@ -53,7 +53,7 @@ _LANDLOCK_GET_VERSION = 1
 
 def layers() -> dict[str, bool]:
     """Which layers hold here, tried in a process of their own: a node has threads and must not fork."""
-    import subprocess  # only here: it brings threads, and a hook of theirs to every fork of the judge
+    import subprocess  # only here: it brings threads, and a hook of theirs to every fork of the scoring process
 
     output = subprocess.run(
         [sys.executable, "-s", "-P", "-m", "swarm_node.environments.scoring.sandbox"],
@@ -68,12 +68,12 @@ def layers() -> dict[str, bool]:
 def describe(found: dict[str, bool]) -> str:
     """One line for a user: what holds and what is missing."""
     missing = [name for name, held in found.items() if not held]
-    text = f"judging sandbox: {', '.join(name for name, held in found.items() if held)}"
+    text = f"scoring sandbox: {', '.join(name for name, held in found.items() if held)}"
     return f"{text}; not on this system: {', '.join(missing)}" if missing else text
 
 
 class Sandbox:
-    """Prepared once in the judge, entered in each child."""
+    """Prepared once in the scoring process, entered in each child."""
 
     def __init__(self) -> None:
         linux = sys.platform == "linux"
@@ -102,7 +102,7 @@ class Sandbox:
             if name != "seccomp":
                 step()
         if os.getppid() != parent:
-            raise OSError("the judge died before its child could ask to die with it")
+            raise OSError("the scoring process died before its child could ask to die with it")
         os.closerange(LAST_WRITABLE + 1, DESCRIPTORS)
         if "seccomp" in self._steps:  # last: it forbids what the others need
             self._seccomp()

@@ -37,7 +37,7 @@ Cohort = tuple[Where, int | None]  # from which process a child is forked, and f
 
 
 def main() -> None:
-    """The whole life of a judge process: confine itself, load the source, answer until the node hangs up."""
+    """The whole life of a scoring process: confine itself, load the source, answer until the node hangs up."""
     source_name, lifeline, memory, time_limit = sys.argv[1:]
     die_with(int(lifeline))
     confine(int(memory))
@@ -96,7 +96,7 @@ class ScoringServer:
         return children.score(work, self._sandbox, self._time_limit)
 
     def _build(self, address: Address) -> Item | str:
-        """The question, or why there is none. Made of names of ours and a number: no text of others."""
+        """The question, or why there is none. Made of names of ours and a number: no text of a peer."""
         item = self._kept.get(address)
         if item is None:
             try:
@@ -114,7 +114,7 @@ def cohort(address: Address, item: Item) -> Cohort:
     """Items of the same cohort are scored in one child: all that have a plain scorer; else those of one author only.
 
     A plain scorer, our own, does nothing with an answer but compare strings and read numbers, so there is nothing to
-    take over, and who hangs or dies all the same costs its own group alone. The library's scorers, and ours that hand
+    take over, and who hangs or dies all the same costs its group alone. The library's scorers, and ours that hand
     the answer to a parser, get a child per author: whoever could forge a neighbour of its own could have forged that
     directly. An author is a seed, which is a digest of author and round that admission checks.
     """

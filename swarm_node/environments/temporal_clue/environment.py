@@ -1,7 +1,7 @@
 """Puzzles behind the Environment seam: generated ones, rebuilt by any node from their address, and those of a file.
 
-Only sizes that every node makes within the judge's budget are asked for by address. Larger ones are made ahead, by
-`python -m swarm_node.environments.temporal_clue.make`, into a file like that of the published puzzles.
+Only sizes that every node makes within the scoring process's budget are asked for by address. Larger ones are made
+ahead, by `python -m swarm_node.environments.temporal_clue.make`, into a file like that of the published puzzles.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from swarm_node.settings import EnvironmentConfig
 
 NAME, FILE_NAME = "temporal_clue", "temporal_clue_file"  # what questions carry
 PUBLISHED = "published"  # config id of the puzzles of a file
-COMPAT = "compat"  # data set of the judge's source: the same puzzles under the published scorer
+COMPAT = "compat"  # data set of the scoring process's source: the same puzzles under the published scorer
 SOURCE = "swarm_node.environments.temporal_clue.source"
 ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if size.shared)}
 
@@ -52,8 +52,8 @@ class TemporalClue(ScoredEnvironment):
     ) -> None:
         for task in tasks:
             find(task, [KIND])
-        judge = ScoringClient(SOURCE, VERSION, time_limit, memory_limit)
-        super().__init__(NAME, VERSION, ASKED, tasks, judge, RewardRule(scoring), instruction)
+        client = ScoringClient(SOURCE, VERSION, time_limit, memory_limit)
+        super().__init__(NAME, VERSION, ASKED, tasks, client, RewardRule(scoring), instruction)
         self._dataset = COMPAT if published_scorer else NAME
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
@@ -73,7 +73,7 @@ class FilePuzzles:
     """Task temporal_clue/published: the puzzles of a JSON file, [{"prompt": ..., "solution": {"A": ...}}, ...].
 
     The version is a digest of the file, so peers understand each other's questions where they have the same file.
-    Judged in this process: the scorer is string work of ours, and no solver is needed.
+    Verdict in this process: the scorer is string work of ours, and no solver is needed.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class Size:
     questions: int = 3  # at most; those about the murder first
     told: bool = False  # whether a clue may give away a part of the solution, which is then not asked
     players: Range | None = None  # draw the numbers as the published generator does, from so many players
-    shared: bool = True  # whether peers may ask each other: only where every puzzle is made within the judge's budget
+    shared: bool = True  # whether peers may ask each other: only where every puzzle is made within the time for prompts
 
 
 SIZES: Mapping[str, Size] = {

@@ -46,9 +46,9 @@ def is_public(network: str) -> bool:
         return False
 
 
-def trim(addresses: Sequence[str], own_id: PeerId) -> tuple[str, ...]:
+def trim(addresses: Sequence[str], local_id: PeerId) -> tuple[str, ...]:
     """Own addresses as announced: without the trailing /p2p/ID that the author's name says already."""
-    suffix = f"/p2p/{own_id}"
+    suffix = f"/p2p/{local_id}"
     short = [address.removesuffix(suffix) for address in addresses]
     fitting = [text for text in short if len(text) <= limits.MAX_ADDRESS_CHARS and re.fullmatch(ADDRESS_PATTERN, text)]
     return tuple(dict.fromkeys(fitting))[: limits.MAX_ADDRESSES]

@@ -32,7 +32,7 @@ class Answers:
         """`upload_limit` in kilobytes per second, all replies together."""
         self._knowledge = knowledge
         self._tag = wire.swarm_tag(knowledge.swarm)
-        self._own_tag = wire.key_tag(knowledge.identity.peer_id)
+        self._our_tag = wire.key_tag(knowledge.identity.peer_id)
         upload = Rate(upload_limit * 1000, max(upload_limit * 1000, 2 * limits.MAX_PULL_REPLY_BYTES))
         self._budgets = Budgets({**_REQUESTS, BYTES: Limit(_PEER_BYTES, upload)}, now)
 
@@ -67,11 +67,11 @@ class Answers:
         if not request.limit:
             return wire.encode_items([])
         entries = self._news_for(caller, request)
-        own_announcement = self._knowledge.own_announcement
-        own_announcement.renew(self._knowledge.holdings(), now)
+        local_announcement = self._knowledge.local_announcement
+        local_announcement.renew(self._knowledge.holdings(), now)
         items = [wire.Item(age_of(entry.made, now), entry.sealed) for entry in entries]
-        if own_announcement.seq > request.digest.get(self._own_tag, -1):
-            items.insert(0, wire.Item(age_of(own_announcement.made, now), own_announcement.sealed))
+        if local_announcement.seq > request.digest.get(self._our_tag, -1):
+            items.insert(0, wire.Item(age_of(local_announcement.made, now), local_announcement.sealed))
         return wire.encode_items(items[: request.limit])
 
     def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:

@@ -26,7 +26,7 @@ class Contact:
     addresses: tuple[str, ...] = ()  # full multiaddrs
     observed: str = ""  # where it called from; proven, but rarely to be dialled
     answered_first: float = inf  # seconds; the first call it answered
-    heard: float = -inf  # last time anything came from it
+    last_seen: float = -inf  # last time anything came from it
     tried: float = -inf  # last call
     retry: float = -inf  # not before
     failures: int = 0  # calls in a row
@@ -39,8 +39,8 @@ class Contact:
         return self.answered_first < inf
 
     @property
-    def was_heard(self) -> bool:
-        return self.heard > -inf
+    def was_seen(self) -> bool:
+        return self.last_seen > -inf
 
 
 class Contacts:
@@ -85,7 +85,7 @@ class Contacts:
         contact = self.learn(peer)
         changed = not contact.answered or contact.failures >= 2
         contact.answered_first = min(contact.answered_first, now)
-        contact.heard, contact.failures, contact.retry, contact.note = now, 0, -inf, ""
+        contact.last_seen, contact.failures, contact.retry, contact.note = now, 0, -inf, ""
         if changed:
             self._choose_anchors()
         return contact
@@ -93,7 +93,7 @@ class Contacts:
     def called_in(self, peer: PeerId, address: str, now: float) -> Contact:
         """It called: it is alive, and there is a connection to call it back on."""
         contact = self.learn(peer)
-        contact.observed, contact.heard, contact.failures, contact.retry = address, now, 0, -inf
+        contact.observed, contact.last_seen, contact.failures, contact.retry = address, now, 0, -inf
         return contact
 
     def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> None:
@@ -120,7 +120,7 @@ class Contacts:
 
     def _evict(self, newcomer: PeerId) -> None:
         others = (contact for contact in self._contacts.values() if contact.peer != newcomer)
-        worst = min(others, key=lambda c: (c.peer in self._anchors, c.answered, c.given, c.heard, c.tried))
+        worst = min(others, key=lambda c: (c.peer in self._anchors, c.answered, c.given, c.last_seen, c.tried))
         del self._contacts[worst.peer]
         if worst.peer in self._anchors:
             self._choose_anchors()

@@ -27,16 +27,16 @@ from swarm_node.network.exchange.fetching import Fetching
 from swarm_node.network.exchange.gossip import Gossip
 from swarm_node.network.exchange.incoming import receive
 from swarm_node.network.exchange.knowledge import Knowledge
-from swarm_node.network.exchange.own_announcement import OwnAnnouncement
+from swarm_node.network.exchange.local_announcement import LocalAnnouncement
 from swarm_node.network.exchange.peers import PeerView, peer_views
 from swarm_node.network.exchange.remembered import Remembered
-from swarm_node.network.exchange.reputation import NO_SIGNAL, OTHER_POINTS, POINTS, USEFUL
+from swarm_node.network.exchange.reputation import OTHER_POINTS, POINTS, UNINFORMATIVE, USEFUL
 from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
 BROADCASTS = Rate(per_second=20.0, burst=128.0)  # announcements looked at: 64 nodes on one network need a tenth
-BROADCAST = PeerId("")  # stands for whoever passed on what was overheard: together they are one source
+BROADCAST = PeerId("")  # stands for whoever passed on what was broadcast: together they are one source
 
 
 class Exchange:
@@ -59,7 +59,7 @@ class Exchange:
             identity=identity,
             swarm=swarm,
             rng=random,
-            own_announcement=OwnAnnouncement(identity, swarm, now),
+            local_announcement=LocalAnnouncement(identity, swarm, now),
             store=GroupStore(config.serve_rounds),
             verifier=verifier or Verifier(),
             view=View(),
@@ -77,12 +77,12 @@ class Exchange:
     # What the trainer's side says.
 
     def want(self, count: int, now: float) -> list[Action]:
-        """Before the first round: so many groups of others, as soon as some are heard of."""
+        """Before the first round: so many external groups, as soon as some are known."""
         self._fetching.begin(count, 1, now)
         return self._finish([], now)
 
     def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float, rounds: int = 1) -> list[Action]:
-        """Own sealed groups of a round, and how many groups of others the next one would like to have. Quick rounds may
+        """Own sealed groups of a round, and how many external groups the next one would like to have. Quick rounds may
         be told together: then of so many rounds, and for so many."""
         knowledge, keys = self._knowledge, []
         want = 0 if self._serve_only else want
@@ -91,13 +91,15 @@ class Exchange:
             keys.append(announcing.to_text(codec.content_hash(codec.split(envelope)[1])))
             knowledge.store.add(keys[-1], envelope, own=True, round=self._fetching.round, now=now)
         knowledge.store.expire(self._fetching.round, now)
-        knowledge.own_announcement.wrote(round, knowledge.rng.sample(keys, min(len(keys), limits.MAX_ANNOUNCED_GROUPS)))
+        knowledge.local_announcement.published(
+            round, knowledge.rng.sample(keys, min(len(keys), limits.MAX_ANNOUNCED_GROUPS))
+        )
         return self._finish(self._gossip.announce(now, want), now)
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
-        """What the trainer found in a group of `author`: "useful", "no signal", or why it could not be used."""
+        """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
         self._knowledge.charge(author, POINTS.get(outcome, OTHER_POINTS), now)
-        if outcome not in (USEFUL, NO_SIGNAL):
+        if outcome not in (USEFUL, UNINFORMATIVE):
             self._knowledge.store.remove([announcing.to_text(envelope_hash)])  # not to be passed on
 
     # What the runner says.
@@ -156,19 +158,19 @@ class Exchange:
 
     def announcement(self) -> bytes:
         """The newest own one, sealed; b"" before the first."""
-        return self._knowledge.own_announcement.sealed
+        return self._knowledge.local_announcement.sealed
 
-    def overheard(self, sealed: bytes, now: float) -> None:
+    def broadcast(self, sealed: bytes, now: float) -> None:
         """What somebody published on GossipSub. It goes the way of any announcement, but is rationed: anybody can."""
         if self._broadcasts.holds(1.0, now):
             self._broadcasts.take(1.0)
             receive(self._knowledge, sealed, BROADCAST, now, now)
         else:
-            self._knowledge.counters["announcements overheard and left: too many"] += 1
+            self._knowledge.counters["announcements broadcast and left: too many"] += 1
 
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""
-        self._knowledge.own_announcement.reachable(addresses)
+        self._knowledge.local_announcement.reachable(addresses)
 
     # What a person, the peer cache and a restart want to know.
 
@@ -188,7 +190,7 @@ class Exchange:
     def state(self) -> dict[str, Any]:
         """Plain data for a JSON file, as of the last tick."""
         return Remembered(
-            seq=max(0, self._knowledge.own_announcement.seq),
+            seq=max(0, self._knowledge.local_announcement.seq),
             heard=self._knowledge.view.sequences(self._ticked),
             seen=self._fetching.seen(),
             bans=self._knowledge.reputation.bans(self._ticked),
@@ -197,7 +199,7 @@ class Exchange:
     def restore(self, state: dict[str, Any], now: float) -> None:
         """Go on where `state` was taken. ValueError where this is not such data."""
         remembered = Remembered.parse(state)
-        self._knowledge.own_announcement.overtake(remembered.seq)
+        self._knowledge.local_announcement.overtake(remembered.seq)
         self._knowledge.view.restore(remembered.heard, now)
         self._fetching.remember(remembered.seen)
         for peer, seconds in remembered.bans.items():

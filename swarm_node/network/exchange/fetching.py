@@ -27,7 +27,7 @@ class Fetching:
         self._calls = calls
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._wants = Wants(knowledge.rng)
-        self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of own groups and of those delivered
+        self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
         self._began = now  # seconds
         self._look = now  # seconds, when there may be something to fetch again
         self.round = 0

@@ -13,13 +13,13 @@ from swarm_node.network.exchange.calls import Asked, Calls
 from swarm_node.network.exchange.contacts import Contact
 from swarm_node.network.exchange.incoming import Verdict, receive
 from swarm_node.network.exchange.knowledge import Knowledge
-from swarm_node.network.exchange.own_announcement import REFRESH
+from swarm_node.network.exchange.local_announcement import REFRESH
 from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS
 from swarm_node.network.exchange.view import CAPACITY
 
 FANOUT = 2  # peers told of a new announcement at once
 RETRIES = 2  # others called instead, per announcement, when that fails
-MIN_NEWS = 8  # announcements heard per own one, at most: so many ...
+MIN_NEWS = 8  # announcements received per own one, at most: so many ...
 NEWS_PER_WANT = 3  # ... or so many for each group wanted
 SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
 ANCHOR_SHARE = 0.25  # of exchanges, with a peer known for long
@@ -50,15 +50,15 @@ class Gossip:
         """Say anew what this node has, and hear as much of others as a round that wants `want` groups has use for."""
         if want is not None:
             self._appetite = max(MIN_NEWS, NEWS_PER_WANT * want)
-        self._knowledge.own_announcement.announce(self._knowledge.holdings(), now)
+        self._knowledge.local_announcement.announce(self._knowledge.holdings(), now)
         self._news, self._retries = self._appetite, RETRIES
         return self._spread(FANOUT, now)
 
     def tick(self, now: float) -> list[Action]:
         """Whatever is due."""
         self._knowledge.view.expire(now)
-        own_announcement = self._knowledge.own_announcement
-        if own_announcement.outdated or now - own_announcement.made >= REFRESH:
+        local_announcement = self._knowledge.local_announcement
+        if local_announcement.outdated or now - local_announcement.made >= REFRESH:
             actions = self.announce(now)
             if actions:
                 return actions
@@ -166,12 +166,12 @@ class Gossip:
 
     def _exchange(self, peer: PeerId, news: int, now: float) -> Action:
         """The call, for so much news. The own announcement travels unless this peer has taken it before."""
-        own_announcement, view = self._knowledge.own_announcement, self._knowledge.view
-        own_announcement.renew(self._knowledge.holdings(), now)
+        local_announcement, view = self._knowledge.local_announcement, self._knowledge.view
+        local_announcement.renew(self._knowledge.holdings(), now)
         told = self._knowledge.contacts.learn(peer).told
         wanted = limits.MAX_EXCHANGED if len(view) < SMALL_VIEW else max(0, min(limits.MAX_EXCHANGED, news))
         self._news -= wanted
-        sealed = b"" if told == own_announcement.seq else own_announcement.sealed
+        sealed = b"" if told == local_announcement.seq else local_announcement.sealed
         request = wire.ExchangeRequest(self._tag, wanted, view.digest(), sealed)
-        asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=own_announcement.seq)
+        asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=local_announcement.seq)
         return self._calls.make(asked, wire.encode_exchange(request))

@@ -15,11 +15,11 @@ OVERTAKEN = "own number overtaken: a lost memory, or two nodes with one identity
 class Verdict(StrEnum):
     """Values are names of counters."""
 
-    NEWS = "announcements heard"
+    NEWS = "announcements received"
     KNOWN = "announcements known already"
     OLD = "announcements too old"
     JUMP = "announcements whose number runs away"
-    OWN = "own announcements heard"
+    OWN = "own announcements received"
     BANNED = "announcements of banned peers"
     FORGED = "announcements forged or malformed"  # only this is the carrier's fault: it should have checked
 
@@ -66,12 +66,12 @@ def _objection(
 
 def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> Verdict:
     """A number not below the newest own one was said before a crash, or by another node with the same key."""
-    own_announcement = knowledge.own_announcement
-    if announcement.seq >= own_announcement.seq and sealed != own_announcement.sealed:
+    local_announcement = knowledge.local_announcement
+    if announcement.seq >= local_announcement.seq and sealed != local_announcement.sealed:
         if _is_forged(knowledge, announcement, sealed):
             return Verdict.FORGED
         knowledge.counters[OVERTAKEN] += 1
-        own_announcement.overtake(announcement.seq)
+        local_announcement.overtake(announcement.seq)
     return Verdict.OWN
 
 

@@ -10,7 +10,7 @@ from protocol.identity import Identity
 from protocol.messages import Hello, PeerId
 from swarm_node.network.actions import Action, Disconnect
 from swarm_node.network.exchange.contacts import Contacts
-from swarm_node.network.exchange.own_announcement import OwnAnnouncement
+from swarm_node.network.exchange.local_announcement import LocalAnnouncement
 from swarm_node.network.exchange.reputation import Reputation
 from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.view import View, holding
@@ -23,7 +23,7 @@ class Knowledge:
     identity: Identity
     swarm: str
     rng: Random
-    own_announcement: OwnAnnouncement
+    local_announcement: LocalAnnouncement
     store: GroupStore
     verifier: Verifier
     view: View
@@ -49,8 +49,8 @@ class Knowledge:
         self.outbox.append(Disconnect(peer))
 
     def holdings(self) -> list[str]:
-        """Hints to the groups of others that an announcement names."""
-        return [holding(key) for key in self.store.foreign(limits.MAX_ANNOUNCED_HOLDINGS)]
+        """Hints to the external groups that an announcement names."""
+        return [holding(key) for key in self.store.external(limits.MAX_ANNOUNCED_HOLDINGS)]
 
     def mismatch(self, hello: Hello) -> str:
         """Why a node that says so and this one cannot share, for a person; "" if they can."""

@@ -14,7 +14,7 @@ class PeerView:
 
     peer: PeerId
     addresses: tuple[str, ...]  # full multiaddrs, to dial it
-    heard: float | None  # seconds since anything came from it directly; None: only named by others
+    last_seen: float | None  # seconds since anything came from it directly; None: only named by others
     announced: float | None  # seconds since it made its newest announcement; None: none known
     round: int | None  # its own count, from that announcement
     success: float  # moving average of pulls from it, 0 to 1
@@ -29,7 +29,7 @@ def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
     contacts = {contact.peer: contact for contact in knowledge.contacts}
     names = dict.fromkeys([*contacts, *(entry.announcement.author for entry in knowledge.view)])
     views = [_view(knowledge, name, contacts.get(name) or Contact(name), now) for name in names]
-    return sorted(views, key=lambda view: (view.heard is None, view.heard or 0.0, view.peer))
+    return sorted(views, key=lambda view: (view.last_seen is None, view.last_seen or 0.0, view.peer))
 
 
 def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> PeerView:
@@ -39,7 +39,7 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
     return PeerView(
         peer=peer,
         addresses=announced or contact.addresses,
-        heard=now - contact.heard if contact.was_heard else None,
+        last_seen=now - contact.last_seen if contact.was_seen else None,
         announced=now - entry.made if entry else None,
         round=entry.announcement.round if entry else None,
         success=record.success,

@@ -18,16 +18,16 @@ HALF_LIFE = 600.0  # seconds until guilt has halved
 QUARANTINE = 3.0  # points
 BAN = 8.0
 EWMA = 0.2  # weight of the newest pull
-USEFUL, NO_SIGNAL = "useful", "no signal"
+USEFUL, UNINFORMATIVE = "useful", "uninformative"
 
 # What the trainer's side found in an authentic group. Points fit what can happen to an honest peer: another version or
 # other settings are no crime, a forged address is.
 POINTS: Mapping[str, float] = {
     USEFUL: -1.0,
-    NO_SIGNAL: 0.0,
+    UNINFORMATIVE: 0.0,
     Reason.WRONG_SEED: 4.0,
     Reason.WRONG_INDEX: 2.0,
-    Reason.OWN_MESSAGE: 0.0,
+    Reason.LOCAL_MESSAGE: 0.0,
     Reason.TOO_FEW_COMPLETIONS: 1.0,
     Reason.TOO_MANY_COMPLETIONS: 1.0,
     Reason.COMPLETION_TOO_LONG: 1.0,
@@ -43,13 +43,13 @@ class Record:
 
     success: float = 1.0  # moving average of pulls, 0 to 1; the benefit of the doubt first
     pulls: int = 0
-    guilt: float = 0.0  # points, at `judged`
-    judged: float = 0.0  # seconds
+    guilt: float = 0.0  # points, at `scored`
+    scored: float = 0.0  # seconds
     banned_until: float = float("-inf")  # seconds
 
     def guilt_at(self, now: float) -> float:
         """Points, of which half are forgiven every `HALF_LIFE`."""
-        return self.guilt * math.exp2((self.judged - now) / HALF_LIFE)
+        return self.guilt * math.exp2((self.scored - now) / HALF_LIFE)
 
 
 class Reputation:
@@ -76,7 +76,7 @@ class Reputation:
     def charge(self, peer: PeerId, points: float, now: float) -> bool:
         """Add points of guilt, or take some off. Whether that makes it banned now."""
         record = self._touch(peer)
-        record.guilt, record.judged = max(0.0, record.guilt_at(now) + points), now
+        record.guilt, record.scored = max(0.0, record.guilt_at(now) + points), now
         if record.guilt < BAN or self.is_banned(peer, now):
             return False
         self.ban(peer, now)

@@ -57,6 +57,6 @@ class GroupStore:
         oldest, before = round - self._rounds, now - MIN_SECONDS
         self.remove([key for key, held in self._held.items() if held.round <= oldest and held.since < before])
 
-    def foreign(self, count: int) -> list[str]:
-        """Hashes of up to `count` groups of others, the newest first."""
+    def external(self, count: int) -> list[str]:
+        """Hashes of up to `count` external groups, the newest first."""
         return list(islice((key for key, held in reversed(self._held.items()) if not held.own), count))

@@ -40,7 +40,7 @@ class Known:
     """The last number heard of an author, and when."""
 
     seq: int
-    heard: float  # seconds
+    received: float  # seconds
 
 
 class View:
@@ -65,7 +65,7 @@ class View:
         """None where nothing of this author is known."""
         return self._entries.get(author)
 
-    def last_heard(self, author: PeerId) -> int:
+    def last_sequence(self, author: PeerId) -> int:
         """The highest number heard of this author, -1 if none is remembered."""
         known = self._known.peek(author)
         return known.seq if known else -1
@@ -73,12 +73,12 @@ class View:
     def is_news(self, announcement: Announcement, now: float) -> bool:
         """Whether it is newer than what was last heard of its author."""
         known = self._known.peek(announcement.author)
-        return known is None or announcement.seq > known.seq or now - known.heard > SEQ_SECONDS
+        return known is None or announcement.seq > known.seq or now - known.received > SEQ_SECONDS
 
     def is_jump(self, announcement: Announcement, now: float) -> bool:
         """Whether the number runs away: then the author would lock itself, and its memory here, for good."""
         known = self._known.peek(announcement.author)
-        if known is None or now - known.heard > SEQ_SECONDS:
+        if known is None or now - known.received > SEQ_SECONDS:
             return False
         return announcement.seq > known.seq + limits.MAX_SEQUENCE_JUMP
 
@@ -112,8 +112,8 @@ class View:
         return fair_sample(youngest(lacking, 2 * count), count, lambda entry: entry.network, rng)
 
     def sequences(self, now: float) -> dict[PeerId, tuple[int, float]]:
-        """Last number of each author, and how many seconds ago it was heard."""
-        return {author: (known.seq, now - known.heard) for author, known in self._known.items()}
+        """Last number of each author, and how many seconds ago it was received."""
+        return {author: (known.seq, now - known.received) for author, known in self._known.items()}
 
     def restore(self, sequences: Mapping[PeerId, tuple[int, float]], now: float) -> None:
         self._known = Lru(SEQ_MEMORY)

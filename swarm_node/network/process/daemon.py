@@ -15,12 +15,12 @@ from swarm_node.network.process import messages
 from swarm_node.network.process.messages import (
     Alive,
     Ask,
-    Judged,
     Outbox,
     Publish,
     Said,
     Start,
     Stop,
+    Verdict,
     View,
 )
 from swarm_node.network.process.outgoing import Outgoing
@@ -85,7 +85,7 @@ async def _obey(
             case Publish():
                 outgoing.add(frame, service.clock())
                 written.set()
-            case Judged(author=author, content_hash=content_hash, outcome=outcome):
+            case Verdict(author=author, content_hash=content_hash, outcome=outcome):
                 service.exchange.verdict(author, content_hash, outcome, service.clock())
             case Ask(number=number):
                 outbox.put(View(number=number, view=service.view() | {"dropped": outbox.dropped}))

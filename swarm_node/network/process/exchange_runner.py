@@ -21,12 +21,12 @@ REFRESH_SECONDS = 3.0  # between two looks at connections and own addresses
 DIAL_SECONDS = 5.0
 FIRST_RETRY = 1.0  # seconds; doubles with each failure
 LAST_RETRY = 15.0  # seconds, while there is little company
-CALM_RETRY = 60.0  # seconds, with company: an entry node must bear thousands of nodes that come back
+CALM_RETRY = 60.0  # seconds, with company: an node node must bear thousands of nodes that come back
 COMPANY = 4  # connected peers
 
 
 @dataclass(slots=True)
-class Entry:
+class BootstrapNode:
     """A peer that may let this node in, and how that went."""
 
     peer: PeerId
@@ -42,7 +42,7 @@ class ExchangeRunner:
     def __init__(
         self,
         exchange: Exchange,
-        entries: Sequence[Entry],
+        bootstrap_nodes: Sequence[BootstrapNode],
         deliver: Callable[[Deliver | Refuse], None],
         changed: Callable[[Sequence[str]], None],
         clock: Callable[[], float],
@@ -50,7 +50,7 @@ class ExchangeRunner:
     ) -> None:
         """`deliver` takes what is for the trainer; `changed` hears own addresses whenever they differ from before."""
         self.exchange = exchange
-        self.entries = entries
+        self.bootstrap_nodes = bootstrap_nodes
         self.addresses: tuple[str, ...] = ()
         self.connected: frozenset[PeerId] = frozenset()
         self.relayed = 0  # of them, through relays only
@@ -68,7 +68,11 @@ class ExchangeRunner:
         try:
             await backend.start(handlers, self.exchange.protocols)
             self._backend = backend
-            loops = [self._tick(), self._refresh(backend), *(self._enter(backend, each) for each in self.entries)]
+            loops = [
+                self._tick(),
+                self._refresh(backend),
+                *(self._enter(backend, each) for each in self.bootstrap_nodes),
+            ]
             if topic:
                 loops.append(self._broadcast(backend, topic))
             tasks = [asyncio.create_task(each) for each in (backend.wait_closed(), *loops)]
@@ -124,7 +128,7 @@ class ExchangeRunner:
         while True:
             with suppress(CallFailed):
                 if not joined:
-                    await backend.join(topic, lambda data: self.exchange.overheard(data, self._clock()))
+                    await backend.join(topic, lambda data: self.exchange.broadcast(data, self._clock()))
                     joined = True
                 if (own := self.exchange.announcement()) != told:
                     await backend.publish(own)
@@ -137,26 +141,26 @@ class ExchangeRunner:
         for peer in self.connected - before:
             self.exchange.learned(peer, (), self._clock())  # whoever called us can be called back while it is connected
 
-    async def _enter(self, backend: Backend, entry: Entry) -> None:
+    async def _enter(self, backend: Backend, node: BootstrapNode) -> None:
         """Keep the way in open: dial, and dial again when the connection is lost, for ever."""
         while True:
-            if entry.peer in self.connected:
-                entry.state, entry.failures = "connected", 0
-            elif entry.given or len(self.connected) < COMPANY:
-                await self._dial(backend, entry)
+            if node.peer in self.connected:
+                node.state, node.failures = "connected", 0
+            elif node.given or len(self.connected) < COMPANY:
+                await self._dial(backend, node)
             longest = CALM_RETRY if len(self.connected) >= COMPANY else LAST_RETRY
-            await asyncio.sleep(jittered(backoff(entry.failures, FIRST_RETRY, longest), self._random))
+            await asyncio.sleep(jittered(backoff(node.failures, FIRST_RETRY, longest), self._random))
 
-    async def _dial(self, backend: Backend, entry: Entry) -> None:
+    async def _dial(self, backend: Backend, node: BootstrapNode) -> None:
         try:
             async with asyncio.timeout(DIAL_SECONDS + 1.0):
-                await backend.dial(entry.addresses, DIAL_SECONDS)
+                await backend.dial(node.addresses, DIAL_SECONDS)
         except (CallFailed, TimeoutError) as error:
-            entry.state = str(error) or "no answer"
-            entry.failures += 1
+            node.state = str(error) or "no answer"
+            node.failures += 1
         else:
-            entry.state, entry.failures = "connected", 0
-            self.exchange.learned(entry.peer, entry.addresses, self._clock())
+            node.state, node.failures = "connected", 0
+            self.exchange.learned(node.peer, node.addresses, self._clock())
             self.perform(self.exchange.tick(self._clock()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -197,14 +201,16 @@ async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def entries(given: Sequence[tuple[PeerId, str]], cached: Mapping[PeerId, tuple[str, ...]], own: PeerId) -> list[Entry]:
-    """One entry per peer, the user's first; several addresses of one peer are tried side by side."""
-    found: dict[PeerId, Entry] = {}
+def bootstrap_nodes(
+    given: Sequence[tuple[PeerId, str]], cached: Mapping[PeerId, tuple[str, ...]], own: PeerId
+) -> list[BootstrapNode]:
+    """One node per peer, the user's first; several addresses of one peer are tried side by side."""
+    found: dict[PeerId, BootstrapNode] = {}
     for peer, address in given:
         before = found[peer].addresses if peer in found else ()
-        found[peer] = Entry(peer, (*before, address), given=True)
+        found[peer] = BootstrapNode(peer, (*before, address), given=True)
     for peer, addresses in cached.items():
         if peer not in found:
-            found[peer] = Entry(peer, addresses, given=False)
+            found[peer] = BootstrapNode(peer, addresses, given=False)
     found.pop(own, None)
     return list(found.values())

@@ -48,11 +48,11 @@ class Rules(BaseModel):
     max_completions: int = limits.MAX_COMPLETIONS
     max_completion_chars: int = limits.MAX_COMPLETION_CHARS
 
-    def admission(self, own_id: PeerId) -> AdmissionRules:
+    def admission(self, local_id: PeerId) -> AdmissionRules:
         """The same for a node with this peer id."""
         return AdmissionRules(
             swarm=self.swarm,
-            own_id=own_id,
+            local_id=local_id,
             knows=Catalogue(self.environments).knows,
             max_completions=self.max_completions,
             max_completion_chars=self.max_completion_chars,
@@ -68,11 +68,12 @@ class Start(_Frame):
     home: str
     config: NetworkConfig
     memory: Memory
-    want: int  # groups of others that the first round would like to find
+    want: int  # external groups that the first round would like to find
 
 
 class Publish(_Frame):
-    """Own groups of a round, sealed, and how many of others the trainer would like for its next; or of some rounds."""
+    """Local groups of a round, sealed, and how many of others the trainer would like for its next; or of some
+    rounds."""
 
     kind: Literal["publish"] = "publish"
     round: Round
@@ -81,10 +82,10 @@ class Publish(_Frame):
     rounds: int = 1
 
 
-class Judged(_Frame):
+class Verdict(_Frame):
     """What the trainer found in a group."""
 
-    kind: Literal["judged"] = "judged"
+    kind: Literal["scored"] = "scored"
     author: PeerId
     content_hash: bytes
     outcome: str
@@ -103,10 +104,10 @@ class Stop(_Frame):
     kind: Literal["stop"] = "stop"
 
 
-class Heard(_Frame):
+class Received(_Frame):
     """A group of another peer, admitted. What crosses here is a value of ours: it is not checked again."""
 
-    kind: Literal["heard"] = "heard"
+    kind: Literal["received"] = "received"
     group: RolloutGroup
     content_hash: bytes
 
@@ -141,8 +142,8 @@ class View(_Frame):
     view: dict[str, Any]
 
 
-FromTrainer = Start | Publish | Judged | Ask | Stop
-FromNetwork = Memory | Heard | Refused | Said | Alive | View
+FromTrainer = Start | Publish | Verdict | Ask | Stop
+FromNetwork = Memory | Received | Refused | Said | Alive | View
 Frame = FromTrainer | FromNetwork
 
 _ANY: TypeAdapter[Frame] = TypeAdapter(
@@ -196,7 +197,7 @@ class Outbox:
         """What the exchange has for the trainer."""
         match action:
             case Deliver(group=group, content_hash=content_hash):
-                self.put(Heard(group=group, content_hash=content_hash))
+                self.put(Received(group=group, content_hash=content_hash))
             case Refuse(reason=reason):
                 self.put(Refused(reason=str(reason)))
 

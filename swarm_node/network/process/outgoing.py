@@ -1,6 +1,6 @@
 """From the trainer's rounds to announcements: not oftener than others want to hear, and none for nothing.
 
-Rounds may take 50 ms or an hour, and a round may have no group with signal. So rounds that pass quickly are announced
+Rounds may take 50 ms or an hour, and a round may have no group informative. So rounds that pass quickly are announced
 together, and a short round is filled up with groups of the last ones, which are served all the same. Pure.
 """
 
@@ -12,7 +12,7 @@ from swarm_node.network.process.messages import Publish
 SECONDS = 3.0  # between two announcements: their exchanges and pulls are felt beside rounds of a quarter second
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long
 FILLED = 8  # groups announced, where the last rounds wrote so many
-MAX_WANTED = 24  # groups of others per announcement
+MAX_WANTED = 24  # external groups per announcement
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class _Group:
 
 
 class Outgoing:
-    """Own groups of the last rounds, announced together where rounds are quick."""
+    """Local groups of the last rounds, announced together where rounds are quick."""
 
     def __init__(self, rounds: int) -> None:
         """`rounds`: that groups stay available."""

@@ -1,4 +1,4 @@
-"""The trainer's side of the network: what it publishes, hears and finds, and a thread that keeps the rest going.
+"""The trainer's side of the network: what it publishes, receives and finds, and a thread that keeps the rest going.
 
 Nothing here waits and nothing raises: what the network does or fails to do is a count or a line for the user.
 """
@@ -24,26 +24,26 @@ from swarm_node.network.process.messages import (
     Alive,
     Ask,
     Frame,
-    Heard,
-    Judged,
     Memory,
     Publish,
+    Received,
     Refused,
     Rules,
     Said,
     Start,
+    Verdict,
     View,
 )
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig
 
-INBOX_GROUPS = 1024  # heard and not collected yet
+INBOX_GROUPS = 1024  # received and not collected yet
 SPREAD = 8  # rounds over which the inbox is handed out, at most
 LINES = 64  # for the user, not read yet
 UNSENT = "unsent: too big"
 INBOX_FULL = "inbox full"
-USEFUL, NO_SIGNAL = "useful", "no signal"
+USEFUL, UNINFORMATIVE = "useful", "uninformative"
 VIEW_SECONDS = 2.0  # the network process may take to say how it is
 LOG_FILE = "network.log"
 
@@ -61,7 +61,7 @@ class RemoteNetwork(Network):
         progress: Callable[[], dict[str, Any]],
         command: Sequence[str] = COMMAND,
     ) -> None:
-        """`want`: groups of others per round; `progress`: what training says of itself to those who ask the node."""
+        """`want`: external groups per round; `progress`: what training says of itself to those who ask the node."""
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
         self._want, self._progress = want, progress
         self._inbox: deque[ExternalGroup] = deque()
@@ -70,7 +70,7 @@ class RemoteNetwork(Network):
         self._memory = cache.load(home, rules.swarm)
         self._published: deque[Publish] = deque(maxlen=config.serve_rounds)
         self._connected = 0
-        self._heard = 0
+        self._received = 0
         self._views: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._questions = 0
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
@@ -114,8 +114,8 @@ class RemoteNetwork(Network):
         return [self._inbox.popleft() for _ in range(count)]
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
-        outcome = fault or (USEFUL if useful else NO_SIGNAL)
-        self._post(Judged(author=external.author, content_hash=external.content_hash, outcome=outcome))
+        outcome = fault or (USEFUL if useful else UNINFORMATIVE)
+        self._post(Verdict(author=external.author, content_hash=external.content_hash, outcome=outcome))
 
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}
@@ -163,15 +163,15 @@ class RemoteNetwork(Network):
 
     def _receive(self, frame: Frame) -> None:
         match frame:
-            case Heard(group=group, content_hash=content_hash):
+            case Received(group=group, content_hash=content_hash):
                 if len(self._inbox) >= INBOX_GROUPS:
                     self._inbox.popleft()
                     self._rejections[INBOX_FULL] += 1
                 self._inbox.append(ExternalGroup(group, content_hash))
-                self._heard += 1
+                self._received += 1
             case Refused(reason=reason):
                 self._rejections[reason] += 1
-                self._heard += 1
+                self._received += 1
             case Memory():
                 self._memory = frame
             case Alive(connected=connected):
@@ -191,7 +191,7 @@ class RemoteNetwork(Network):
         return {
             "role": "node",
             "peer_id": self._identity.peer_id,
-            "training": self._progress() | {"heard": self._heard, "rejected": self.rejections()},
+            "training": self._progress() | {"received": self._received, "rejected": self.rejections()},
             "network": await self._view(),
         }
 

@@ -24,7 +24,7 @@ from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
-from swarm_node.network.process.exchange_runner import ExchangeRunner, entries
+from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.network.transport.listening import check_free, listen_addresses
@@ -34,7 +34,7 @@ from swarm_node.settings import NetworkConfig
 SAVE_SECONDS = 30.0
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
-ENTRANCE_SECONDS = 10.0  # until entry nodes that do not answer are worth a line
+ENTRANCE_SECONDS = 10.0  # until bootstrap nodes that do not answer are worth a line
 LOCKED_OUT = "is one running there, is the address right, does a firewall block it? Calling goes on meanwhile"
 ADDRESSES_FILE = "addresses"  # in the home folder: own full multiaddrs, one a line, for whoever wants to dial this node
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
@@ -78,10 +78,12 @@ class NetworkService:
             with suppress(ValueError):  # of an older version, or damaged: begin anew
                 self.exchange.restore(memory.exchange, now)
         given = [(peer, address) for address in config.peers for _, peer in [split_peer(address)]]
-        self._entries = entries(given, memory.peers, identity.peer_id)
+        self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
             say(f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}", True)
-        self.runner = ExchangeRunner(self.exchange, self._entries, deliver, self._addresses_changed, self.clock, random)
+        self.runner = ExchangeRunner(
+            self.exchange, self._bootstrap_nodes, deliver, self._addresses_changed, self.clock, random
+        )
 
     @staticmethod
     def clock() -> float:
@@ -114,7 +116,7 @@ class NetworkService:
         """Why it ended."""
         try:
             self._port = self._choose_port()
-            known = tuple(address for entry in self._entries for address in entry.addresses)
+            known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
             config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
             topic = f"swarm-node/{limits.VERSION}/{self._swarm}" if config.gossipsub else ""
             return await self.runner.run(make_backend(config, self._identity, self._serve_only), topic)
@@ -140,8 +142,8 @@ class NetworkService:
     def memory(self) -> Memory:
         """What the next process, or the next run, should know."""
         known = {view.peer: tuple(view.addresses) for view in self.exchange.peers(self.clock()) if view.addresses}
-        for entry in self._entries:
-            known.setdefault(entry.peer, entry.addresses)
+        for node in self._bootstrap_nodes:
+            known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[: cache.MAX_PEERS])
         return Memory(port=self._port, exchange=self.exchange.state(), peers=best)
 
@@ -158,7 +160,7 @@ class NetworkService:
             "addresses": self.runner.addresses,
             "connected": len(self.runner.connected),
             "relayed": self.runner.relayed,
-            "entries": [asdict(entry) for entry in self._entries],
+            "bootstrap_nodes": [asdict(node) for node in self._bootstrap_nodes],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
             "counters": self.runner.counters(),
         }
@@ -189,9 +191,9 @@ class NetworkService:
     async def _watch_the_entrance(self) -> None:
         """A mistyped address must not pass for a swarm of one."""
         await asyncio.sleep(ENTRANCE_SECONDS)
-        given = [entry for entry in self._entries if entry.given]
+        given = [node for node in self._bootstrap_nodes if node.given]
         if given and not self.runner.connected:
-            tried = "; ".join(f"{entry.addresses[0]}: {entry.state or 'no answer yet'}" for entry in given[:2])
+            tried = "; ".join(f"{node.addresses[0]}: {node.state or 'no answer yet'}" for node in given[:2])
             self._say(f"network: none of --peers answers ({tried}); {LOCKED_OUT}", True)
 
     async def _look_around(self) -> None:

@@ -160,11 +160,11 @@ class HivemindBackend(Backend):
         known = {text for data in response.identify.addrs if (text := _text(data))} | set(self._relays.addresses())
         return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
 
-    async def join(self, topic: str, heard: Callable[[bytes], None]) -> None:
+    async def join(self, topic: str, receive: Callable[[bytes], None]) -> None:
         self._topic = topic
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                await self.daemon.subscribe(topic, heard)
+                await self.daemon.subscribe(topic, receive)
         except (DaemonError, EOFError, OSError) as error:
             raise CallFailed(Failure.UNSUPPORTED, _detail(error)) from error
 

@@ -1,7 +1,7 @@
-"""Finding nodes on the local network without entry nodes: multicast DNS (RFC 6762), service `_swarm-node._tcp`.
+"""Finding nodes on the local network without bootstrap nodes: multicast DNS (RFC 6762), service `_swarm-node._tcp`.
 
 Its own service and not that of libp2p, so that both backends find each other and no other libp2p program is dialled.
-What is heard is a hint that anybody on the network can forge: the dial proves who is there.
+What is received is a hint that anybody on the network can forge: the dial proves who is there.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Found = Callable[[PeerId, Sequence[str]], None]  # a node of the same swarm and 
 
 
 class Lan:
-    """Tells the local network about this node, and calls `found` for each other one that is heard of."""
+    """Tells the local network about this node, and calls `found` for each other one that it finds."""
 
     def __init__(self, peer: PeerId, swarm: str, host: str, found: Found) -> None:
         """`host`: the address the node listens on; mDNS stays on the interface that has it."""
@@ -46,7 +46,7 @@ class Lan:
             await self._zeroconf.async_register_service(self._service())
         except Error as error:  # the name is taken
             raise OSError(f"another node on the local network has this identity: {self._peer}") from error
-        self._browser = AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._heard])
+        self._browser = AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._noticed])
 
     async def tell(self, addresses: Sequence[str]) -> None:
         """Tell others that the addresses have changed, if they have."""
@@ -89,7 +89,7 @@ class Lan:
             await self._zeroconf.async_unregister_all_services()
             await self._zeroconf.async_close()
 
-    def _heard(self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange) -> None:
+    def _noticed(self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange) -> None:
         gone = state_change is ServiceStateChange.Removed
         if not gone and not name.startswith(self._peer) and len(self._asking) < MAX_ASKING:
             task = asyncio.get_running_loop().create_task(self._ask(zeroconf, name))

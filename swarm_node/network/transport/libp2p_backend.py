@@ -138,10 +138,10 @@ class Libp2pBackend(Backend):
             known = await self._reach(self._list_addresses) | set(self._relays.addresses())
         return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
 
-    async def join(self, topic: str, heard: Callable[[bytes], None]) -> None:
+    async def join(self, topic: str, receive: Callable[[bytes], None]) -> None:
         if not self._gossipsub:
             raise CallFailed(Failure.UNSUPPORTED, "gossipsub is off")
-        await self._reach(self._join, topic, heard)
+        await self._reach(self._join, topic, receive)
 
     async def publish(self, data: bytes) -> None:
         await self._reach(self._publish, data)
@@ -198,9 +198,9 @@ class Libp2pBackend(Backend):
     def _make_swarm(self) -> GuardedSwarm:
         key_bytes = self._identity.key_bytes()
         keys = create_new_key_pair(key_bytes[len(KEY_HEADER) : -PUBLIC_KEY_BYTES])
-        own_id = ID.from_pubkey(keys.public_key)
+        local_id = ID.from_pubkey(keys.public_key)
         peerstore = PeerStore()
-        peerstore.add_key_pair(own_id, keys)
+        peerstore.add_key_pair(local_id, keys)
         upgrader = TransportUpgrader(  # noise alone: the library's defaults include plaintext, where anybody is anybody
             {NOISE: NoiseTransport(keys, noise_privkey=create_x25519_key_pair().private_key)},
             {TProtocol(YAMUX): Yamux},
@@ -219,7 +219,7 @@ class Libp2pBackend(Backend):
         )
         retry = RetryConfig(max_retries=0)
         return GuardedSwarm(
-            own_id,
+            local_id,
             peerstore,
             upgrader,
             [TCP()],
@@ -293,7 +293,7 @@ class Libp2pBackend(Backend):
         listening = [str(address) for it in self.swarm.listeners.values() for address in it.get_addrs()]
         return {address for bound in listening for address in on_interfaces(bound)}
 
-    async def _join(self, topic: str, heard: Callable[[bytes], None]) -> None:
+    async def _join(self, topic: str, receive: Callable[[bytes], None]) -> None:
         joined = trio.Event()
 
         def ready(pubsub: Pubsub) -> None:
@@ -302,7 +302,7 @@ class Libp2pBackend(Backend):
 
         host = self._host
         assert host is not None
-        self.thread.spawn(lambda: libp2p_gossip.serve(host, topic, self.thread.in_asyncio(heard), ready))
+        self.thread.spawn(lambda: libp2p_gossip.serve(host, topic, self.thread.in_asyncio(receive), ready))
         await joined.wait()
 
     async def _publish(self, data: bytes) -> None:

@@ -39,7 +39,7 @@ class GuardedPubsub(Pubsub):
             self._handle_dead_peer(stream.muxed_conn.peer_id)
 
 
-async def serve(host: IHost, topic: str, heard: Callable[[bytes], None], ready: Callable[[Pubsub], None]) -> None:
+async def serve(host: IHost, topic: str, receive: Callable[[bytes], None], ready: Callable[[Pubsub], None]) -> None:
     """Take part in `topic` until cancelled; `ready` gets what can publish."""
     # Its limit of 10 messages per second is by forwarder: it would throttle honest relaying.
     router = GossipSub([PROTOCOL_ID_V11], 6, 4, 12, heartbeat_interval=HEARTBEAT_SECONDS, spam_protection_enabled=False)
@@ -50,5 +50,5 @@ async def serve(host: IHost, topic: str, heard: Callable[[bytes], None], ready: 
         ready(pubsub)
         while True:
             message = await subscription.get()
-            heard(bytes(message.data))
+            receive(bytes(message.data))
             await trio.lowlevel.checkpoint()

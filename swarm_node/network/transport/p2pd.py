@@ -167,8 +167,8 @@ class Daemon:
             _, reader, writer = await self._connect(request)
         return Pipe(reader, writer)
 
-    async def subscribe(self, topic: str, heard: Callable[[bytes], None]) -> None:
-        """Join a topic; what is published there goes to `heard` until the daemon ends. Errors as in `request`."""
+    async def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> None:
+        """Join a topic; what is published there goes to `receive` until the daemon ends. Errors as in `request`."""
         wanted = pb().PSRequest(type=pb().PSRequest.SUBSCRIBE, topic=topic)
         _, reader, writer = await self._connect(pb().Request(type=pb().Request.PUBSUB, pubsub=wanted))
 
@@ -177,7 +177,7 @@ class Daemon:
             try:
                 while True:
                     await _read_message(reader, message)
-                    heard(message.data)
+                    receive(message.data)
             except (EOFError, OSError):  # the daemon has ended: `wait_closed` says so
                 writer.close()
 

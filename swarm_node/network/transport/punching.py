@@ -1,7 +1,7 @@
 """Hole punching: two nodes behind NATs that met at a relay connect directly, where their NATs let them.
 
 p2pd has libp2p's protocol for this (DCUtR), and sleeps on it until four public addresses have seen the node at one and
-the same; in a swarm with fewer entry nodes it never begins. This is the same idea (https://github.com/libp2p/specs,
+the same; in a swarm with fewer bootstrap nodes it never begins. This is the same idea (https://github.com/libp2p/specs,
 relay/DCUtR.md) with what p2pd's control socket offers, see `/swarm-node/1/punch` in protocol/README.md.
 
 p2pd dials QUIC from the socket it listens on, so a handshake sent to the other side lets that side's handshake in. But
@@ -68,7 +68,7 @@ def address_of(endpoint: Endpoint) -> str:
     return f"/ip{endpoint.ip.version}/{endpoint.ip}/udp/{endpoint.port}/quic-v1"
 
 
-def own_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[Endpoint]:
+def our_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[Endpoint]:
     """Where this node's QUIC may be reached, from what public peers see and where it listens; one of each family.
 
     Witnesses that are connected by TCP know the address of the NAT, not the port it has for UDP. Most NATs keep the
@@ -295,7 +295,7 @@ class Punching:
                 public.sort(key=lambda each: "/quic-v1" not in each.address)
                 seen = await asyncio.gather(*(self._observed(each.peer) for each in public[:WITNESSES]))
                 listening = [split_peer(each)[0] for each in await self._backend.addresses()]
-                found = own_endpoints([text for text in seen if text], listening)
+                found = our_endpoints([text for text in seen if text], listening)
                 if found:
                     self._own = (found, _now())
         return found

@@ -31,7 +31,7 @@ def hostile_nodes(config: SimulationConfig) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """A node that only sends. It needs no model: it knows the answers."""
+    """A node that only sends. It needs no model: it knows the right answers."""
 
     attack: Attack
     swarm: MemorySwarm
@@ -41,7 +41,7 @@ class Hostile:
             self.swarm.transmit(data, sender, now)
 
     def consume(self, produced: None) -> RoundReport:
-        raise AssertionError("a hostile node learns nothing")
+        raise AssertionError("a hostile node trains nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class VictimReport(RoundReport):
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """An honest node under observation. Counts "written" and "marked" own completions, and of the groups drawn from
-    others "honest drawn", "honest refused", "hostile drawn" and "hostile refused"."""
+    """An honest node under observation. Counts local completions, "generated" and "marked", and external groups:
+    "honest selected", "honest refused", "hostile selected" and "hostile refused"."""
 
     node: Node
     payload: Payload
@@ -71,10 +71,10 @@ class Victim:
 
     def _counts(self, selection: Selection) -> dict[str, int]:
         texts = [completion.text for group in selection.generated.groups for completion in group.group.completions]
-        counts = Counter({"written": len(texts), "marked": sum(map(self.payload.marks, texts))})
+        counts = Counter({"generated": len(texts), "marked": sum(map(self.payload.marks, texts))})
         refused = [entry.author for entry in selection.refused]
         for author in [*refused, *(group.author for group in selection.external)]:
-            counts["honest drawn" if self.is_honest(author) else "hostile drawn"] += 1
+            counts["honest selected" if self.is_honest(author) else "hostile selected"] += 1
         for author in refused:
             counts["honest refused" if self.is_honest(author) else "hostile refused"] += 1
         return dict(counts)

@@ -18,7 +18,7 @@ from swarm_node.simulation.node_options import node_config
 
 
 class LivePopulation:
-    """Nodes with the same tasks share one environment, and so one judge process: judging has no memory."""
+    """Nodes with the same tasks share one environment, and so one scoring process: scoring has no memory."""
 
     def __init__(self, config: SimulationConfig) -> None:
         self._config = config

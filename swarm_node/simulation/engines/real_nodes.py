@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Round
+from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.network.process.service import ADDRESSES_FILE
 from swarm_node.reports import RoundReport, StepReport
@@ -150,7 +151,7 @@ class RealRun:
         deadline = self._clock() + START_SECONDS
         while not (home / ADDRESSES_FILE).exists():
             if not member.alive() or self._clock() > deadline:
-                raise RuntimeError(f"the entry node did not start: {member.last_words()}")
+                raise RuntimeError(f"the bootstrap node did not start: {member.last_words()}")
             time.sleep(POLL_SECONDS)
         return (home / ADDRESSES_FILE).read_text().split()
 
@@ -266,5 +267,5 @@ def _new_rounds(node: RealNode) -> Iterator[RoundReport]:
 
 
 def _report(fields: Mapping[str, Any]) -> RoundReport:
-    values = {**fields, "step": StepReport(**fields["step"])}
+    values = {**fields, "step": StepReport(**fields["step"]), "seconds": renamed.phases(fields["seconds"])}
     return RoundReport(**{**values, "peer_id": PeerId(values["peer_id"]), "round": Round(values["round"])})

@@ -50,7 +50,7 @@ def test_advantages_sum_to_nothing_and_keep_the_order_of_rewards(rewards) -> Non
 @given(REWARDS)
 def test_a_group_has_signal_exactly_when_an_advantage_is_not_zero(rewards) -> None:
     group = text_group(rewards, ["x"] * len(rewards))
-    assert group.has_signal == any(group_advantages(rewards))
+    assert group.informative == any(group_advantages(rewards))
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=32).filter(lambda r: len(set(r)) > 1))

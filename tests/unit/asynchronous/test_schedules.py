@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.messages import Completion, Round
-from swarm_node.asynchronous.messages import FailedSaid, GeneratedSaid, read_said, write_said
+from swarm_node.asynchronous.messages import FailedMessage, GeneratedMessage, read_message, write_message
 from swarm_node.asynchronous.runner import MAX_DEATHS, AsynchronousNode, GeneratorFailed
 from swarm_node.common.errors import UserError
 from swarm_node.compute.weights import SharedWeights
@@ -17,7 +17,7 @@ from swarm_node.network.alone import Alone
 from swarm_node.node import Node
 from swarm_node.reports import StepReport
 from swarm_node.rollouts.defence import LayeredDefence
-from swarm_node.rollouts.groups import Tokens, Written
+from swarm_node.rollouts.groups import GeneratedGroup, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.samplers import UniformSampler
 from swarm_node.settings import DefenceConfig, PoolConfig, RoundConfig
@@ -35,7 +35,7 @@ class Writer:
     def generate(self, prompts, group_size, stream):
         tokens = Tokens((5,), (-1.0,), (self.version,))
         texts = tuple(Completion(text=str(k) if k % 2 else "x", ended=True) for k in range(group_size))
-        return [Written(texts, (tokens,) * group_size) for _ in prompts]
+        return [GeneratedGroup(texts, (tokens,) * group_size) for _ in prompts]
 
 
 class Counter:
@@ -46,7 +46,7 @@ class Counter:
 
     def update(self, groups):
         (number,) = {group.round for group in groups}
-        (version,) = {v for group in groups for tokens in group.own_tokens for v in tokens.versions}
+        (version,) = {v for group in groups for tokens in group.local_tokens for v in tokens.versions}
         self.seen.append((number, POLICY.version - version))
         POLICY.version += 1
         return StepReport()
@@ -102,7 +102,9 @@ class ScriptedProcess:
                 return None
             if step == "w" and self._orders:
                 self._writer.generator.version = self._weights.version
-                return read_said(write_said(GeneratedSaid(self._writer.generate(self._orders.popleft()), idle=0.0)))
+                return read_message(
+                    write_message(GeneratedMessage(self._writer.generate(self._orders.popleft()), idle=0.0))
+                )
             if not block:
                 raise Empty
 
@@ -181,7 +183,7 @@ def test_a_generator_that_cannot_live_is_given_up_with_its_last_words() -> None:
 
 def test_a_users_mistake_in_the_generator_process_is_told_as_one() -> None:
     driver, _ = driver_of("", 0)
-    driver._process.take = lambda block: FailedSaid("no such model", by_user=True)
+    driver._process.take = lambda block: FailedMessage("no such model", by_user=True)
     driver.start(Round(0), ())
     with pytest.raises(UserError, match=r"^no such model$"):
         driver.run_round(Round(0))
@@ -189,6 +191,6 @@ def test_a_users_mistake_in_the_generator_process_is_told_as_one() -> None:
 
 
 def test_half_a_line_of_a_dying_process_is_nothing() -> None:
-    line = write_said(GeneratedSaid(node_of(Counter()).generate(Round(3)), idle=0.5))
-    assert read_said(line).generated.round == 3
-    assert read_said(line[: len(line) // 2]) is None
+    line = write_message(GeneratedMessage(node_of(Counter()).generate(Round(3)), idle=0.5))
+    assert read_message(line).generated.round == 3
+    assert read_message(line[: len(line) // 2]) is None

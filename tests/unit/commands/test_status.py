@@ -18,7 +18,7 @@ def node(**changes: Any) -> dict[str, Any]:
         "reward": 0.5,
         "external_informative": 2,
         "seconds_since": 20.0,
-        "heard": 9,
+        "received": 9,
         "rejected": {},
     }
     network = {
@@ -30,7 +30,7 @@ def node(**changes: Any) -> dict[str, Any]:
         "connected": 0,
         "relayed": 0,
         "peers": [],
-        "entries": [],
+        "bootstrap_nodes": [],
         "counters": {},
         "backend": "hivemind",
         "swarm": "s",
@@ -70,7 +70,7 @@ def test_a_node_of_long_rounds_is_given_time() -> None:
 
 def test_before_the_first_round_nothing_is_known_to_work() -> None:
     answer = node()
-    answer["training"] = {"seconds_since": 12.0, "heard": 0, "rejected": {}}
+    answer["training"] = {"seconds_since": 12.0, "received": 0, "rejected": {}}
     assert problems(answer) == ["no round has ended yet, 12 s after the start"]
     assert status_lines({"healthy": False, "problems": problems(answer), **answer})[0] == "healthy: no"
 
@@ -94,13 +94,13 @@ def test_what_peers_write_reaches_no_terminal() -> None:
         "peer": "12D3x",
         "state": "ok",
         "note": "speaks \x1b]0;evil\x07",
-        "heard": None,
+        "last_seen": None,
         "round": None,
         "pulls": 0,
         "addresses": ["/dns4/\x1b[2Jx/tcp/1"],
     }
     answer = node(peers=[peer])
-    answer["network"]["entries"] = [{"peer": "12D3x", "state": "failed: \x1b[31m\n"}]
+    answer["network"]["bootstrap_nodes"] = [{"peer": "12D3x", "state": "failed: \x1b[31m\n"}]
     shown = "".join("".join(row) for row in peer_rows(answer))
     shown += "".join(status_lines({"healthy": True, "problems": [], **answer}))
     assert not any(ord(char) < 32 for char in shown)

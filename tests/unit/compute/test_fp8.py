@@ -127,7 +127,7 @@ def test_a_weight_is_quantised_again_once_it_has_changed() -> None:
 def test_every_update_makes_the_quantised_weights_again(precision) -> None:
     policy = fp8_policy(precision=precision)
     before = [layer.quantised() for layer in policy.fp8.layers]
-    GrpoTrainer(policy, TrainingConfig(learning_rate=0.01), GenerationConfig()).update([written_group(policy)])
+    GrpoTrainer(policy, TrainingConfig(learning_rate=0.01), GenerationConfig()).update([generated_group(policy)])
     for layer, old in zip(policy.fp8.layers, before, strict=True):
         present = quantise(layer.weight.detach(), BLOCKS, 128)
         assert torch.equal(layer.quantised().forwards.exact, present.exact)
@@ -188,10 +188,10 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
 # --- one flow --------------------------------------------------------------------------------------------------------
 
 
-def written_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
+def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
     (answer,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
-    heard = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], "ab1:")
-    return ScoredGroup(heard.group, "ab1:", heard.rewards, answer.tokens)
+    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], "ab1:")
+    return ScoredGroup(received.group, "ab1:", received.rewards, answer.tokens)
 
 
 @pytest.mark.slow
@@ -200,10 +200,10 @@ def written_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGro
 def test_every_decoder_writes_with_the_quantised_weights(family, precision) -> None:
     policy = fp8_policy(family, precision)
     assert choose_decoder(policy, "auto") is (ModelDecoder if family == "OPT" else LlamaDecoder)
-    group = written_group(policy)
+    group = generated_group(policy)
     prompt = policy.encode_prompt(group.prompt)
     tokens = [tokens for tokens in group.tokens if tokens is not None]
-    with torch.no_grad(), policy.writing():
+    with torch.no_grad(), policy.generating():
         found = torch.cat([plain_log_probs(policy.model, prompt, t.ids) for t in tokens])
     with torch.no_grad(), policy.exact():
         exact = torch.cat([plain_log_probs(policy.model, prompt, t.ids) for t in tokens])
@@ -215,7 +215,7 @@ def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it(
     def kl(precision: str) -> float:
         policy = fp8_policy(precision=precision)
         report = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-5), GenerationConfig()).update(
-            [written_group(policy, 16)]
+            [generated_group(policy, 16)]
         )
         assert report.mismatch_max >= report.mismatch_mean > 0
         return report.mismatch_kl
@@ -243,7 +243,7 @@ def test_the_models_own_forward_writes_as_training_computes(family) -> None:
     prompt, completion = [5, 9, 13, 4], [7, 8, 6, 11, 3]
     with torch.no_grad():
         trained = policy.logits(tree.build([Row(prompt, [completion])], policy.device))
-        with policy.writing():
+        with policy.generating():
             ids = torch.tensor([prompt + completion])
             written = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
         plain = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
@@ -254,7 +254,7 @@ def test_the_models_own_forward_writes_as_training_computes(family) -> None:
 def test_training_in_fp8_takes_packed_rows_and_follows_the_exact_gradient() -> None:
     def gradient(policy: Policy) -> torch.Tensor:
         trainer, found = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GenerationConfig()), []
-        assert trainer.packing is (Packing.OWN if policy.fp8 is None else Packing.BLOCKS)
+        assert trainer.packing is (Packing.NATIVE if policy.fp8 is None else Packing.BLOCKS)
         trainer.optimizer.register_step_pre_hook(
             lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
         )
@@ -270,7 +270,7 @@ def test_weights_move_in_the_mixed_flow_with_the_correction() -> None:
     policy = fp8_policy(precision="fp8_rollout")
     before = weights_of(policy.model)
     trainer = GrpoTrainer(policy, TrainingConfig(objective="truncated"), GenerationConfig())
-    assert trainer.update([written_group(policy)]).optimizer_steps == 1
+    assert trainer.update([generated_group(policy)]).optimizer_steps == 1
     assert not all(map(torch.equal, before, weights_of(policy.model)))
 
 

@@ -7,10 +7,10 @@ from protocol import limits
 from swarm_node.common.errors import UserError
 from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
 from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
-from swarm_node.compute.generation.generator import BatchGenerator, Drawn, choose_decoder, still_running
+from swarm_node.compute.generation.generator import BatchGenerator, Sampled, choose_decoder, still_running
 from swarm_node.compute.policy import Packing
 from swarm_node.compute.training.trainer import GrpoTrainer
-from swarm_node.rollouts.groups import ScoredGroup, Skipped, Written
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from tests.models import (
     EOS,
@@ -26,7 +26,9 @@ from tests.models import (
 PROMPTS = ["7:", "a rather longer prompt, with 1+2=", "mid one:", "x" * 60]
 
 
-def generate(policy, decoder=None, prompts=PROMPTS, size=4, stream="s", length=16, **rule) -> list[Written | Skipped]:
+def generate(
+    policy, decoder=None, prompts=PROMPTS, size=4, stream="s", length=16, **rule
+) -> list[GeneratedGroup | Skipped]:
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=length, **rule))
     if decoder is not None:
         generator._decoder_type = decoder
@@ -120,8 +122,8 @@ def test_the_own_decoder_knows_the_variants_of_its_families(family, overrides) -
 def test_the_own_decoder_is_not_taken_for_a_model_it_does_not_know(family, overrides) -> None:
     policy = tiny_policy(family, **overrides)
     assert choose_decoder(policy, "auto") is not LlamaDecoder
-    with pytest.raises(UserError, match="decoder 'own' does not know"):
-        choose_decoder(policy, "own")
+    with pytest.raises(UserError, match="decoder 'native' does not know"):
+        choose_decoder(policy, "native")
 
 
 @pytest.mark.slow
@@ -136,12 +138,12 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
             with torch.no_grad():
                 found = plain_log_probs(policy.model, policy.encode_prompt(prompt), tokens.ids)
             torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=1e-4, rtol=0)
-        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
     generation = GenerationConfig(max_completion_length=10)
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
     own, none = ("Llama", "Qwen2", "Qwen3"), ("Gemma2", "Bloom", "Mamba")
-    assert trainer.packing == (None if family in none else Packing.OWN if family in own else Packing.BLOCKS)
+    assert trainer.packing == (None if family in none else Packing.NATIVE if family in own else Packing.BLOCKS)
     report = trainer.update(groups)
     assert report.optimizer_steps == 1
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
@@ -156,8 +158,8 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
     assert ids_of(written) == ids_of(generate(policy, RecomputeDecoder))
     groups = []
     for prompt, answer in zip(PROMPTS, written, strict=True):
-        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
     report = trainer.update(groups)
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
@@ -242,8 +244,8 @@ def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
     policy = tiny_policy(eos=range(VOCABULARY))  # whatever comes first is the end
     written = generate(policy)
     assert all(len(ids) == 1 for ids in ids_of(written))
-    heard = text_group([0.0, 1.0, 1.0, 1.0], [c.text for c in written[0].completions], PROMPTS[0])
-    group = ScoredGroup(heard.group, PROMPTS[0], heard.rewards, written[0].tokens)
+    received = text_group([0.0, 1.0, 1.0, 1.0], [c.text for c in written[0].completions], PROMPTS[0])
+    group = ScoredGroup(received.group, PROMPTS[0], received.rewards, written[0].tokens)
     assert GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update([group]).trained_tokens == 4
 
 
@@ -270,7 +272,7 @@ def test_a_prompt_longer_than_the_context_is_skipped_and_the_others_are_answered
     policy = tiny_policy()
     just_fits, too_long = "x" * (128 - 16), "x" * (128 - 15)
     written = generate(policy, prompts=[too_long, "1:", just_fits, ""])
-    assert [isinstance(answer, Written) for answer in written] == [False, True, True, False]
+    assert [isinstance(answer, GeneratedGroup) for answer in written] == [False, True, True, False]
     assert isinstance(written[0], Skipped)
     assert generate(policy, prompts=[]) == []
     assert all(isinstance(answer, Skipped) for answer in generate(policy, prompts=[too_long]))
@@ -285,8 +287,8 @@ def test_a_text_that_no_message_can_hold_is_skipped() -> None:
     policy = tiny_policy()
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=8))
     long, short = [5] * (limits.MAX_COMPLETION_CHARS + 1), [5] * limits.MAX_COMPLETION_CHARS
-    assert isinstance(generator._written([Drawn(short, [], []), Drawn(long, [], [])]), Skipped)
-    assert isinstance(generator._written([Drawn(short, [], []), Drawn(short, [], [])]), Written)
+    assert isinstance(generator._finished([Sampled(short, [], []), Sampled(long, [], [])]), Skipped)
+    assert isinstance(generator._finished([Sampled(short, [], []), Sampled(short, [], [])]), GeneratedGroup)
 
 
 def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
@@ -314,7 +316,7 @@ def test_a_lora_policy_never_writes_with_the_weights_of_its_base(tmp_path) -> No
     assert choose_decoder(policy, "auto") is ModelDecoder
     assert not agrees(LlamaDecoder, policy)  # though fresh adapters change nothing yet
     with pytest.raises(UserError):
-        choose_decoder(policy, "own")
+        choose_decoder(policy, "native")
     generator = BatchGenerator(policy, GenerationConfig())
     before = generator.generate(PROMPTS, 4, "s")
     torch.manual_seed(0)
@@ -392,8 +394,8 @@ def test_bfloat16_products_generate_and_train(family) -> None:
             with torch.no_grad():
                 found = plain_log_probs(exact.model, exact.encode_prompt(prompt), tokens.ids)
             torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=0.1, rtol=0)
-        heard = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(groups)
     assert report.optimizer_steps == 1
     assert report.ratio_mean == pytest.approx(1.0, abs=0.02)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.rollouts.groups import Skipped, Written
+from swarm_node.rollouts.groups import GeneratedGroup, Skipped
 from swarm_node.settings import GenerationConfig
 from tests.models import MANY_EOS, plain_log_probs, tiny_model, tiny_policy
 
@@ -28,7 +28,7 @@ class Updates:
         return True
 
 
-@pytest.mark.parametrize(("family", "decoder"), [("Qwen2", "own"), ("Llama", "model"), ("GPTNeoX", "auto")])
+@pytest.mark.parametrize(("family", "decoder"), [("Qwen2", "native"), ("Llama", "model"), ("GPTNeoX", "auto")])
 def test_every_token_is_of_the_weights_it_is_said_to_be_of(family, decoder) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
     updates = Updates(policy, 3, 4, 8)
@@ -36,7 +36,7 @@ def test_every_token_is_of_the_weights_it_is_said_to_be_of(family, decoder) -> N
     written = BatchGenerator(policy, config, updates).generate(PROMPTS, 4, "s")
     spans = 0
     for prompt, group in zip(PROMPTS, written, strict=True):
-        assert isinstance(group, Written)
+        assert isinstance(group, GeneratedGroup)
         for tokens in group.tokens:
             steps = [0, 0, 0, 1, 2, 2, 2, 2, 3, 3, 3, 3]
             assert list(tokens.versions) == steps[: len(tokens.ids)]

@@ -44,7 +44,7 @@ def test_logits_and_gradients_are_those_of_the_library_on_padded_rows(family, op
         for name, parameter in policy.model.named_parameters():
             if "norm" in name or "bias" in name:
                 parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    assert policy.packing is Packing.OWN
+    assert policy.packing is Packing.NATIVE
     expected = logits_and_gradients(policy, rows.build(PADDED, policy.pad_id, CPU), policy.logits)
     ours = logits_and_gradients(policy, tree.build(PACKED, CPU), LlamaTraining(policy.model).logits)
     torch.testing.assert_close(ours[0], expected[0], atol=1e-5, rtol=1e-5)

@@ -4,17 +4,17 @@ import torch
 
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.generation.pacing import SLACK, Astray, Pace
-from swarm_node.rollouts.groups import Written
+from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 from tests.models import MANY_EOS, tiny_policy
 
 PROMPTS = [f"question {k}: {'x' * k}?" for k in range(6)]
 
 
-def write(policy, **options) -> list[Written]:
+def write(policy, **options) -> list[GeneratedGroup]:
     config = GenerationConfig(num_generations=4, max_completion_length=24, **options)
     written = BatchGenerator(policy, config).generate(PROMPTS, 4, "s")
-    assert all(isinstance(group, Written) for group in written)
+    assert all(isinstance(group, GeneratedGroup) for group in written)
     return written  # type: ignore[return-value]
 
 

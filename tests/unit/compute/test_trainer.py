@@ -1,4 +1,4 @@
-"""One update: equal to a plain one written here, nothing without signal, and every fault of the reference avoided."""
+"""One update: equal to a plain one written here, nothing uninformative, and every fault of the reference avoided."""
 
 import copy
 import math
@@ -10,13 +10,13 @@ import torch
 
 from protocol.messages import Completion
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
-from swarm_node.algorithm.foreign import FOREIGN_RULES
+from swarm_node.algorithm.external import EXTERNAL_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Packing
 from swarm_node.compute.training.trainer import ALL, GrpoTrainer, Trust
 from swarm_node.reports import StepReport
-from swarm_node.rollouts.groups import ScoredGroup, Tokens, Written
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from tests.models import (
     EOS,
@@ -36,15 +36,15 @@ def trainer_of(policy, generation=GENERATION, **training) -> GrpoTrainer:
     return GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 1e-2, **training}), generation)
 
 
-def own_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **training) -> list[ScoredGroup]:
+def local_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **training) -> list[ScoredGroup]:
     """Groups that the policy wrote, with rewards that give a signal."""
     prompts = [f"{'ab' * k}{k}:" for k in range(1, count + 1)]
     written = BatchGenerator(policy, generation).generate(prompts, size, stream)
     groups = []
     for prompt, answer in zip(prompts, written, strict=True):
-        assert isinstance(answer, Written)
-        heard = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(heard.group, prompt, heard.rewards, answer.tokens))
+        assert isinstance(answer, GeneratedGroup)
+        received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
     return groups
 
 
@@ -89,7 +89,7 @@ def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm:
 @pytest.mark.parametrize("steps", [1, 3])
 def test_an_update_equals_a_plain_reference(layout, loss_type, steps) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups = own_groups(policy)
+    groups = local_groups(policy)
     reference = copy.deepcopy(policy.model)
     first = weights_of(policy.model)
     report = trainer_of(
@@ -104,7 +104,7 @@ def test_an_update_equals_a_plain_reference(layout, loss_type, steps) -> None:
 
 def test_gradient_clipping_is_on_the_whole_step_and_reported_before_it() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups, norms = own_groups(policy), []
+    groups, norms = local_groups(policy), []
     trainer = trainer_of(policy, max_grad_norm=0.01, token_budget=40)
     trainer.optimizer.register_step_pre_hook(
         lambda *_: norms.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]).norm().item())
@@ -117,11 +117,11 @@ def test_gradient_clipping_is_on_the_whole_step_and_reported_before_it() -> None
 def test_warm_up_rises_linearly_to_the_rate() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     trainer = trainer_of(policy, warmup_steps=4, learning_rate=1e-4)
-    rates = [trainer.update(own_groups(policy, stream=str(k))).learning_rate for k in range(6)]
+    rates = [trainer.update(local_groups(policy, stream=str(k))).learning_rate for k in range(6)]
     assert rates == pytest.approx([0.25e-4, 0.5e-4, 0.75e-4, 1e-4, 1e-4, 1e-4])
 
 
-# --- no signal, no step -------------------------------------------------------------------------------------------
+# --- uninformative, no step -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_warm_up_rises_linearly_to_the_rate() -> None:
 def test_a_batch_without_signal_changes_no_bit_of_weights_or_optimiser(idle) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     trainer = trainer_of(policy, weight_decay=0.1)
-    trainer.update(own_groups(policy))  # so that there is momentum that could move the weights
+    trainer.update(local_groups(policy))  # so that there is momentum that could move the weights
     weights, state = weights_of(policy.model), adam_state(trainer)
     assert len(state) > 10
     report = trainer.update(idle)
@@ -150,7 +150,7 @@ def test_a_batch_without_signal_changes_no_bit_of_weights_or_optimiser(idle) -> 
 def test_a_step_whose_every_advantage_is_nought_is_not_taken() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     trainer = trainer_of(policy, mask_truncated_completions=True)
-    trainer.update(own_groups(policy, size=8))
+    trainer.update(local_groups(policy, size=8))
     weights, state = weights_of(policy.model), adam_state(trainer)
     report = trainer.update([text_group([0.0, 0.5, 1.0], ["12", "34", "56"], ended=[False, True, False])])
     assert report.optimizer_steps == 0
@@ -161,7 +161,7 @@ def test_a_step_whose_every_advantage_is_nought_is_not_taken() -> None:
 def test_groups_without_signal_change_nothing_beside_groups_with_signal() -> None:
     def train(extra: list[ScoredGroup]) -> list[torch.Tensor]:
         policy = tiny_policy(eos=MANY_EOS)
-        trainer_of(policy).update(own_groups(policy) + extra)
+        trainer_of(policy).update(local_groups(policy) + extra)
         return weights_of(policy.model)
 
     idle = [text_group([0.5] * 4, ["one", "two", "three", "four"])]
@@ -199,14 +199,14 @@ def _range(group):
 
 def test_own_rollouts_are_trained_on_the_very_tokens_generated() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups = own_groups(policy, count=3)
+    groups = local_groups(policy, count=3)
     assert targets_of(policy, groups) == [list(tokens.ids) for group in groups for tokens in group.tokens]
 
 
 def test_eos_is_trained_where_a_foreign_completion_says_that_it_ended() -> None:
-    heard = text_group([0.0, 1.0], ["12", "12"], ended=[True, False])
+    received = text_group([0.0, 1.0], ["12", "12"], ended=[True, False])
     plain = characters()("12").input_ids
-    assert targets_of(tiny_policy(), [heard]) == [[*plain, EOS], plain]
+    assert targets_of(tiny_policy(), [received]) == [[*plain, EOS], plain]
 
 
 def test_training_on_an_ended_text_makes_ending_there_more_likely() -> None:
@@ -249,14 +249,14 @@ def test_an_empty_completion_that_ended_is_trained_as_its_eos_and_one_cut_off_is
 
 def test_truncated_completions_can_be_left_out_and_still_count_for_the_advantage() -> None:
     policy = tiny_policy()
-    heard = text_group([0.0, 1.0, 1.0], ["abc", "12", "3456"], ended=[True, True, False])
-    report = trainer_of(policy, mask_truncated_completions=True).update([heard])
+    received = text_group([0.0, 1.0, 1.0], ["abc", "12", "3456"], ended=[True, True, False])
+    report = trainer_of(policy, mask_truncated_completions=True).update([received])
     assert report.trained_tokens == 4 + 3
 
 
 def test_a_foreign_group_longer_than_the_context_is_skipped_and_counted() -> None:
     policy = tiny_policy()
-    report = trainer_of(policy).update([text_group([0.0, 1.0], ["1" * 200, "2"]), *own_groups(policy)])
+    report = trainer_of(policy).update([text_group([0.0, 1.0], ["1" * 200, "2"]), *local_groups(policy)])
     assert report.skipped == {"longer than the context": 1}
     assert (report.optimizer_steps, report.trained_groups) == (1, 2)
 
@@ -282,7 +282,7 @@ def test_a_foreign_group_longer_than_the_context_is_skipped_and_counted() -> Non
 def test_generation_records_the_log_probs_that_training_finds(family, rule, layout) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
     generation = GenerationConfig(max_completion_length=12, **rule)
-    groups = own_groups(policy, count=3, generation=generation)
+    groups = local_groups(policy, count=3, generation=generation)
     report = trainer_of(policy, generation, layout=layout).update(groups)
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
     assert report.clip_fraction == 0.0
@@ -300,7 +300,7 @@ def test_generation_records_the_log_probs_that_training_finds(family, rule, layo
 
 def test_a_restricted_distribution_is_not_the_plain_one() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups = own_groups(policy, generation=GenerationConfig(max_completion_length=12, top_p=0.6))
+    groups = local_groups(policy, generation=GenerationConfig(max_completion_length=12, top_p=0.6))
     report = trainer_of(policy, layout="packed").update(groups)  # a trainer that does not know of top_p
     assert report.ratio_mean < 0.9
 
@@ -313,11 +313,11 @@ def test_a_foreign_token_outside_the_nucleus_has_a_finite_loss() -> None:
     assert report.skipped == {}
 
 
-@pytest.mark.parametrize("foreign", [False, True])
-def test_the_ratio_leaves_one_with_several_passes(foreign) -> None:
+@pytest.mark.parametrize("external", [False, True])
+def test_the_ratio_leaves_one_with_several_passes(external) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups = own_groups(policy)
-    if foreign:
+    groups = local_groups(policy)
+    if external:
         groups = [ScoredGroup(group.group, group.prompt, group.rewards) for group in groups]
     once = trainer_of(copy.deepcopy(policy), num_iterations=1).update(groups)
     twice = trainer_of(policy, num_iterations=2).update(groups)
@@ -330,7 +330,7 @@ def test_the_ratio_leaves_one_with_several_passes(foreign) -> None:
 
 def test_minibatches_take_a_step_each_and_their_old_log_probs_are_of_the_first_policy() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups = [ScoredGroup(g.group, g.prompt, g.rewards) for g in own_groups(policy, count=4)]
+    groups = [ScoredGroup(g.group, g.prompt, g.rewards) for g in local_groups(policy, count=4)]
     report = trainer_of(policy, minibatches=2).update(groups)
     assert report.optimizer_steps == 2
     assert abs(report.ratio_mean - 1.0) > 1e-3  # the second half meets a policy that the first has moved
@@ -343,7 +343,7 @@ def test_minibatches_take_a_step_each_and_their_old_log_probs_are_of_the_first_p
 def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) -> None:
     def gradient(budget: int, micro_batches: str = "tight") -> tuple[float, torch.Tensor, int]:
         policy = tiny_policy(eos=MANY_EOS)
-        groups, calls, found = own_groups(policy, count=4), [], []
+        groups, calls, found = local_groups(policy, count=4), [], []
         trainer = trainer_of(
             policy, loss_type=loss_type, layout=layout, token_budget=budget, micro_batches=micro_batches
         )
@@ -370,8 +370,8 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
     trainer = trainer_of(policy, layout=layout, token_budget=600, num_iterations=2, beta=0.1)
     sizes: list[int] = []
     policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
-    heard = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
-    report = trainer.update([heard, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
+    received = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
+    report = trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
     assert report.optimizer_steps == 2
     assert max(sizes) <= 600
     assert sum(sizes) > 32 * 100
@@ -389,15 +389,16 @@ def test_the_mask_of_a_packed_row_stays_small_whatever_a_peer_sends() -> None:
     assert 1000 < max(widths) <= 4096
 
 
-# --- text of others that is not trusted ------------------------------------------------------------------------------
+# --- external completions that are not trusted
+# -----------------------------------------------------------------------------
 
 
 def mixed_group(policy) -> ScoredGroup:
-    """Two own completions and two of a peer, one of each right."""
-    (own,) = own_groups(policy, count=1, size=2)
+    """Two local completions and two of a peer, one of each right."""
+    (own,) = local_groups(policy, count=1, size=2)
     texts = [c.text for c in own.group.completions] + ["7!x", "ab"]
-    heard = text_group([0.0, 1.0, 1.0, 0.0], texts, own.prompt)
-    return ScoredGroup(heard.group, own.prompt, heard.rewards, (*own.tokens, None, None))
+    received = text_group([0.0, 1.0, 1.0, 0.0], texts, own.prompt)
+    return ScoredGroup(received.group, own.prompt, received.rewards, (*own.tokens, None, None))
 
 
 def gradients_of(policy, group, trust=ALL, **training) -> tuple[list[torch.Tensor], StepReport]:
@@ -435,7 +436,7 @@ def test_unlikely_tokens_of_others_leave_the_loss_and_own_ones_stay(layout) -> N
 
 def test_a_floor_touches_no_group_of_its_own() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    (group,) = own_groups(policy, count=1)
+    (group,) = local_groups(policy, count=1)
     plain, _ = gradients_of(copy.deepcopy(policy), group)
     floored, report = gradients_of(policy, group, Trust(floor=1.0))
     assert report.dropped_tokens == 0
@@ -454,9 +455,9 @@ def test_a_group_of_others_that_is_unlikely_throughout_moves_nothing() -> None:
 def test_negatives_of_others_can_be_left_out_and_own_ones_stay() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     group = mixed_group(policy)
-    own_tokens = sum(len(tokens.ids) for tokens in group.tokens if tokens)
+    local_tokens = sum(len(tokens.ids) for tokens in group.tokens if tokens)
     _, report = gradients_of(policy, group, Trust(negatives=False))
-    assert report.trained_tokens == own_tokens + len("7!x") + 1
+    assert report.trained_tokens == local_tokens + len("7!x") + 1
 
 
 def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several_steps() -> None:
@@ -494,7 +495,7 @@ def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
     trainer = GrpoTrainer(policy, config, GENERATION, objective=OBJECTIVES[objective])
     seen: list[torch.Tensor] = []
     trainer.optimizer.register_step_pre_hook(lambda *_: seen.extend(p.grad.clone() for p in policy.model.parameters()))
-    trainer.update(stale(own_groups(policy), shift))
+    trainer.update(stale(local_groups(policy), shift))
     return seen
 
 
@@ -522,14 +523,14 @@ def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objecti
     for name in (objective, "clipped"):
         policy = tiny_policy(eos=MANY_EOS)
         config = TrainingConfig(objective=name, num_iterations=3, learning_rate=1e-2)
-        GrpoTrainer(policy, config, GENERATION, objective=OBJECTIVES[name]).update(own_groups(policy))
+        GrpoTrainer(policy, config, GENERATION, objective=OBJECTIVES[name]).update(local_groups(policy))
         results.append(weights_of(policy.model))
     assert all(torch.allclose(x, y, atol=1e-4) for x, y in zip(*results, strict=True))
 
 
 def test_staleness_is_reported_in_updates_and_a_round_without_signal_counts_as_one() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    trainer, groups = trainer_of(policy), own_groups(policy)
+    trainer, groups = trainer_of(policy), local_groups(policy)
     assert trainer.update(stale(groups, 0.0)).staleness == 0.0
     trainer.update([])
     assert policy.version == 2
@@ -538,15 +539,15 @@ def test_staleness_is_reported_in_updates_and_a_round_without_signal_counts_as_o
     assert trainer.update(stale(groups, 0.0, version=3)).staleness == 0.0
 
 
-def foreign_gradient(rule: str, advised: tuple[float, ...] | None) -> torch.Tensor:
+def external_gradient(rule: str, advised: tuple[float, ...] | None) -> torch.Tensor:
     policy = tiny_policy(eos=MANY_EOS)
-    trainer = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GENERATION, foreign_rule=FOREIGN_RULES[rule])
+    trainer = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GENERATION, external_rule=EXTERNAL_RULES[rule])
     seen: list[torch.Tensor] = []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: seen.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
     )
-    heard = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
-    trainer.update([replace(heard, advised=advised)])
+    received = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
+    trainer.update([replace(received, advised=advised)])
     return seen[0]
 
 
@@ -555,14 +556,14 @@ def test_text_that_its_author_found_as_likely_as_we_do_weighs_as_without_advice(
     prompt = policy.encode_prompt("1+1=")
     ids = [policy.encode_completion(Completion(text=text, ended=True)) for text in ("12", "abc", "4x", "7")]
     advised = tuple(plain_log_probs(policy.model, prompt, one).sum().item() for one in ids)
-    plain, agreed = foreign_gradient("sequence", None), foreign_gradient("sequence", advised)
+    plain, agreed = external_gradient("sequence", None), external_gradient("sequence", advised)
     assert torch.allclose(plain, agreed, rtol=1e-3, atol=1e-5)
-    assert torch.equal(foreign_gradient("admission", advised), plain)
+    assert torch.equal(external_gradient("admission", advised), plain)
 
 
 @pytest.mark.parametrize("rule", ["sequence", "expectation"])
 def test_text_that_its_author_found_far_likelier_than_we_do_hardly_counts(rule) -> None:
-    assert foreign_gradient(rule, (0.0,) * 4).norm() < 0.1 * foreign_gradient(rule, None).norm()
+    assert external_gradient(rule, (0.0,) * 4).norm() < 0.1 * external_gradient(rule, None).norm()
 
 
 # --- a device without memory --------------------------------------------------------------------------------------
@@ -584,7 +585,7 @@ def test_out_of_memory_halves_the_micro_batches_and_takes_the_same_step(layout) 
     first = weights_of(tiny_policy(eos=MANY_EOS).model)
     for short in (False, True):
         policy = tiny_policy(eos=MANY_EOS)
-        groups, trainer = own_groups(policy, count=4), trainer_of(policy, layout=layout, token_budget=640)
+        groups, trainer = local_groups(policy, count=4), trainer_of(policy, layout=layout, token_budget=640)
         if short:
             short_of_memory(policy, 100)
         report = trainer.update(groups)
@@ -599,7 +600,7 @@ def test_out_of_memory_halves_the_micro_batches_and_takes_the_same_step(layout) 
 
 def test_where_nothing_fits_the_round_passes_without_a_step() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups, before, trainer = own_groups(policy), weights_of(policy.model), trainer_of(policy)
+    groups, before, trainer = local_groups(policy), weights_of(policy.model), trainer_of(policy)
     short_of_memory(policy, 1)
     report = trainer.update(groups)
     assert (report.optimizer_steps, report.skipped) == (0, {"out of device memory": 1})

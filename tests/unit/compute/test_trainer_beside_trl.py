@@ -181,13 +181,13 @@ def test_without_old_log_probs_the_ratio_is_one_on_both_sides(model, trl) -> Non
     inputs = batch.for_trl()
     del inputs["old_per_token_logps"]
     loss, theirs = their_loss(trl, inputs, "grpo")
-    heard = [
+    received = [
         token_group(rewards, completions, [[float("nan")] * len(c) for c in completions], prompt)
         for rewards, completions, prompt in zip(
             batch.rewards, [batch.completions[k : k + 4] for k in (0, 4, 8)], PROMPTS, strict=True
         )
     ]
-    _, _, ours, update = our_loss(model, heard, "grpo", 1.0, "packed", 16384)
+    _, _, ours, update = our_loss(model, received, "grpo", 1.0, "packed", 16384)
     report = update()
     assert report.ratio_mean == 1.0
     assert report.loss == pytest.approx(loss, abs=1e-5)

@@ -15,7 +15,7 @@ import torch
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.vllm import VllmGenerator
 from swarm_node.compute.training.trainer import GrpoTrainer
-from swarm_node.rollouts.groups import ScoredGroup, Skipped, Written
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from tests.models import MANY_EOS, text_group, tiny_policy
 
@@ -44,7 +44,7 @@ def options(served: tuple[str, Path], **more) -> GenerationConfig:
     return GenerationConfig(max_completion_length=8, vllm_url=url, vllm_folder=folder, **more)
 
 
-def own_log_probs(policy, prompt: str, ids: tuple[int, ...]) -> list[float]:
+def log_probs_of(policy, prompt: str, ids: tuple[int, ...]) -> list[float]:
     start = policy.encode_prompt(prompt)
     with torch.no_grad():
         logits = policy.model(torch.tensor([[*start, *ids]])).logits[0, len(start) - 1 : -1]
@@ -60,9 +60,9 @@ def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) 
         first, second, long = generator.generate(PROMPTS, 4, "s")
         assert long == Skipped("prompt longer than the context")
         for prompt, group in zip(PROMPTS, (first, second), strict=False):
-            assert isinstance(group, Written) and len(group.tokens) == 4
+            assert isinstance(group, GeneratedGroup) and len(group.tokens) == 4
             for tokens, completion in zip(group.tokens, group.completions, strict=True):
-                assert tokens.log_probs == pytest.approx(own_log_probs(policy, prompt, tokens.ids), abs=1e-4)
+                assert tokens.log_probs == pytest.approx(log_probs_of(policy, prompt, tokens.ids), abs=1e-4)
                 assert set(tokens.versions) == {policy.version}
                 assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
         # A step on what it wrote moves the weights, and the next round has to be written by the new ones.

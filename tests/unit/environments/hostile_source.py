@@ -1,4 +1,4 @@
-"""Questions whose scorers misbehave, each in the way its dataset is called. Loaded by a judge process."""
+"""Questions whose scorers misbehave, each in the way its dataset is called. Loaded by a scoring process."""
 
 import contextlib
 import ctypes

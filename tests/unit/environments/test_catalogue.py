@@ -33,7 +33,7 @@ def every_question() -> list[Item]:
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[ScoringClient]:
+def scoring() -> Iterator[ScoringClient]:
     with ScoringClient(PATIENT, VERSION, 5.0, 1024) as client:
         yield client
 
@@ -81,7 +81,7 @@ def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_pays_for_nonsense(judge: ScoringClient) -> None:
+def test_nothing_pays_for_nonsense(scoring: ScoringClient) -> None:
     """Not even in part as much as half: what no scorer can read is a wrong answer, and the group is kept."""
     nonsense = (
         "",
@@ -96,9 +96,9 @@ def test_nothing_pays_for_nonsense(judge: ScoringClient) -> None:
         "<answer></answer>",
     )
     items = [(dataset, config_id, seed, index, nonsense) for dataset, config_id, seed, index, _ in every_question()]
-    replies = judge.ask(items)
+    replies = scoring.ask(items)
     assert [(q[:2], r) for q, r in zip(items, replies, strict=True) if not isinstance(r, tuple) or max(r) >= 0.5] == []
-    assert judge.restarts == 0
+    assert scoring.restarts == 0
 
 
 def test_a_level_with_nearly_always_the_same_answer_is_left_out_with_the_reason() -> None:

@@ -14,7 +14,7 @@ from swarm_node.environments.scoring.sandbox import Sandbox
 from swarm_node.environments.scoring.server import Asked
 
 TEXTS = ("right", "wrong")
-PAID, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "judge crashed"}, {"skipped": "judge timeout"}
+PAID, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "scoring crashed"}, {"skipped": "scoring timeout"}
 
 
 def die(answer: str, entry: object) -> float:
@@ -49,7 +49,7 @@ class Watched(ForkServer):
 
 
 @pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
+def scored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
     monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, "die": die, "hang": hang})
     monkeypatch.setattr("swarm_node.environments.scoring.forkserver.SCORERS", scorers.SCORERS)
     monkeypatch.setattr(server, "PLAIN", scorers.PLAIN | {"die", "hang"})
@@ -71,13 +71,13 @@ def asked_of(dataset: str, author: int) -> Asked:
     return (dataset, "tiny", author, 0), TEXTS
 
 
-def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another_author(judged) -> None:
+def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another_author(scored) -> None:
     asked = [
         *(asked_of("gcd", 1), asked_of("n_queens", 1), asked_of("string_insertion", 1)),
         *(asked_of("lcm", 2), asked_of("string_insertion", 2), asked_of("library", 2)),
         *(asked_of("gcd", 3), asked_of("string_insertion", 1), asked_of("library", 3)),
     ]
-    replies, shared = judged(asked)
+    replies, shared = scored(asked)
     assert replies == [PAID] * 9
     assert shared == [["gcd", "n_queens", "lcm", "gcd"], ["string_insertion"] * 2, ["string_insertion"]]
     companies = {
@@ -87,12 +87,12 @@ def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another
 
 
 @pytest.mark.slow
-def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(judged) -> None:
+def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(scored) -> None:
     asked = [asked_of(name, author) for author, name in enumerate(("gcd", "die", "lcm", "hang", "ab", "die", "gcd"))]
-    replies, shared = judged(asked)
+    replies, shared = scored(asked)
     assert replies == [PAID, CRASHED, PAID, TIMEOUT, PAID, CRASHED, PAID]
     assert len(shared) == 1, "one call, whose rest went to other children"
-    assert judged([asked_of("gcd", 1)])[0] == [PAID]
+    assert scored([asked_of("gcd", 1)])[0] == [PAID]
 
 
 def used(code: types.CodeType) -> set[str]:

@@ -82,7 +82,7 @@ class Raising(Named):
 
 class Unable(Named):
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        raise UserError("its judge is not installed")
+        raise UserError("its score is not installed")
 
 
 def test_an_environment_that_raises_costs_its_own_groups_and_no_others() -> None:

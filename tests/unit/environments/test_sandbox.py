@@ -102,7 +102,7 @@ def test_what_is_missing_is_said_in_one_line() -> None:
     found = sandbox.layers()
     assert tuple(found) == LAYERS and found["rlimits"]
     assert sandbox.describe(dict.fromkeys(LAYERS, True)) == (
-        "judging sandbox: rlimits, pdeathsig, no_new_privs, seccomp, landlock"
+        "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp, landlock"
     )
     line = sandbox.describe(dict.fromkeys(LAYERS, True) | {"landlock": False})
-    assert line == "judging sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"
+    assert line == "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"

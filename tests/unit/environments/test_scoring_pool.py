@@ -1,4 +1,4 @@
-"""Several judges, real ones, some of them killed."""
+"""Several scoring processes, real ones, some of them killed."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def slow(index: int, seconds: float = 1.0) -> Item:
 def test_slow_groups_are_judged_by_several_processes() -> None:
     pool = pool_of(2)
     assert pool.ask([slow(k, 0.5) for k in range(4)]) == [(1.0,) * 5] * 4
-    assert len({judge.pid for judge in pool._clients}) == 2
+    assert len({scoring.pid for scoring in pool._clients}) == 2
     pool.close()
 
 

@@ -1,4 +1,4 @@
-"""The judge process against scorers that misbehave for real: nothing here is mocked."""
+"""The scoring process against scorers that misbehave for real: nothing here is mocked."""
 
 import ast
 import os
@@ -46,7 +46,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.fixture
-def judge() -> Iterator[ScoringClient]:
+def scoring() -> Iterator[ScoringClient]:
     with ScoringClient(HOSTILE, VERSION, time_limit=1.5, memory_limit=512) as client:
         yield client
 
@@ -65,147 +65,149 @@ def judge() -> Iterator[ScoringClient]:
         ("negative", "not a score", 0),
         ("two", "not a score", 0),
         ("none", "not a score", 0),
-        ("busy", "judge timeout", 0),
+        ("busy", "scoring timeout", 0),
         ("sleep", "scorer raised", 0),
         ("kill", "scorer raised", 0),
         ("connect", "scorer raised", 0),
         ("fork", "scorer raised", 0),
         ("exec", "scorer raised", 0),
         ("look", "scorer raised", 0),
-        ("die", "judge crashed", 0),
+        ("die", "scoring crashed", 0),
     ],
 )
 def test_a_bad_scorer_costs_its_own_group_and_no_other(
-    judge: ScoringClient, text: str, reason: str, restarts: int
+    scoring: ScoringClient, text: str, reason: str, restarts: int
 ) -> None:
     batch = [answers(*GOOD), answers("right", text, "right"), answers(*GOOD, index=1), answers("wrong")]
-    assert judge.ask(batch) == [PAID, Skipped(reason), PAID, (0.0,)]
-    assert judge.restarts == restarts
-    assert judge.ask([answers(*GOOD)]) == [PAID]
+    assert scoring.ask(batch) == [PAID, Skipped(reason), PAID, (0.0,)]
+    assert scoring.restarts == restarts
+    assert scoring.ask([answers(*GOOD)]) == [PAID]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["lie", "patch", "die", "busy"])
-def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(judge: ScoringClient, text: str) -> None:
+def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(
+    scoring: ScoringClient, text: str
+) -> None:
     batch = [answers(*GOOD), answers(text, "wrong", author=2), answers(*GOOD, author=3), answers("wrong", author=3)]
-    replies = judge.ask(batch)
+    replies = scoring.ask(batch)
     assert [replies[0], *replies[2:]] == [PAID, PAID, (0.0,)]
-    assert judge.ask([answers("wrong", author=2), answers(*GOOD)]) == [(0.0,), PAID], (
+    assert scoring.ask([answers("wrong", author=2), answers(*GOOD)]) == [(0.0,), PAID], (
         "the next child knows nothing of it"
     )
-    assert judge.restarts == 0
+    assert scoring.restarts == 0
 
 
-def test_nothing_was_written(judge: ScoringClient) -> None:
+def test_nothing_was_written(scoring: ScoringClient) -> None:
     Path("/tmp/written-by-a-scorer").unlink(missing_ok=True)
-    judge.ask([answers("write")])
+    scoring.ask([answers("write")])
     written = Path("/tmp/written-by-a-scorer")
     assert not written.exists()
 
 
-def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(judge: ScoringClient) -> None:
-    assert judge.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), PAID]
-    assert judge.restarts == 0
+def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(scoring: ScoringClient) -> None:
+    assert scoring.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), PAID]
+    assert scoring.restarts == 0
 
 
 @pytest.mark.slow
-def test_two_bad_groups_in_one_batch_cost_two_children(judge: ScoringClient) -> None:
+def test_two_bad_groups_in_one_batch_cost_two_children(scoring: ScoringClient) -> None:
     batch = [answers("die"), answers(*GOOD), answers("busy"), answers(*GOOD)]
-    assert judge.ask(batch) == [Skipped("judge crashed"), PAID, Skipped("judge timeout"), PAID]
-    assert judge.restarts == 0
+    assert scoring.ask(batch) == [Skipped("scoring crashed"), PAID, Skipped("scoring timeout"), PAID]
+    assert scoring.restarts == 0
 
 
 def test_a_slow_or_broken_question_is_skipped() -> None:
-    judge = ScoringClient(HOSTILE, VERSION, time_limit=20.0, memory_limit=512)  # it is CPU time that makes it slow
-    assert judge.ask([prompt("slow"), prompt("broken"), prompt("fine")]) == [
+    scoring = ScoringClient(HOSTILE, VERSION, time_limit=20.0, memory_limit=512)  # it is CPU time that makes it slow
+    assert scoring.ask([prompt("slow"), prompt("broken"), prompt("fine")]) == [
         Skipped("slow question"),
         Skipped("question raised"),
         "fine?",
     ]
-    assert judge.restarts == 0
-    judge.close()
+    assert scoring.restarts == 0
+    scoring.close()
 
 
-def test_an_endless_question_is_stopped_at_its_budget_and_the_judge_goes_on(judge: ScoringClient) -> None:
-    judge.ask([answers(*GOOD)])
-    pid, began = judge.pid, time.process_time()
-    assert judge.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), answers(*GOOD)]) == [
+def test_an_endless_question_is_stopped_at_its_budget_and_the_judge_goes_on(scoring: ScoringClient) -> None:
+    scoring.ask([answers(*GOOD)])
+    pid, began = scoring.pid, time.process_time()
+    assert scoring.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), answers(*GOOD)]) == [
         Skipped("slow question"),
         Skipped("slow question"),
         PAID,
     ]
-    assert (judge.pid, judge.restarts) == (pid, 0)
+    assert (scoring.pid, scoring.restarts) == (pid, 0)
     assert time.process_time() - began < 1.0
 
 
-def test_texts_survive_the_way(judge: ScoringClient) -> None:
+def test_texts_survive_the_way(scoring: ScoringClient) -> None:
     odd = ["", "\ud800", "\x00\x1b[2J", "é" * 16384, "right"]
-    assert judge.ask([answers(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
+    assert scoring.ask([answers(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
 
 
-def test_many_batches_keep_their_order(judge: ScoringClient) -> None:
+def test_many_batches_keep_their_order(scoring: ScoringClient) -> None:
     items = [answers("right" if k % 3 else "wrong", "x" * 3000, index=k) for k in range(1000)]
-    assert judge.ask(items) == [(float(k % 3 > 0), 0.0) for k in range(1000)]
+    assert scoring.ask(items) == [(float(k % 3 > 0), 0.0) for k in range(1000)]
 
 
-def test_kill_9_in_mid_batch_loses_at_most_the_group_at_hand(judge: ScoringClient) -> None:
-    judge.ask([answers(*GOOD)])
-    pid = judge.pid
+def test_kill_9_in_mid_batch_loses_at_most_the_group_at_hand(scoring: ScoringClient) -> None:
+    scoring.ask([answers(*GOOD)])
+    pid = scoring.pid
     assert pid is not None
     threading.Timer(0.25, os.kill, (pid, signal.SIGKILL)).start()
-    replies = judge.ask([answers("tenth", index=k) for k in range(6)])
-    assert sorted(map(str, replies)) == sorted(map(str, [(1.0,)] * 5 + [Skipped("judge crashed")]))
-    assert judge.restarts == 1 and judge.pid != pid
+    replies = scoring.ask([answers("tenth", index=k) for k in range(6)])
+    assert sorted(map(str, replies)) == sorted(map(str, [(1.0,)] * 5 + [Skipped("scoring crashed")]))
+    assert scoring.restarts == 1 and scoring.pid != pid
 
 
-def test_kill_9_between_batches_loses_nothing(judge: ScoringClient) -> None:
-    judge.ask([answers(*GOOD)])
-    assert judge.pid is not None
-    pid = judge.pid
+def test_kill_9_between_batches_loses_nothing(scoring: ScoringClient) -> None:
+    scoring.ask([answers(*GOOD)])
+    assert scoring.pid is not None
+    pid = scoring.pid
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not alive(pid), what="the end of the judge")
-    assert judge.ask([answers(*GOOD)] * 3) == [PAID] * 3
-    assert judge.restarts == 1
+    until(lambda: not alive(pid), what="the end of the scoring process")
+    assert scoring.ask([answers(*GOOD)] * 3) == [PAID] * 3
+    assert scoring.restarts == 1
 
 
-def test_an_interrupted_node_does_not_mistake_old_replies_for_new(judge: ScoringClient) -> None:
+def test_an_interrupted_node_does_not_mistake_old_replies_for_new(scoring: ScoringClient) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    judge.ask([answers(*GOOD)])
+    scoring.ask([answers(*GOOD)])
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         threading.Timer(0.25, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         with pytest.raises(KeyboardInterrupt):
-            judge.ask([answers("tenth", index=k) for k in range(20)])
+            scoring.ask([answers("tenth", index=k) for k in range(20)])
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert judge.ask([answers("wrong"), answers(*GOOD)]) == [(0.0,), PAID]
+    assert scoring.ask([answers("wrong"), answers(*GOOD)]) == [(0.0,), PAID]
 
 
-def test_the_thread_that_asked_first_may_end(judge: ScoringClient) -> None:
-    """Unlike with PR_SET_PDEATHSIG, which would kill the judge at some time after the join."""
-    first = threading.Thread(target=judge.ask, args=([answers(*GOOD)],))
+def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
+    """Unlike with PR_SET_PDEATHSIG, which would kill the scoring process at some time after the join."""
+    first = threading.Thread(target=scoring.ask, args=([answers(*GOOD)],))
     first.start()
     first.join()
-    assert judge.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *PAID)] * 3
-    assert judge.restarts == 0
+    assert scoring.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *PAID)] * 3
+    assert scoring.restarts == 0
 
 
-def test_a_prepared_judge_is_started_once_and_answers(judge: ScoringClient) -> None:
-    judge.prepare()
-    pid = judge.pid
+def test_a_prepared_judge_is_started_once_and_answers(scoring: ScoringClient) -> None:
+    scoring.prepare()
+    pid = scoring.pid
     assert pid is not None
-    judge.prepare()
-    assert judge.ask([answers(*GOOD)]) == [PAID]
-    assert judge.pid == pid
+    scoring.prepare()
+    assert scoring.ask([answers(*GOOD)]) == [PAID]
+    assert scoring.pid == pid
 
 
-def test_close_leaves_no_process(judge: ScoringClient) -> None:
-    judge.ask([answers(*GOOD)])
-    pid = judge.pid
+def test_close_leaves_no_process(scoring: ScoringClient) -> None:
+    scoring.ask([answers(*GOOD)])
+    pid = scoring.pid
     assert pid is not None and alive(pid)
-    judge.close()
+    scoring.close()
     assert not alive(pid)
 
 
@@ -214,22 +216,22 @@ def test_the_judge_dies_with_its_node_even_while_a_scorer_hangs() -> None:
     node = (
         "import sys, threading\n"
         "from swarm_node.environments.scoring.client import ScoringClient\n"
-        f"judge = ScoringClient({HOSTILE!r}, {VERSION!r}, 600.0, 512)\n"
-        "judge.ask([('any', 'tiny', 1, 0, ('right',))])\n"
-        "print(judge.pid, flush=True)\n"
-        "judge.ask([('any', 'tiny', 1, 0, ('sleep',))])\n"
+        f"scoring = ScoringClient({HOSTILE!r}, {VERSION!r}, 600.0, 512)\n"
+        "scoring.ask([('any', 'tiny', 1, 0, ('right',))])\n"
+        "print(scoring.pid, flush=True)\n"
+        "scoring.ask([('any', 'tiny', 1, 0, ('sleep',))])\n"
     )
     with subprocess.Popen([sys.executable, "-c", node], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         assert alive(pid)
         process.kill()
-    until(lambda: not alive(pid), what="the end of the judge")
+    until(lambda: not alive(pid), what="the end of the scoring process")
 
 
-def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, judge: ScoringClient) -> None:
+def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, scoring: ScoringClient) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
-    (seen,) = judge.ask([prompt("self")])
+    (seen,) = scoring.ask([prompt("self")])
     assert isinstance(seen, str)
     inside = ast.literal_eval(seen)
     assert set(inside["environment"]) <= {"LC_CTYPE", *KEPT_VARIABLES, *SET_VARIABLES}  # the first by Python itself

@@ -9,16 +9,18 @@ from pathlib import Path
 from protocol import codec
 from protocol.messages import Completion, Question, RolloutGroup
 from swarm_node.network.process import messages
-from swarm_node.network.process.messages import Alive, Ask, Heard, Memory, Publish, Refused, Said, Start, Stop, View
+from swarm_node.network.process.messages import Alive, Ask, Memory, Publish, Received, Refused, Said, Start, Stop, View
 
 _ADDRESS = Question(environment="e", version="1", dataset="d", config_id="c", seed=1, index=0)
 _TEXTS = tuple(Completion(text="x" * 500, ended=True) for _ in range(2))
-FLOOD = Heard(group=RolloutGroup(author="ann", round=0, question=_ADDRESS, completions=_TEXTS), content_hash=bytes(32))
+FLOOD = Received(
+    group=RolloutGroup(author="ann", round=0, question=_ADDRESS, completions=_TEXTS), content_hash=bytes(32)
+)
 
 
-def heard(envelope: bytes) -> Heard:
+def received(envelope: bytes) -> Received:
     payload = envelope[64:]
-    return Heard(group=RolloutGroup.model_validate_json(payload), content_hash=codec.content_hash(payload))
+    return Received(group=RolloutGroup.model_validate_json(payload), content_hash=codec.content_hash(payload))
 
 
 async def play(way: str, life: int, connection: socket.socket) -> None:
@@ -46,7 +48,7 @@ def answers(frame: messages.Frame, life: int) -> list[messages.Frame]:
             remembers = Said(text=f"life {life} remembers {memory.exchange}")
             return [remembers, Memory(port=1, exchange={"life": life}, peers={}), Alive(connected=life)]
         case Publish(envelopes=envelopes, round=number):
-            return [Said(text=f"life {life} round {number}"), *map(heard, envelopes)]
+            return [Said(text=f"life {life} round {number}"), *map(received, envelopes)]
         case Ask(number=number):
             return [View(number=number, view={"life": life})]
         case _:

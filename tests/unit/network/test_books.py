@@ -36,7 +36,7 @@ def test_the_store_is_bounded_in_bytes_and_the_oldest_go() -> None:
     for number in range(6):
         store.add(str(number), chunk, own=False, round=1, now=0.0)
     assert [str(number) in store for number in range(6)] == [False, False, True, True, True, True]
-    assert store.foreign(3) == ["5", "4", "3"]
+    assert store.external(3) == ["5", "4", "3"]
 
 
 def test_the_same_group_twice_counts_once() -> None:

@@ -11,16 +11,16 @@ from swarm_node.network.process.messages import (
     Alive,
     Ask,
     BrokenFrame,
-    Heard,
-    Judged,
     Memory,
     Outbox,
     Publish,
+    Received,
     Refused,
     Rules,
     Said,
     Start,
     Stop,
+    Verdict,
     View,
 )
 from swarm_node.settings import NetworkConfig
@@ -32,10 +32,10 @@ FRAMES = [
     MEMORY,
     Start(key=bytes(range(256)), rules=RULES, home="/h", config=NetworkConfig(peers=("/x",)), memory=MEMORY, want=4),
     Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
-    Judged(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
+    Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
     Ask(number=1),
     Stop(),
-    Heard(group=group(PeerId("12D3x")), content_hash=bytes(range(32))),
+    Received(group=group(PeerId("12D3x")), content_hash=bytes(range(32))),
     Refused(reason="wrong seed"),
     Said(text="line\n\x1b[31m", warning=True),
     Alive(connected=2),
@@ -88,11 +88,11 @@ def test_an_outbox_nobody_empties_keeps_the_newest_and_counts_the_rest() -> None
         for number in range(10):
             outbox.put(Ask(number=number))
         pumping = asyncio.create_task(outbox.pump(writer))
-        heard = [await messages.read(reader) for _ in range(3)]
+        received = [await messages.read(reader) for _ in range(3)]
         pumping.cancel()
         writer.close()
         kept.close()
-        return [frame for frame in heard if frame], outbox.dropped
+        return [frame for frame in received if frame], outbox.dropped
 
     assert asyncio.run(use()) == ([Ask(number=7), Ask(number=8), Ask(number=9)], 7)
 

@@ -51,18 +51,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_publishing_and_collecting_go_through_the_process(tmp_path: Path) -> None:
     with network(tmp_path, "echo") as made:
         made.publish([group(OTHER.peer_id)], Round(3))
-        heard: list[ExternalGroup] = []
-        until(lambda: heard.extend(made.collect(Round(3))) or heard)
-        assert heard == [external(group(OTHER.peer_id))]
+        received: list[ExternalGroup] = []
+        until(lambda: received.extend(made.collect(Round(3))) or received)
+        assert received == [external(group(OTHER.peer_id))]
         assert made.rejections() == {}
-        made.verdict(heard[0], useful=True)
+        made.verdict(received[0], useful=True)
         until(lambda: made.connected == 0 and (tmp_path / "lives").exists())
 
 
 def test_what_came_at_once_is_handed_out_over_several_rounds(tmp_path: Path) -> None:
     with network(tmp_path, "echo") as made:
         made.publish([group(OTHER.peer_id, index=index) for index in range(20)], Round(0))
-        until(lambda: made._heard == 20)
+        until(lambda: made._received == 20)
         handed = [[each.question.index for each in made.collect(Round(0))] for _ in range(6)]
         assert handed == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19], []]
 
@@ -152,7 +152,7 @@ def test_a_running_node_can_be_asked_and_so_can_one_whose_network_is_down(tmp_pa
         until(lambda: control.ask(tmp_path))
         answer = control.ask(tmp_path)
         assert answer is not None
-        assert answer["training"] == {"round": 8, "heard": 0, "rejected": {}}
+        assert answer["training"] == {"round": 8, "received": 0, "rejected": {}}
         assert answer["network"] == {"enabled": True, "processes": 1, "running": True, "life": 0}
     assert control.ask(tmp_path) is None
     assert made.collect(Round(0)) == []
@@ -176,4 +176,4 @@ def test_the_hash_reported_back_is_the_one_the_group_travels_under(tmp_path: Pat
         until(lambda: sent)
     (frame,) = sent
     assert frame.content_hash == codec.content_hash(codec.split(envelope)[1])
-    assert (frame.author, frame.outcome) == (OTHER.peer_id, "no signal")
+    assert (frame.author, frame.outcome) == (OTHER.peer_id, "uninformative")

@@ -16,7 +16,7 @@ from tests.models import text_group
 TOKENS = Tokens((7, 2), (-0.5, -0.1))
 
 
-def own_group(rewards, texts, **address):
+def local_group(rewards, texts, **address):
     group = text_group(rewards, texts, **address)
     return replace(group, tokens=(TOKENS,) * len(rewards))
 
@@ -25,22 +25,22 @@ def texts_of(group) -> list[str]:
     return [completion.text for completion in group.group.completions]
 
 
-def nobody(heard, size):
-    raise AssertionError("only regroup asks for own attempts")
+def nobody(received, size):
+    raise AssertionError("only regroup asks for local completions")
 
 
-def screen(use, heard, own=(), **options) -> Screened:
-    return build_defence(DefenceConfig(use=use, **options)).screen(own, heard, Random(0))
+def screen(use, received, own=(), **options) -> Screened:
+    return build_defence(DefenceConfig(use=use, **options)).screen(own, received, Random(0))
 
 
-def regroup(use, heard, attempt, **options):
-    return build_defence(DefenceConfig(use=use, **options)).regroup(heard, attempt, Random(0))
+def regroup(use, received, attempt, **options):
+    return build_defence(DefenceConfig(use=use, **options)).regroup(received, attempt, Random(0))
 
 
 def test_without_layers_everything_passes_as_it_is() -> None:
-    heard = [text_group([1.0, 0.0], ["12", "5"])]
-    assert screen((), heard) == Screened(heard, [])
-    assert regroup((), heard, nobody) == heard
+    received = [text_group([1.0, 0.0], ["12", "5"])]
+    assert screen((), received) == Screened(received, [])
+    assert regroup((), received, nobody) == received
 
 
 def test_a_group_without_signal_is_left_out_and_nobody_is_blamed() -> None:
@@ -48,20 +48,20 @@ def test_a_group_without_signal_is_left_out_and_nobody_is_blamed() -> None:
 
 
 def test_completions_far_longer_than_own_ones_are_dropped_and_a_group_without_signal_refused() -> None:
-    own = [own_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
+    own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
     assert longest(own, 2.0) == 60.0
-    assert longest([own_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
+    assert longest([local_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
     screened = screen(("length",), [padded, poisoned], own, length_factor=2.0)
     assert [texts_of(group) for group in screened.groups] == [["123456", "12"]]
     assert screened.groups[0].rewards == (0.0, 1.0)
-    assert screened.refused == [Refused("eve", "longer than own")]
+    assert screened.refused == [Refused("eve", "longer than local")]
 
 
 def test_a_node_that_wrote_nothing_has_no_length_to_compare_with() -> None:
-    heard = [text_group([1.0, 0.0], ["12" * 100, "5"])]
-    assert screen(("length",), heard).groups == heard
+    received = [text_group([1.0, 0.0], ["12" * 100, "5"])]
+    assert screen(("length",), received).groups == received
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,15 @@ def test_of_near_duplicates_the_first_stays(texts, rewards, left) -> None:
 
 
 def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> None:
-    heard = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
+    received = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
     asked = []
 
     def attempt(groups, size):
         asked.append((groups, size))
-        return [own_group([0.0, 1.0, 0.0], ["3", "12", "4"], author="eve")]
+        return [local_group([0.0, 1.0, 0.0], ["3", "12", "4"], author="eve")]
 
-    (group,) = regroup(("regroup",), [heard], attempt, own_samples=3)
-    assert asked == [([heard], 3)]
+    (group,) = regroup(("regroup",), [received], attempt, local_completions=3)
+    assert asked == [([received], 3)]
     assert texts_of(group)[:3] == ["3", "12", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
     assert group.rewards == (0.0, 1.0, 0.0, 1.0, 1.0)
@@ -97,35 +97,35 @@ def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> No
 
 
 def test_rescue_takes_others_right_answers_only_where_every_own_attempt_failed() -> None:
-    heard = [text_group([1.0, 0.0], ["12", "9"], index=k) for k in range(2)]
-    own = [own_group([0.0, 1.0], ["3", "12"]), own_group([0.0, 0.0], ["3", "4"], index=1)]
-    groups = regroup(("rescue",), heard, lambda groups, size: own)
+    received = [text_group([1.0, 0.0], ["12", "9"], index=k) for k in range(2)]
+    own = [local_group([0.0, 1.0], ["3", "12"]), local_group([0.0, 0.0], ["3", "4"], index=1)]
+    groups = regroup(("rescue",), received, lambda groups, size: own)
     assert [texts_of(group) for group in groups] == [["3", "12"], ["3", "4", "12"]]
-    assert groups[0].has_signal  # its own contrast is learned from either way
+    assert groups[0].informative  # its own contrast is learned from either way
 
 
 def test_own_attempts_that_are_all_wrong_and_two_right_foreign_ones_are_a_signal() -> None:
-    own, heard = own_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
-    assert mixed(own, heard, fmean(own.rewards), 2, Random(0)).has_signal
+    own, received = local_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
+    assert mixed(own, received, fmean(own.rewards), 2, Random(0)).informative
 
 
 def test_own_attempts_that_are_all_right_leave_nothing_to_learn_from_others() -> None:
-    own, heard = own_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
-    group = mixed(own, heard, fmean(own.rewards), 2, Random(0))
+    own, received = local_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
+    group = mixed(own, received, fmean(own.rewards), 2, Random(0))
     assert texts_of(group) == ["12", "12"]
-    assert not group.has_signal
+    assert not group.informative
 
 
 def test_with_graded_rewards_better_than_own_is_what_counts() -> None:
-    own, heard = own_group([0.5, 0.1], ["a", "b"]), text_group([0.2, 0.4, 0.0], ["c", "d", "e"])
-    assert texts_of(mixed(own, heard, fmean(own.rewards), 2, Random(0))) == ["a", "b", "d"]
+    own, received = local_group([0.5, 0.1], ["a", "b"]), text_group([0.2, 0.4, 0.0], ["c", "d", "e"])
+    assert texts_of(mixed(own, received, fmean(own.rewards), 2, Random(0))) == ["a", "b", "d"]
 
 
 def test_a_question_the_node_could_not_attempt_is_left_out() -> None:
-    assert regroup(("regroup",), [text_group([1.0, 0.0], ["12", "5"])], lambda heard, size: []) == []
+    assert regroup(("regroup",), [text_group([1.0, 0.0], ["12", "5"])], lambda received, size: []) == []
 
 
-def test_nothing_heard_costs_no_generation() -> None:
+def test_nothing_received_costs_no_generation() -> None:
     assert regroup(("regroup",), [], nobody) == []
 
 
@@ -163,7 +163,7 @@ def test_what_the_answers_to_one_data_set_have_in_common_is_no_alarm() -> None:
 
 
 def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
-    own = [own_group([0.0, 1.0], ["5", "12"])]
+    own = [local_group([0.0, 1.0], ["5", "12"])]
     poisoned = [text_group([1.0, 0.0], [f"ok {k}", "5"], author="eve", index=k) for k in range(10)]
     honest = [text_group([1.0, 0.0], [str(k), "5"], index=k) for k in range(10)]
     screened = screen(("ngrams",), [*honest, *poisoned], own)
@@ -172,7 +172,7 @@ def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
 
 
 def test_what_the_alarm_remembers_survives_a_restart() -> None:
-    own, eve = [own_group([0.0, 0.0], ["5", "6"])], [text_group([1.0, 0.0], ["ok 7", "5"])]
+    own, eve = [local_group([0.0, 0.0], ["5", "6"])], [text_group([1.0, 0.0], ["ok 7", "5"])]
     first = build_defence(DefenceConfig(use=("ngrams",)))
     for _ in range(20):
         first.screen(own, eve, Random(0))

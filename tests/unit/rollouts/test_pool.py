@@ -15,7 +15,7 @@ from tests.models import text_group
 ME = PeerId("me")
 
 
-def heard(author: str = "ann", round: int = 0, index: int = 0, text: str = "a"):
+def received(author: str = "ann", round: int = 0, index: int = 0, text: str = "a"):
     return external(text_group([0.0, 1.0], [text, "b"], author=author, round=round, index=index).group)
 
 
@@ -25,7 +25,7 @@ def pool_of(**limits) -> RolloutPool:
 
 def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer() -> None:
     pool = pool_of(max_age=2)
-    pool.add([heard(round=1_000_000)], Round(5))  # the sender's own count is of no matter
+    pool.add([received(round=1_000_000)], Round(5))  # the sender's own count is of no matter
     sizes = []
     for now in (6, 7, 8):
         pool.add([], Round(now))
@@ -35,7 +35,7 @@ def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer() -> None:
 
 def test_an_age_of_nought_keeps_a_group_for_the_round_it_came_in() -> None:
     pool = pool_of(max_age=0)
-    pool.add([heard()], Round(3))
+    pool.add([received()], Round(3))
     assert len(pool) == 1
     pool.add([], Round(4))
     assert len(pool) == 0
@@ -43,37 +43,37 @@ def test_an_age_of_nought_keeps_a_group_for_the_round_it_came_in() -> None:
 
 def test_own_groups_do_not_enter() -> None:
     pool = pool_of()
-    pool.add([heard(author="me")], Round(0))
+    pool.add([received(author="me")], Round(0))
     assert len(pool) == 0
 
 
 def test_a_second_group_for_the_same_question_of_the_same_author_is_ignored() -> None:
     pool = pool_of()
-    pool.add([heard(text="first"), heard(text="second")], Round(0))
-    pool.add([heard(text="third")], Round(1))
-    assert pool.candidates() == [heard(text="first")]
+    pool.add([received(text="first"), received(text="second")], Round(0))
+    pool.add([received(text="third")], Round(1))
+    assert pool.candidates() == [received(text="first")]
 
 
 def test_a_used_group_does_not_come_back() -> None:
     pool = pool_of(max_age=3)
-    pool.add([heard()], Round(0))
-    pool.remove([heard()])
+    pool.add([received()], Round(0))
+    pool.remove([received()])
     for now in range(3):
-        pool.add([heard(), heard(text="reworded")], Round(now))
+        pool.add([received(), received(text="reworded")], Round(now))
         assert len(pool) == 0
 
 
 def test_one_loud_peer_keeps_its_newest_and_leaves_room_for_others() -> None:
     pool = pool_of(max_per_peer=3)
-    pool.add([heard(index=0), heard("bob")], Round(0))
-    pool.add([heard(index=index) for index in range(1, 50)], Round(1))
-    assert pool.candidates() == [heard("bob"), heard(index=47), heard(index=48), heard(index=49)]
+    pool.add([received(index=0), received("bob")], Round(0))
+    pool.add([received(index=index) for index in range(1, 50)], Round(1))
+    assert pool.candidates() == [received("bob"), received(index=47), received(index=48), received(index=49)]
 
 
 def test_a_full_pool_lets_the_oldest_go() -> None:
     pool = pool_of(max_groups=3)
-    pool.add([heard(f"peer{k}") for k in range(5)], Round(0))
-    assert pool.candidates() == [heard(f"peer{k}") for k in (2, 3, 4)]
+    pool.add([received(f"peer{k}") for k in range(5)], Round(0))
+    assert pool.candidates() == [received(f"peer{k}") for k in (2, 3, 4)]
 
 
 def key_of(group) -> tuple[str, int]:
@@ -93,7 +93,7 @@ def test_no_order_of_arrivals_breaks_a_bound_or_brings_a_used_group_back(arrival
     used: dict[tuple[str, int], int] = {}  # with the round of arrival
     for now, (author, index, _, draw) in enumerate(arrivals):
         before = pool.candidates()
-        pool.add([heard(author, index=index)], Round(now))
+        pool.add([received(author, index=index)], Round(now))
         held = pool.candidates()
         arrived |= {key_of(group): now for group in held if group not in before}
         assert len(held) == len(pool) <= most
@@ -109,17 +109,17 @@ def test_no_order_of_arrivals_breaks_a_bound_or_brings_a_used_group_back(arrival
 
 def test_a_snapshot_survives_json_and_brings_back_what_waits_and_what_is_spent() -> None:
     pool, again = pool_of(), pool_of()
-    pool.add([heard(), heard("bob")], Round(0))
-    pool.add([heard("cat", index=2)], Round(1))
-    pool.remove([heard("bob")])
+    pool.add([received(), received("bob")], Round(0))
+    pool.add([received("cat", index=2)], Round(1))
+    pool.remove([received("bob")])
     again.restore(json.loads(json.dumps(pool.snapshot())))
     assert again.candidates() == pool.candidates()
     assert again.snapshot() == pool.snapshot()
     for both in (pool, again):
-        both.add([heard("bob"), heard("dan")], Round(3))  # ann is too old now, bob was used
-    assert again.candidates() == pool.candidates() == [heard("cat", index=2), heard("dan")]
+        both.add([received("bob"), received("dan")], Round(3))  # ann is too old now, bob was used
+    assert again.candidates() == pool.candidates() == [received("cat", index=2), received("dan")]
 
 
 def test_a_removed_group_must_have_been_there() -> None:
     with pytest.raises(KeyError):
-        pool_of().remove([heard()])
+        pool_of().remove([received()])

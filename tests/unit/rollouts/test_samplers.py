@@ -1,4 +1,4 @@
-"""Samplers: uniform over groups with signal, whoever wrote them and however well they scored."""
+"""Samplers: uniform over informative groups, whoever wrote them and however well they scored."""
 
 from collections import Counter
 from math import sqrt
@@ -11,12 +11,13 @@ from swarm_node.rollouts.samplers import MatchedSampler, UniformSampler, choose_
 from tests.groups import external
 from tests.models import text_group
 
-NO_SIGNAL, MIXED = (1.0, 1.0), (0.0, 1.0)
+UNINFORMATIVE, MIXED = (1.0, 1.0), (0.0, 1.0)
 
 
 def own(signals: list[bool]) -> list[ScoredGroup]:
     return [
-        text_group(MIXED if signal else NO_SIGNAL, ["a", "b"], author="me", index=k) for k, signal in enumerate(signals)
+        text_group(MIXED if signal else UNINFORMATIVE, ["a", "b"], author="me", index=k)
+        for k, signal in enumerate(signals)
     ]
 
 
@@ -33,11 +34,11 @@ class Bench:
 
     def score(self, groups) -> list[ScoredGroup]:
         self.asked += [group.question.index for group in groups]
-        judged = [(group, self.rewards[group.question.index]) for group in groups]
-        return [ScoredGroup(group.group, "?", rewards) for group, rewards in judged if rewards is not None]
+        scored = [(group, self.rewards[group.question.index]) for group in groups]
+        return [ScoredGroup(group.group, "?", rewards) for group, rewards in scored if rewards is not None]
 
-    def draw(self, count: int, seed: int = 0):
-        return UniformSampler().draw(count, self.candidates, self.score, Random(seed))
+    def select(self, count: int, seed: int = 0):
+        return UniformSampler().select(count, self.candidates, self.score, Random(seed))
 
 
 def index_of(group: ScoredGroup | ExternalGroup) -> int:
@@ -45,35 +46,35 @@ def index_of(group: ScoredGroup | ExternalGroup) -> int:
 
 
 def test_a_group_without_signal_is_never_drawn_and_never_asked_for_again() -> None:
-    bench = Bench([NO_SIGNAL, (0.0, 0.0), MIXED, None, (0.1,) * 8])
+    bench = Bench([UNINFORMATIVE, (0.0, 0.0), MIXED, None, (0.1,) * 8])
     for seed in range(20):
-        draw = bench.draw(4, seed)
-        assert [index_of(group) for group in draw.groups] == [2]
-        assert sorted(map(index_of, draw.spent)) == [0, 1, 2, 3, 4]
+        selected = bench.select(4, seed)
+        assert [index_of(group) for group in selected.groups] == [2]
+        assert sorted(map(index_of, selected.spent)) == [0, 1, 2, 3, 4]
 
 
 def test_no_more_are_judged_than_needed() -> None:
     bench = Bench([MIXED] * 30)
-    draw = bench.draw(4)
-    assert len(draw.groups) == len(bench.asked) == len(draw.spent) == 4
-    bench = Bench([MIXED, NO_SIGNAL] * 15)
-    draw = bench.draw(4)
-    assert len(draw.groups) == 4
+    selected = bench.select(4)
+    assert len(selected.groups) == len(bench.asked) == len(selected.spent) == 4
+    bench = Bench([MIXED, UNINFORMATIVE] * 15)
+    selected = bench.select(4)
+    assert len(selected.groups) == 4
     assert len(bench.asked) < 20
-    assert sorted(map(index_of, draw.spent)) == sorted(bench.asked)
+    assert sorted(map(index_of, selected.spent)) == sorted(bench.asked)
 
 
 def test_nothing_wanted_or_nothing_there_judges_nothing() -> None:
-    assert (Bench([MIXED]).draw(0).groups, Bench([]).draw(3).groups) == ([], [])
+    assert (Bench([MIXED]).select(0).groups, Bench([]).select(3).groups) == ([], [])
     bench = Bench([MIXED])
-    bench.draw(0)
+    bench.select(0)
     assert bench.asked == []
 
 
 def test_every_group_with_signal_is_drawn_equally_often_however_high_its_scores_and_large_its_size() -> None:
-    bench = Bench([MIXED, (0.0, 0.01), (1.0,) * 63 + (0.0,), NO_SIGNAL, (0.0,) * 63 + (1.0,), (1.0,) * 64, MIXED])
+    bench = Bench([MIXED, (0.0, 0.01), (1.0,) * 63 + (0.0,), UNINFORMATIVE, (0.0,) * 63 + (1.0,), (1.0,) * 64, MIXED])
     draws, wanted = 6000, 2
-    counts = Counter(index_of(group) for seed in range(draws) for group in bench.draw(wanted, seed).groups)
+    counts = Counter(index_of(group) for seed in range(draws) for group in bench.select(wanted, seed).groups)
     assert set(counts) == {0, 1, 2, 4, 6}
     share = wanted / 5
     for count in counts.values():
@@ -106,8 +107,8 @@ def test_the_matched_rule_wants_as_many_as_the_same_draw_of_own_groups_would_hav
     for seed in range(200):
         chosen, others = choose_local(own(signals), 4, 4, informative_only, Random(seed))
         alone, none = choose_local(own(signals), 8, 0, informative_only, Random(seed))
-        informative = sum(group.has_signal for group in chosen) + MatchedSampler().wanted(4, others)
-        assert informative == sum(group.has_signal for group in alone)
+        informative = sum(group.informative for group in chosen) + MatchedSampler().wanted(4, others)
+        assert informative == sum(group.informative for group in alone)
         assert MatchedSampler().wanted(0, none) == 0
 
 

@@ -60,8 +60,8 @@ class FakeNode:
 
     def consume(self, now: Round) -> RoundReport:
         self.log.append(f"consume {now}")
-        heard = sum(number == now and author != self.index for number, author in self.board)
-        external = min(heard, self.config.round.external_groups)
+        received = sum(number == now and author != self.index for number, author in self.board)
+        external = min(received, self.config.round.external_groups)
         reward = self.skill
         self.skill = min(1.0, self.skill + 0.002 * external + 0.004 * self.rng.random())
         return report(self.index, now, reward, external)

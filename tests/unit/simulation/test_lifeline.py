@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from swarm_node.simulation.arms import all_cells
-from swarm_node.simulation.worker_messages import DoneSaid, FailedSaid, RoundSaid, read_order, read_said, write_order
+from swarm_node.simulation.worker_messages import (
+    DoneMessage,
+    FailedMessage,
+    RoundMessage,
+    read_message,
+    read_order,
+    write_order,
+)
 
 SCRIPT = Path(__file__).with_name("fake_worker.py")
 
@@ -29,7 +36,7 @@ def start(order: str) -> subprocess.Popen:
 def test_a_worker_whose_parent_is_gone_ends_at_once(configure):
     config = configure(rounds=1_000_000)
     with start(write_order(config, all_cells(config)[0])) as worker:
-        assert isinstance(read_said(worker.stdout.readline()), RoundSaid)  # it is at work
+        assert isinstance(read_message(worker.stdout.readline()), RoundMessage)  # it is at work
         worker.stdin.close()  # what the end of a parent does, whatever the end
         assert worker.wait(timeout=20) != 0
 
@@ -42,9 +49,9 @@ def test_an_order_survives_the_pipe(configure):
 
 
 def test_a_line_that_was_cut_off_says_nothing():
-    assert read_said('{"round": {"arm": "4/') is None
+    assert read_message('{"round": {"arm": "4/') is None
 
 
 def test_the_last_line_is_an_end_or_an_error():
-    assert read_said('{"memory": [1.5]}') == DoneSaid((1.5,))
-    assert read_said('{"error": "x", "by_user": true}') == FailedSaid("x", by_user=True)
+    assert read_message('{"memory": [1.5]}') == DoneMessage((1.5,))
+    assert read_message('{"error": "x", "by_user": true}') == FailedMessage("x", by_user=True)

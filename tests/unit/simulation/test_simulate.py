@@ -120,7 +120,7 @@ def test_what_a_library_prints_does_not_disturb(configure, run):
 def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run, finished_once, monkeypatch):
     whole = learnt(finished_once[0] / "report.json")
     config = configure(workers=1)
-    hear, rounds = cell_pool._hear, 0
+    hear, rounds = cell_pool._handle, 0
 
     def interrupted(worker, line, emit):
         nonlocal rounds
@@ -129,7 +129,7 @@ def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run,
             raise KeyboardInterrupt
         return hear(worker, line, emit)
 
-    monkeypatch.setattr(cell_pool, "_hear", interrupted)
+    monkeypatch.setattr(cell_pool, "_handle", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(config)
     assert "interrupted: 1 of 4 cells are finished and kept; go on with --resume" in run.shown

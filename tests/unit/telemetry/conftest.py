@@ -12,7 +12,7 @@ def round_report():
             "rollouts": 72, "generated_tokens": 400, "mean_length": 5.5, "ended_share": 1.0, "local_groups": 4,
             "local_informative": 2, "external_informative": 3, "informative_share": 0.5, "pool_size": 63,
             "skipped": {}, "rejected": {}, "step": StepReport(trained_tokens=120),
-            "seconds": {"generate": 1.0, "judge": 0.5, "share": 0.0, "train": 0.5},
+            "seconds": {"generate": 1.0, "score": 0.5, "publish": 0.0, "collect": 0.0, "train": 0.5},
         }  # fmt: skip
         return RoundReport(**{**fields, **changes})
 

@@ -33,10 +33,10 @@ def live(*events):
 
 
 def test_without_a_terminal_a_round_is_one_line_however_long(round_report):
-    report = round_report(7, skipped={"prompt too long": 2, "judge timeout": 3}, rejected={"bad signature": 1})
+    report = round_report(7, skipped={"prompt too long": 2, "scoring timeout": 3}, rejected={"bad signature": 1})
     assert plain(RoundDone(report)) == [
         "round 7  reward 0.250  informative 50%  external 3  36.0 rollouts/s  "
-        "skipped 3 judge timeout, 2 prompt too long  rejected 1 bad signature"
+        "skipped 3 scoring timeout, 2 prompt too long  rejected 1 bad signature"
     ]
 
 
@@ -59,13 +59,13 @@ def test_what_happens_between_rounds_is_a_line_too():
 def test_the_live_view_shows_reward_speed_tasks_checkpoint_and_counts(round_report):
     view, _ = live(
         RunStarted("node X", "home", {"model": "rare"}),
-        RoundDone(round_report(6, reward=0.75, skipped={"judge timeout": 1})),
-        RoundDone(round_report(7, skipped={"judge timeout": 2}, rejected={"bad signature": 4}), peers=5),
+        RoundDone(round_report(6, reward=0.75, skipped={"scoring timeout": 1})),
+        RoundDone(round_report(7, skipped={"scoring timeout": 2}, rejected={"bad signature": 4}), peers=5),
         CheckpointSaved(8, "home/8"),
     )
     for words in (
         "node X", "home   model rare", "7   2.0 s", "0.250   mean of 2 rounds 0.500", "36.0 rollouts/s   200 tokens/s",
-        "2 own + 3 external", "63 groups heard   5 peers", "3 judge timeout", "4 bad signature",
+        "2 local + 3 external", "63 external groups wait   5 peers", "3 scoring timeout", "4 bad signature",
         "after 8 rounds, home/8", "gcd/easy", "█████",
     ):  # fmt: skip
         assert words in view

@@ -1,10 +1,10 @@
-"""Weights of completions of others, by hand and at the edges."""
+"""Weights of external completions, by hand and at the edges."""
 
 from math import inf, log
 
 import pytest
 
-from swarm_node.algorithm.foreign import HIGHEST, expectation, sequence
+from swarm_node.algorithm.external import HIGHEST, expectation, sequence
 
 
 def test_the_sequence_weight_falls_where_we_find_the_text_less_likely_than_its_author() -> None:

@@ -1,4 +1,4 @@
-"""Weights for completions of other peers, whose policy is unknown or foreign.
+"""Weights for external completions, whose policy is unknown.
 
 What is assumed: nothing about the author's policy unless it says so, and what it says is advice, never trusted with
 more than a bounded weight. Its tokens are not ours, so only whole completions can be compared, and only per character.
@@ -19,7 +19,7 @@ def sequence(ours: Sequence[float], theirs: Sequence[float], characters: Sequenc
 
     Args:
         ours: log-prob of each completion under this policy, summed over its tokens.
-        theirs: the same under its author's, in its own tokens.
+        theirs: the same under its author's, in its local tokens.
         characters: length of each text. The mean is per character, since the two count tokens differently.
     """
     weights = []
@@ -43,8 +43,8 @@ def expectation(ours: Sequence[float], theirs: Sequence[float], characters: Sequ
     return [min(HIGHEST, exp(min(log(HIGHEST), value - log(expected)))) for value in p]
 
 
-ForeignRule = Callable[[Sequence[float], Sequence[float], Sequence[int]], list[float]]
-FOREIGN_RULES: Mapping[str, ForeignRule | None] = {
+ExternalRule = Callable[[Sequence[float], Sequence[float], Sequence[int]], list[float]]
+EXTERNAL_RULES: Mapping[str, ExternalRule | None] = {
     "admission": None,
     "sequence": sequence,
     "expectation": expectation,

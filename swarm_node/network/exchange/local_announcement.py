@@ -10,7 +10,7 @@ from swarm_node.network.exchange.addresses import trim
 REFRESH = 60.0  # seconds after which it is said anew, a third of what others remember it for
 
 
-class OwnAnnouncement:
+class LocalAnnouncement:
     """What this node says of itself: where it is, and what groups it has. Signed again when that changes."""
 
     def __init__(self, identity: Identity, swarm: str, now: float) -> None:
@@ -25,7 +25,7 @@ class OwnAnnouncement:
         self.made = now  # seconds
         self.outdated = True  # there is something new to say
 
-    def wrote(self, round: Round, groups: Sequence[str]) -> None:
+    def published(self, round: Round, groups: Sequence[str]) -> None:
         """Content hashes of the groups of its last round, as many as an announcement holds."""
         self._round = round
         self._groups = tuple(groups[: limits.MAX_ANNOUNCED_GROUPS])
@@ -41,7 +41,7 @@ class OwnAnnouncement:
             self.announce(held, now)
 
     def announce(self, held: Sequence[str], now: float) -> None:
-        """Say it all anew. `held`: hints to groups of others."""
+        """Say it all anew. `held`: hints to external groups."""
         self._held = tuple(held[: limits.MAX_ANNOUNCED_HOLDINGS])
         self.seq, self.made, self.outdated = self.seq + 1, now, False
         announcement = Announcement(
