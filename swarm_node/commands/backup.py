@@ -18,7 +18,7 @@ from swarm_node.commands.home import KEY_FILE, in_use, owned
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings.programs import ArchiveConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 
 HASHES = "swarm-node-backup.json"  # the last member: a file that was cut off lacks it
 FOLDERS = ("checkpoints", "best")

@@ -8,7 +8,7 @@ from swarm_node.commands.table import Command
 from swarm_node.common import private
 from swarm_node.common.errors import UserError
 from swarm_node.settings import AskConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 
 PAUSE_PAGE = """\
 usage: swarm-node pause [--home FOLDER]

@@ -10,6 +10,7 @@ from typing import get_origin
 
 from pydantic import BaseModel
 
+from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings.mistakes import meant
@@ -72,18 +73,6 @@ def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str =
     return words
 
 
-def nested(values: Mapping[str, object]) -> dict[str, object]:
-    """{"a.b": 1} -> {"a": {"b": 1}}."""
-    whole: dict[str, object] = {}
-    for key, value in values.items():
-        *path, last = key.split(".")
-        inner = whole
-        for part in path:
-            inner = inner.setdefault(part, {})  # type: ignore[assignment]
-        inner[last] = value
-    return whole
-
-
 def _add(found: dict[str, tuple[Option, bool]], kind: type[BaseModel], prefix: str) -> None:
     for name, about in kind.model_fields.items():
         if isinstance(about.annotation, type) and issubclass(about.annotation, BaseModel):
@@ -93,9 +82,14 @@ def _add(found: dict[str, tuple[Option, bool]], kind: type[BaseModel], prefix: s
         option = Option(prefix + name, about.annotation is bool, several, bool(about.default))
         flag = f"--{prefix}{name}".replace("_", "-")
         marks = [alias for mark in about.metadata for alias in getattr(mark, "aliases", None) or ()]
-        found.update({each: (option, True) for each in (flag, *marks)})
-        if option.switch:
-            found[f"--{prefix}no-{name}".replace("_", "-")] = (option, False)
+        for each in (flag, *marks):
+            found[each] = (option, True)
+            if option.switch:
+                found[f"{each[: -len(_last(each))]}no-{_last(each)}"] = (option, False)
+
+
+def _last(flag: str) -> str:
+    return flag.removeprefix("--").rsplit(".", 1)[-1]
 
 
 def _is_flag(word: str) -> bool:
@@ -103,12 +97,20 @@ def _is_flag(word: str) -> bool:
 
 
 def _find(known: Mapping[str, tuple[Option, bool]], name: str, command: str) -> tuple[Option, bool]:
-    found = known.get(name) or known.get(name.replace("_", "-"))
+    found = known.get(name.replace("_", "-")) or known.get(_present(name))
     if found is None:
         near = meant(name, known)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
+
+
+def _present(name: str) -> str:
+    """The flag as it is called now."""
+    section, dot, last = name.removeprefix("--").replace("-", "_").rpartition(".")
+    no = "no_" if last.startswith("no_") else ""
+    section, dot, last = renamed.option(section + dot + last.removeprefix(no)).rpartition(".")
+    return f"--{section}{dot}{no}{last}".replace("_", "-")
 
 
 def _behind(option: Option, rest: list[str]) -> list[str]:

@@ -38,6 +38,8 @@ def wrong(problem: Any) -> str:
     said = re.sub(r"valid dictionary or instance of \w+", "section, with keys of its own", said)
     said = re.sub(r"is not a valid path.*", "must be a path", said)
     said = re.sub(r", unable to parse.*| with a fractional part", "", said)
+    if problem["type"] == "missing":
+        said = "must have more entries"
     return f"{said}, not {printable(repr(problem['input']), SHOWN)}"
 
 

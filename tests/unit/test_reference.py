@@ -20,7 +20,8 @@ from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.reachability import Reachability
 from swarm_node.network.process.service import NetworkService
 from swarm_node.settings import NetworkConfig
-from swarm_node.settings.sources import describe, from_command_line
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.sources import describe
 from swarm_node.simulation.folder import PATTERNS
 from tests.pages import REFERENCE, rows
 

@@ -17,7 +17,7 @@ from swarm_node.commands.home import load_identity, owned
 from swarm_node.commands.table import Command
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.recent import RecentRounds
 
 PAGE = """\

@@ -25,13 +25,15 @@ def check_installed(backend: str) -> None:
 def check_addresses(config: NetworkConfig) -> None:
     """UserError of one line for an address that makes no sense."""
     listen_addresses(config.host, config.port)
-    try:
-        for peer in config.peers:
-            split_peer(peer)
-        for address in config.announce:
-            to_bytes(address)
-    except ValueError as error:
-        raise UserError(f"--peers or network.announce: {error}") from error
+    for flag, addresses, check in (
+        ("--peers", config.peers, split_peer),
+        ("--network.announce", config.announce, to_bytes),
+    ):
+        try:
+            for address in addresses:
+                check(address)
+        except ValueError as error:
+            raise UserError(f"{flag}: {error}") from error
 
 
 def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = False) -> Backend:

@@ -4,7 +4,7 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig
-from swarm_node.settings.flags import nested, parse
+from swarm_node.settings.flags import parse
 
 
 def values(words: str, kind=NodeConfig, first: str = "CONFIG.toml"):
@@ -66,11 +66,8 @@ def test_a_mistake_is_one_line_with_the_name_as_it_was_written(words, said):
 
 
 def test_options_of_another_command_are_named_as_this_one_has_them():
-    with pytest.raises(UserError, match="did you mean --port"):
-        values("--network.port 1", BootstrapConfig, "")
+    with pytest.raises(UserError, match="did you mean --home"):
+        values("--hoem 1", BootstrapConfig, "")
+    assert values("--network.port 1 --network.no-mdns", BootstrapConfig, "") == {"port": "1", "mdns": False}
     with pytest.raises(UserError, match="takes only flags"):
         values("somewhere", BootstrapConfig, "")
-
-
-def test_keys_become_sections():
-    assert nested({"a.b.c": 1, "a.d": 2, "e": 3}) == {"a": {"b": {"c": 1}, "d": 2}, "e": 3}
