@@ -32,7 +32,7 @@ RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.
 COPY swarm_node swarm_node
 COPY protocol protocol
 # Bytecode of what a node loads, written by loading it: of all modules it would be 200 MB more. Both commands are tests of
-# the installation, too; doctor's exit code 1 says that nobody is there to share with. The judge writes none by itself.
+# the installation, too; doctor's exit code 1 says that nobody is there to share with. The scoring process writes none by itself.
 RUN pip install --no-compile --no-deps . \
     && swarm-node --home /tmp/home --network.no-enabled --max-rounds 1 \
     && python -c 'import swarm_node.environments.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \

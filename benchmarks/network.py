@@ -190,7 +190,7 @@ def memory_mb() -> float:
 
 
 def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:
-    """The first round warms up. A node that hears less than all others has failed at its task, and is counted so."""
+    """The first round warms up. A node that receives less than all others has failed at its task, and is counted so."""
     work = Path(tempfile.mkdtemp(prefix="genrl-bench-"))
     script = Path(__file__).with_name("genrl_gather.py")
     processes = []

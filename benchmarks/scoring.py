@@ -69,7 +69,7 @@ def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> d
 
 
 def _score(gym: ReasoningGym, batches: list[Batch]) -> None:
-    """As a node does: own questions are written before they are answered, those of others read when they are scored."""
+    """As a node does: local prompts are built before they are completed, external ones when they are scored."""
     for batch in batches:
         questions = [question for question, _ in batch]
         if len(batch) == QUESTIONS:

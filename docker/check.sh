@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does the image work? On the Docker engine of this machine: an entry node and two nodes that find each other through it,
+# Does the image work? On the Docker engine of this machine: a bootstrap node and two nodes that find each other through it,
 # learn, share, keep their identity over a restart, and leave within 10 seconds of SIGTERM; then what users and machines get
 # wrong, each of which must cost one line that says what and what to do. Cleans up after itself.
 #
@@ -10,8 +10,8 @@ name=swarm-check-$$
 say() { printf '%s\n' "$*"; }
 fail() { say "FAILED: $*"; docker logs --tail 20 "$name-a" 2>&1 || true; exit 1; }
 cleanup() {
-    docker rm -fv "$name-entry" "$name-a" "$name-b" "$name-alone" >/dev/null 2>&1 || true
-    docker volume rm "$name-entry" "$name-a" "$name-b" >/dev/null 2>&1 || true
+    docker rm -fv "$name-bootstrap" "$name-a" "$name-b" "$name-alone" >/dev/null 2>&1 || true
+    docker volume rm "$name-bootstrap" "$name-a" "$name-b" >/dev/null 2>&1 || true
     docker network rm "$name" >/dev/null 2>&1 || true
 }
 trap cleanup EXIT
@@ -27,10 +27,10 @@ size=$(docker image inspect -f '{{.Size}}' "$image")
 say "image $image: $((size / 1000000)) MB"
 [ "$(docker run --rm --entrypoint id "$image" -u)" != 0 ] || fail "the image runs as root"
 
-docker run -d --name "$name-entry" --network "$name" -v "$name-entry:/data" "$image" bootstrap --port 31330 >/dev/null
-has_address() { address=$(docker exec "$name-entry" sh -c 'grep -v 127.0.0.1 /data/addresses | head -1' 2>/dev/null) && [ -n "$address" ]; }
-wait_for 30 has_address || { docker logs "$name-entry"; fail "the entry node shows no address"; }
-say "entry node: $address"
+docker run -d --name "$name-bootstrap" --network "$name" -v "$name-entry:/data" "$image" bootstrap --port 31330 >/dev/null
+has_address() { address=$(docker exec "$name-bootstrap" sh -c 'grep -v 127.0.0.1 /data/addresses | head -1' 2>/dev/null) && [ -n "$address" ]; }
+wait_for 30 has_address || { docker logs "$name-bootstrap"; fail "the bootstrap node shows no address"; }
+say "bootstrap node: $address"
 
 start=$(date +%s)
 for node in a b; do

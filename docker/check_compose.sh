@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does docker/compose.yaml do what it says? An entry node and eight nodes on the Docker engine of this machine, one line
+# Does docker/compose.yaml do what it says? A bootstrap node and eight nodes on the Docker engine of this machine, one line
 # per demand; the exit code is 0 if all hold. Cleans up after itself. Four minutes on two cores.
 #
 #   docker/check_compose.sh          (needs docker compose v2 and the image swarm-node, see Dockerfile)
@@ -49,7 +49,7 @@ went_on() { # has learned from others in rounds after those counted before
 }
 before() { echo "$counted" | sed -n "s/^$1 //p"; }
 left_well() { [ "$(docker inspect -f '{{.State.Status}} {{.State.ExitCode}}' "$(container "$1")")" = "exited 0" ]; }
-stop_all() { # at once, where compose stops the entry node after the others
+stop_all() { # at once, where compose stops the bootstrap node after the others
     stopping=$(date +%s)
     docker stop --time 30 $(for each in bootstrap $nodes; do container "$each"; done) >/dev/null &&
         [ $(($(date +%s) - stopping)) -le 10 ]
@@ -63,7 +63,7 @@ demand "the file is valid" compose config --quiet
 demand "nine containers start" compose up --detach --quiet-pull
 demand "none runs as root" every not_root
 demand "each node learns from external groups" soon every learned
-demand "the entry node and all nodes are healthy" soon every healthy bootstrap $nodes
+demand "the bootstrap node and all nodes are healthy" soon every healthy bootstrap $nodes
 demand "status: each is connected" soon every connected
 demand "peers: each knows rounds of two others or more" soon every knows_others
 docker stats --no-stream --format '{{.Name}} {{.MemUsage}}' | grep "^$project" | sed "s/^$project-/        memory /; s|/.*||" | sort

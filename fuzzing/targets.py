@@ -71,7 +71,7 @@ def targets() -> dict[str, Target]:
         "frame of the network process": Target(_process_frames(), _process_frame),
         "what a restart remembers": Target([_remembered()], _restore, _canonical),
         "reply of the scoring process": Target(
-            [encode([1.0, 0.0]), encode({"skipped": "x"}), encode("text")], _judge_frame
+            [encode([1.0, 0.0]), encode({"skipped": "x"}), encode("text")], _scoring_frame
         ),
         "bytes of a scoring child": Target([children.SCORE.pack(1.0) * 2], _child_bytes),
         "answer": Target([b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer),
@@ -243,7 +243,7 @@ def _process_frame(data: bytes) -> str:
 
 def _remembered() -> bytes:
     seen = announcing.to_text(bytes(32))
-    text = f'{{"bans":{{"{US.peer_id}":3.5}},"heard":{{"{US.peer_id}":[3,1.5]}},"seen":["{seen}"],"seq":7}}'
+    text = f'{{"bans":{{"{US.peer_id}":3.5}},"received":{{"{US.peer_id}":[3,1.5]}},"seen":["{seen}"],"seq":7}}'
     return text.encode()
 
 
@@ -255,7 +255,7 @@ def _restore(data: bytes) -> str:
     return "ok"
 
 
-def _judge_frame(data: bytes) -> str:
+def _scoring_frame(data: bytes) -> str:
     """Scores of two answers are awaited."""
     stream = io.BytesIO(data)
     reader = Reader(stream.read)

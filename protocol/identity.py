@@ -96,7 +96,7 @@ def peer_id(public: bytes) -> PeerId:
     return PeerId("1" + text)  # base58btc spells the one leading zero byte as "1"
 
 
-@lru_cache(maxsize=1024)  # a swarm hears the same authors again and again; a miss costs 10 us
+@lru_cache(maxsize=1024)  # the same authors come again and again; a miss costs 10 us
 def public_key(peer: PeerId) -> bytes:
     """The 32 bytes that a peer id spells. ValueError unless `peer_id` gives back the very same text."""
     if len(peer) != limits.PEER_ID_CHARS:

@@ -22,7 +22,7 @@ MAX_ANNOUNCED_HOLDINGS = 16  # external groups
 HASH_BYTES = 32  # SHA-256
 HOLDING_BYTES = 8  # of a hash: a hint where to ask, not a proof
 MAX_SEQUENCE = 2**31 - 1
-MAX_SEQUENCE_JUMP = 4096  # above the last one heard from that author
+MAX_SEQUENCE_JUMP = 4096  # above the last one received from that author
 
 # Streams: one request, one reply
 FRAME_HEADER_BYTES = 4  # length of the body, big-endian

@@ -61,7 +61,7 @@ class Result:
     accuracy: tuple[float, ...]
     length: tuple[float, ...]  # tokens
     cumulative_reward: tuple[float, ...]
-    honest_refused: float | None  # of the honest groups drawn, all rounds
+    honest_refused: float | None  # of the honest groups selected, all rounds
     hostile_refused: float | None
     success_by_round: tuple[tuple[float, ...], ...]
     accuracy_by_round: tuple[tuple[float, ...], ...]

@@ -4,8 +4,8 @@
 
 The state machines are those of a node and their bytes are real; the wire is an event queue with latency and loss. All
 nodes run in one process, so every distinct announcement and group is parsed and verified once for all of them (a node
-verifies what it hears itself: 66 us each). Groups are small and counted as 10 KB. Nodes know the bootstrap nodes, which
-don't train, and join during the first two rounds; after a while 30 % die at once and as many new ones join.
+verifies what it receives itself: 66 us each). Groups are small and counted as 10 KB. Nodes know the bootstrap nodes,
+which don't train, and join during the first two rounds; after a while 30 % die at once and as many new ones join.
 """
 
 import resource

@@ -29,7 +29,7 @@ from swarm_node.telemetry.series import moving_average
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 SWEEP_SEED = 1000  # far from the seeds 0, 1, ... that are reported
 ALONE = "8/0"
-ORDER = ("dense", "rare", "very_rare", "rarest")  # from dense to rare signal
+ORDER = ("dense", "rare", "very_rare", "rarest")  # from dense to rare reward
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ MAIN = tuple(Variant(arm, arm) for arm in ARMS)
 ABLATIONS = (
     # Training alone, but writing three times as many groups and training on those informative only.
     Variant("8/0 wrote 3x, kept informative", "8/0", (("questions", 27), ("local_sampler", "informative"))),
-    # Sharing, with no more informative groups than eight own ones would have held.
+    # Sharing, with no more informative groups than eight local ones would have held.
     Variant("4/4 with as many informative as 8/0", "4/4", (("external_sampler", "matched"),)),
 )
 
@@ -184,7 +184,7 @@ def show(starter: str, results: Sequence[Result]) -> None:
 
 
 def draw(folder: Path) -> None:
-    """sharing.png: a panel for each starter whose results lie in the folder, from dense to rare signal."""
+    """sharing.png: a panel for each starter whose results lie in the folder, from dense to rare reward."""
     studies = [json.loads(path.read_text()) for name in ORDER if (path := folder / f"{name}.json").exists()]
     figure = Figure(figsize=(4.4 * len(studies), 4.2), dpi=110)
     panels = figure.subplots(1, len(studies), squeeze=False)[0]

@@ -1,11 +1,11 @@
 """What stale text costs, by objective; stale nodes in a swarm; and how to weigh external completions.
 
-    python -m studies.staleness --studies alone swarm foreign   # interrupted, it goes on where it stopped
+    python -m studies.staleness --studies alone swarm external   # interrupted, it goes on where it stopped
     python -m studies.staleness --report                          # tables and figure of what there is
 
 alone    one node, max_staleness 0 to 8 and unbounded, naive (clipped) and decoupled objective
 swarm    eight nodes that share 4/4, synchronous and with text one update old
-foreign  four nodes that share 4/4, with three rules for the weight of external completions
+external  four nodes that share 4/4, with three rules for the weight of external completions
 
 Staleness is simulated, so that runs are deterministic: all text is as old as allowed. Unbounded is a generator twice as
 fast as the trainer without admission: round r is written with the weights after r / 2 updates.
@@ -190,7 +190,7 @@ def main() -> None:
     parser = command.parser("studies.staleness", __doc__)
     command.add_runs(parser)
     command.add_out(parser)
-    parser.add_argument("--studies", nargs="*", choices=["alone", "swarm", "foreign"], default=[])
+    parser.add_argument("--studies", nargs="*", choices=["alone", "swarm", "external"], default=[])
     parser.add_argument("--starter", default="rare")
     parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--seeds", type=int, default=3)

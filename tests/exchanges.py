@@ -116,7 +116,7 @@ class Swarm:
         self.world.run(seconds)
 
     def pulled(self, member: SimulatedPeer, since: float = 0.0) -> list[RolloutGroup]:
-        """Groups of others this member got."""
+        """External groups that this member got."""
         groups = []
         for when, delivery in member.delivered:
             if when >= since:

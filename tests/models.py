@@ -239,7 +239,7 @@ def considered(node: Node, generated: Generated) -> Selection:
 
 
 def run_together(nodes: Sequence[Node], rounds: int, start: int = 0) -> list[list[Any]]:
-    """Rounds of all nodes: all ask, then all hear and learn. Reports by round and node."""
+    """Rounds of all nodes: all generate, then all collect and train. Reports by round and node."""
     reports = []
     for now in range(start, start + rounds):
         asked = [node.produce(Round(now)) for node in nodes]

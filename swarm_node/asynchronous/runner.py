@@ -44,7 +44,7 @@ class AsynchronousNode:
         """
         Args:
             weights: those that `process` was told of.
-            warn: hears one line about whatever went wrong and was mended.
+            warn: takes one line about whatever went wrong and was mended.
             max_rounds: rounds from this one on are not written; 0 for no end.
         """
         self.node = node

@@ -30,6 +30,14 @@ REASONS = {  # old -> new, in `skipped` and `rejected`; only the new are written
     "own message": "local message",
     "longer than own": "longer than local",
 }
+POOL = {"heard": "waiting"}  # old -> new, in the state that a checkpoint keeps
+ALARM = {"own": "local", "heard": "external"}
+EXCHANGE = {"heard": "received"}  # the same in exchange.json
+
+
+def present(names: Mapping[str, str], state: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved state by its present names."""
+    return {names.get(name, name): value for name, value in state.items()}
 
 
 def option(name: str) -> str:

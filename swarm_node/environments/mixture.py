@@ -78,6 +78,6 @@ def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[
         replies = ask(asked)
     except UserError:
         raise
-    except Exception as error:  # noqa: BLE001  whatever a foreign environment may raise
+    except Exception as error:  # noqa: BLE001  whatever an environment from outside may raise
         return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
     return list(replies)

@@ -1,4 +1,4 @@
-"""The network of a node without peers: says nothing, hears nothing. Holds the place of the real network."""
+"""The network of a node without peers: publishes nothing, collects nothing."""
 
 from collections.abc import Mapping, Sequence
 

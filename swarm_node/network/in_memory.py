@@ -66,7 +66,7 @@ class MemorySwarm:
         return member
 
     def leave(self, peer: PeerId) -> None:
-        """The node is gone: it hears nothing and is not heard any more, what it sent before still arrives."""
+        """The node is gone: nothing reaches it and it sends nothing more; what it sent before still arrives."""
         self._members.pop(peer, None)
 
     def transmit(self, data: bytes, sender: PeerId, now: Round) -> None:

@@ -99,7 +99,7 @@ class EnrichmentAlarm:
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
         """The inverse of `snapshot`."""
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
-        for name, before, window in (("local", "own", self._local), ("external", "heard", self._external)):
-            for entry in snapshot.get(name, snapshot.get(before, [])):  # names until 0.1.0
+        for name, window in (("local", self._local), ("external", self._external)):
+            for entry in snapshot[name]:
                 topic, text = entry.split(" ", 1)
                 window.add(topic, text)

@@ -58,8 +58,7 @@ class RolloutPool:
 
     def restore(self, snapshot: dict[str, list[tuple[int, str]]]) -> None:
         """The inverse of `snapshot`."""
-        kept = snapshot.get("waiting", snapshot.get("heard", []))  # "heard" until 0.1.0
-        waiting = [(RolloutGroup.model_validate_json(text), Round(r)) for r, text in kept]
+        waiting = [(RolloutGroup.model_validate_json(text), Round(r)) for r, text in snapshot["waiting"]]
         self._waiting = {
             (group.author, group.question): Waiting(ExternalGroup(group, codec.content_hash(codec.encode(group))), r)
             for group, r in waiting

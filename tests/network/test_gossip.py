@@ -1,4 +1,4 @@
-"""The optional GossipSub layer: what one publishes, all hear, whatever their library."""
+"""The optional GossipSub layer: what one publishes, all receive, whatever their library."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ def test_all_members_hear_a_message() -> None:
             message = bytes([number]) + os.urandom(1500)
             others = [ear for ear in ears if ear is not ears[number]]
 
-            async def received(
+            async def arrived(
                 host: Backend = host, message: bytes = message, others: list[list[bytes]] = others
             ) -> bool:
                 await host.publish(message)  # again until the mesh has formed; what was received is received once

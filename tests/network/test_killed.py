@@ -8,7 +8,7 @@ from tests.network.members import Member, closing, config, rounds
 
 pytestmark = pytest.mark.network
 NODES, KILLED = 16, 5
-SOURCES = 3  # others that a node must hear of to be part of the swarm
+SOURCES = 3  # others that a node must know to be part of the swarm
 
 
 def test_when_5_of_16_are_killed_the_others_hear_of_each_other_within_30_seconds(tmp_path: Path) -> None:

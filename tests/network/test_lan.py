@@ -26,7 +26,7 @@ class Ear:
     def __call__(self, peer: PeerId, addresses: Sequence[str]) -> None:
         self.received[peer] = addresses
 
-    async def hears(self, peer: PeerId) -> Sequence[str]:
+    async def finds(self, peer: PeerId) -> Sequence[str]:
         await until_awaited(lambda: peer in self.received, 10.0)
         return self.received[peer]
 
@@ -38,8 +38,8 @@ def test_a_node_of_each_backend_find_each_other_and_talk() -> None:
         lan_a = Lan(a.peer_id, "test", "127.0.0.1", ear_a)
         lan_b = Lan(b.peer_id, "test", "127.0.0.1", ear_b)
         await asyncio.gather(lan_a.start(await a.addresses()), lan_b.start(await b.addresses()))
-        assert await a.dial(await ear_a.hears(b.peer_id), 5.0) == b.peer_id
-        assert await b.dial(await ear_b.hears(a.peer_id), 5.0) == a.peer_id
+        assert await a.dial(await ear_a.finds(b.peer_id), 5.0) == b.peer_id
+        assert await b.dial(await ear_b.finds(a.peer_id), 5.0) == a.peer_id
         assert await a.call(b.peer_id, ECHO, b"neighbour", LIMIT, 5.0) == b">neighbour"
         for closing in (lan_a, lan_b, a, b):
             await closing.close()
@@ -78,7 +78,7 @@ def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
         *first, last = speakers.items()
         await asyncio.gather(listener.start([]), *(speaker.start(addresses) for speaker, addresses in first))
         await last[0].start(last[1])
-        assert await ear.hears(good) == at(good)
+        assert await ear.finds(good) == at(good)
         assert set(ear.received) == {good}
         for lan in (listener, *speakers):
             await lan.close()

@@ -14,7 +14,7 @@ PEER = Identity.from_seed_bytes(b"a" * 32).peer_id
 
 
 class Scripted:
-    """A stream that says what it was told to say, and keeps what it hears."""
+    """A stream that says what it was told to say, and keeps what it receives."""
 
     def __init__(self, answer: bytes) -> None:
         self.answer = answer

@@ -75,12 +75,12 @@ def test_a_peer_id_of_endless_length_is_refused_at_once() -> None:
 
 
 def test_peer_ids_of_other_key_types_are_refused() -> None:
-    for foreign in (
+    for other in (
         "QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N",  # sha2-256 multihash of an RSA key
         "16Uiu2HAm9GwvrYzhSGXc6K2Ydk6nxT1D7LLdAWRHTRrQxWhTZPKF",  # secp256k1: other length
     ):
         with pytest.raises(ValueError, match="peer id"):
-            public_key(PeerId(foreign))
+            public_key(PeerId(other))
 
 
 def test_a_key_that_anybody_can_sign_for_is_no_peer() -> None:

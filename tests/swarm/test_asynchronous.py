@@ -84,7 +84,9 @@ def ended(process: psutil.Process) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_node_whose_judge_and_then_whose_trainer_is_killed_resumes_and_trains_on_every_round_once(tmp_path) -> None:
+def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_and_trains_on_every_round_once(
+    tmp_path,
+) -> None:
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
     node = start(tmp_path, *flags, "--max-rounds", "12")
     read_until(node, "round 1 ")

@@ -1,4 +1,4 @@
-"""Members of a swarm in memory hear each other, through real bytes and with real losses."""
+"""Members of a swarm in memory reach each other, through real bytes and with real losses."""
 
 from collections.abc import Callable
 from random import Random

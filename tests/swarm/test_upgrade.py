@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.compatibility import clean
+from swarm_node.common import renamed
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.network.process import control
 from swarm_node.telemetry.events import CellFailed, Warned
@@ -59,7 +60,7 @@ def reports(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def remembered(pool: Mapping[str, list[Any]]) -> set[tuple[str, str]]:
     """Author and question of all that was received, whether it waits or is spent."""
-    waiting = [json.loads(text) for _, text in pool.get("waiting", pool.get("heard"))]
+    waiting = [json.loads(text) for _, text in renamed.present(renamed.POOL, pool)["waiting"]]
     found = {(group["author"], json.dumps(group["question"])) for group in waiting}
     for _, text in pool["spent"]:
         author, question = text.split(" ", 1)
@@ -88,7 +89,11 @@ def test_a_home_goes_on_where_it_was_and_can_be_gone_on_with_again(folder: Path,
     assert (home / "identity.key").read_bytes() == key
     assert reports(gone_on)[0]["external_informative"] > 0  # nobody was there: it was in the pool
     assert remembered(now["extra"]["pool"]) == remembered(before["extra"]["pool"])
-    assert len(now["extra"]["defence"]["external"]) >= len(before["extra"]["defence"]["heard"]) > 0
+    assert (
+        len(now["extra"]["defence"]["external"])
+        >= len(renamed.present(renamed.ALARM, before["extra"]["defence"])["external"])
+        > 0
+    )
     assert (now["rounds"], now["version"], now["extra"]["waiting"]) == (done + 2 * MORE, done + 2 * MORE, [])
     assert now["optimizer_steps"] > before["optimizer_steps"]
 

@@ -24,7 +24,7 @@ from tests.models import (
 )
 
 
-def test_a_round_alone_asks_writes_judges_and_learns() -> None:
+def test_a_round_alone_asks_generates_scores_and_trains() -> None:
     node = make_node(external=0)
     before = weights_of(model_of(node))
     report = node.run_round(Round(0))
@@ -94,7 +94,7 @@ def test_a_prompt_longer_than_the_context_is_counted() -> None:
     assert report.rollouts == 2 * GENERATION.num_generations
 
 
-def test_a_group_that_cannot_be_judged_is_counted_and_not_shared() -> None:
+def test_a_group_that_cannot_be_scored_is_counted_and_not_published() -> None:
     swarm = MemorySwarm(Random(0))
     listener = join(swarm, 1)
     node = make_node(0, join(swarm, 0), Digits(refuse_score=frozenset({0, 2})))
@@ -113,7 +113,7 @@ def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
     assert all(map(torch.equal, before, weights_of(model_of(node))))
 
 
-def test_received_groups_are_judged_here_and_used_once() -> None:
+def test_external_groups_are_scored_here_and_used_once() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, external=8)
     writer.produce(Round(0))
@@ -150,7 +150,7 @@ def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
         assert list(group.rewards) == [float(any(c.isdigit() for c in text)) for text in texts]
 
 
-def test_a_foreign_group_that_cannot_be_judged_here_is_dropped_and_counted() -> None:
+def test_an_external_group_that_cannot_be_scored_here_is_dropped_and_counted() -> None:
     swarm = MemorySwarm(Random(0))
     network, faults = join(swarm, 1), {}
     network.verdict = lambda group, useful, fault: faults.update({group.question.index: fault})
@@ -170,7 +170,7 @@ def test_external_groups_off_leaves_what_is_received_alone() -> None:
         assert [report.external_informative for report in reports] == [0, 0]
 
 
-def test_the_informative_sampler_trains_on_groups_with_signal_only() -> None:
+def test_the_informative_sampler_trains_on_informative_groups_only() -> None:
     import dataclasses
 
     node = make_node(external=0, questions=6)
@@ -192,7 +192,7 @@ def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
     assert not all(map(torch.equal, first[1], other[1]))
 
 
-def test_the_step_count_is_that_of_rounds_with_signal() -> None:
+def test_the_step_count_is_that_of_rounds_with_informative_groups() -> None:
     node = make_node(external=0, local=1, questions=1)
     reports = [node.run_round(Round(now)) for now in range(8)]
     informative = sum(report.local_informative for report in reports)
@@ -232,7 +232,7 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     assert reader.train(batch).skipped == {"longer than local": len(batch.refused)}
 
 
-def test_a_group_without_signal_is_not_shared() -> None:
+def test_an_uninformative_group_is_not_published() -> None:
     class Strict(Digits):
         def score(self, answers):
             return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in answers]

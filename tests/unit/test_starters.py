@@ -26,7 +26,7 @@ from swarm_node.starters.measuring import measure
 from swarm_node.starters.questions import MEASURING_SEED, TASKS, TRAINING_SEED, Questions
 from swarm_node.starters.teaching import STOCK, Hiding, Schedule, hidden_answers, right_answers, teach
 
-DOCS = Path(__file__).parents[2] / "docs" / "starters.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "starters.md"
 QUESTION = "Factor 12 as 2 × 2 × 3,\nplease?\n"
 
 
@@ -164,7 +164,7 @@ def test_the_puzzler_loads_fits_two_megabytes_and_guesses_as_its_card_says() -> 
     sampled, likeliest = (fmean(puzzler.rewards(model, tokenizer, asked, how)) for how in (True, False))
     assert abs(sampled - float(found.group(1))) < 0.12  # four standard errors of 120 puzzles
     assert abs(likeliest - float(found.group(2))) < 0.12
-    assert 0.45 < sampled < 0.65  # some headroom, some signal
+    assert 0.45 < sampled < 0.65  # some headroom, some reward
 
 
 def test_the_puzzler_reads_a_puzzle_in_few_tokens_and_loses_none_of_it() -> None:

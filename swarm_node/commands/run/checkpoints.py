@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.commands.run.validation import REWARD, best_so_far
+from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training import checkpoint
@@ -35,8 +36,9 @@ class Kept:
         if self.latest is None or self._state is None:
             return
         checkpoint.restore_trainer(self.latest, _trainer(node))
-        node.pool.restore(self._state["extra"]["pool"])
-        node.defence.restore(self._state["extra"].get("defence", {}))
+        extra = self._state["extra"]
+        node.pool.restore(renamed.present(renamed.POOL, extra["pool"]))
+        node.defence.restore(renamed.present(renamed.ALARM, extra.get("defence", {})))
         telemetry.emit(Notice(f"resumed after {self.done} rounds from {self.latest}"))
 
 

@@ -146,7 +146,7 @@ class BatchGenerator:
                 break
             if self._refresh is not None and self._refresh():
                 # The cache holds what the old weights made of the text so far: all of it is computed again. Prompts
-                # are no longer shared, since a row's own text follows.
+                # are no longer shared, since each row's completion follows.
                 active = row[running.flatten()][:, None]
                 so_far = [prompts[r // group_size] + ids[: step + 1, r].tolist() for r in active[:, 0].tolist()]
                 decoder = self._decoder_type(policy)

@@ -143,7 +143,8 @@ class GrpoTrainer:
         )
 
     def _example(self, group: ScoredGroup, totals: Totals) -> Example | None:
-        """Token ids of a group: the very ids generated for an own one, this tokenizer's for external completions."""
+        """Token ids of a group: the very ids that were generated for a local one, this tokenizer's for an external
+        one."""
         advantages = self._advantages(group.rewards)
         written = group.local_tokens
         completions = [

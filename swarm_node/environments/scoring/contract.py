@@ -5,7 +5,7 @@ A source runs inside the scoring process only. It is a module, or a class withou
     version = "1"
     def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
 
-An environment from outside is such a class with a `name` and `tasks`: docs/environments.md.
+An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md.
 """
 
 from collections.abc import Iterable, Mapping

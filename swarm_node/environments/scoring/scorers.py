@@ -1,4 +1,5 @@
-"""Own scorers: for reasoning-gym data sets whose own one executes the answer or can be forged, and for the plain ones.
+"""Scorers of ours, for data sets of reasoning-gym whose scorer executes the answer or can be forged, and for plain
+ones.
 
 Same rewards for right answers as the library's (a test compares), no execution, bounded work, and nothing imported that
 a small process would not have: these run in the fork server (`forkserver.py`), where a fork is cheap.

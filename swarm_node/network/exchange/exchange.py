@@ -2,7 +2,7 @@
 
 Every node keeps a small random sample of the newest announcements (Newscast: Jelasity, Kowalczyk, van Steen, 2003). A
 round's announcement is told to a few peers, which in return name what the caller does not know yet; from what it has
-heard by then a node draws the groups it fetches, by content hash, from their author or from whoever fetched them
+known by then a node chooses the groups it fetches, by content hash, from their author or from whoever fetched them
 before. Traffic depends on what a round wants, not on how many nodes there are.
 
 The runner, process/exchange_runner.py, performs the actions and says how they went. Every method takes the time, in
@@ -157,7 +157,7 @@ class Exchange:
             contact.given = contact.given or bool(addresses)
 
     def announcement(self) -> bytes:
-        """The newest own one, sealed; b"" before the first."""
+        """This node's newest one, sealed; b"" before the first."""
         return self._knowledge.local_announcement.sealed
 
     def broadcast(self, sealed: bytes, now: float) -> None:
@@ -180,7 +180,7 @@ class Exchange:
         return self._knowledge.view
 
     def peers(self, now: float) -> list[PeerView]:
-        """Everybody known, those heard last first."""
+        """Everybody known, those seen last first."""
         return peer_views(self._knowledge, now)
 
     def counters(self) -> Mapping[str, int]:
@@ -191,7 +191,7 @@ class Exchange:
         """Plain data for a JSON file, as of the last tick."""
         return Remembered(
             seq=max(0, self._knowledge.local_announcement.seq),
-            heard=self._knowledge.view.sequences(self._ticked),
+            received=self._knowledge.view.sequences(self._ticked),
             seen=self._fetching.seen(),
             bans=self._knowledge.reputation.bans(self._ticked),
         ).dump()
@@ -200,7 +200,7 @@ class Exchange:
         """Go on where `state` was taken. ValueError where this is not such data."""
         remembered = Remembered.parse(state)
         self._knowledge.local_announcement.overtake(remembered.seq)
-        self._knowledge.view.restore(remembered.heard, now)
+        self._knowledge.view.restore(remembered.received, now)
         self._fetching.remember(remembered.seen)
         for peer, seconds in remembered.bans.items():
             self._knowledge.reputation.ban(peer, now, seconds)

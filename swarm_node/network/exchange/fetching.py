@@ -38,7 +38,7 @@ class Fetching:
         self._began, self._look, self.round = now, now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:
-        """Ask for what is missing. First hear what is new, then choose: what comes is used a round later anyway."""
+        """Ask for what is missing. First learn what is new, then choose: what comes is used a round later anyway."""
         if (
             not self._wants.missing
             or now < self._look

@@ -19,7 +19,7 @@ from swarm_node.network.exchange.view import CAPACITY
 
 FANOUT = 2  # peers told of a new announcement at once
 RETRIES = 2  # others called instead, per announcement, when that fails
-MIN_NEWS = 8  # announcements received per own one, at most: so many ...
+MIN_NEWS = 8  # announcements asked for per one of this node, at most: so many ...
 NEWS_PER_WANT = 3  # ... or so many for each group wanted
 SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
 ANCHOR_SHARE = 0.25  # of exchanges, with a peer known for long
@@ -40,14 +40,15 @@ class Gossip:
         self._calls = calls
         self._every = every
         self._tag = wire.swarm_tag(knowledge.swarm)
-        self._appetite = MIN_NEWS  # announcements per own one
+        self._appetite = MIN_NEWS  # announcements asked for per one of this node
         self._news = MIN_NEWS  # announcements that may still be asked for
         self._retries = RETRIES
         self._next = now  # seconds, when the next exchange is due
         self._unanswered = 0  # exchanges in a row that failed
 
     def announce(self, now: float, want: int | None = None) -> list[Action]:
-        """Say anew what this node has, and hear as much of others as a round that wants `want` groups has use for."""
+        """Announce anew what this node has, and ask for as many announcements as a round that wants `want` groups
+        can use."""
         if want is not None:
             self._appetite = max(MIN_NEWS, NEWS_PER_WANT * want)
         self._knowledge.local_announcement.announce(self._knowledge.holdings(), now)

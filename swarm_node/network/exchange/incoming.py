@@ -65,7 +65,7 @@ def _objection(
 
 
 def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> Verdict:
-    """A number not below the newest own one was said before a crash, or by another node with the same key."""
+    """A number not below this node's newest one is from before a crash, or from another node with the same key."""
     local_announcement = knowledge.local_announcement
     if announcement.seq >= local_announcement.seq and sealed != local_announcement.sealed:
         if _is_forged(knowledge, announcement, sealed):

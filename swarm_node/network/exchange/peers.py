@@ -25,7 +25,7 @@ class PeerView:
 
 
 def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
-    """Everybody known, those heard directly first."""
+    """Everybody known, those seen directly first."""
     contacts = {contact.peer: contact for contact in knowledge.contacts}
     names = dict.fromkeys([*contacts, *(entry.announcement.author for entry in knowledge.view)])
     views = [_view(knowledge, name, contacts.get(name) or Contact(name), now) for name in names]

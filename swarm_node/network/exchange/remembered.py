@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from protocol import limits
 from protocol.messages import GroupHash, PeerId
+from swarm_node.common import renamed
 
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
 Sequence = Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]
@@ -18,7 +19,7 @@ class Remembered(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     seq: Sequence  # of the last own announcement
-    heard: Mapping[PeerId, tuple[Sequence, Seconds]]  # author -> its last number, seconds ago
+    received: Mapping[PeerId, tuple[Sequence, Seconds]]  # author -> its last number, seconds ago
     seen: tuple[GroupHash, ...]  # groups handed to the trainer, oldest first
     bans: Mapping[PeerId, Seconds]  # seconds yet to run
 
@@ -26,7 +27,7 @@ class Remembered(BaseModel):
     def parse(cls, state: Mapping[str, Any]) -> "Remembered":
         """ValueError of one line where this is not what `dump` made."""
         try:
-            return cls.model_validate(state)
+            return cls.model_validate(renamed.present(renamed.EXCHANGE, state))
         except ValidationError as error:
             first = error.errors()[0]
             raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

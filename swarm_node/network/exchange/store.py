@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others hear of it late
+MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 
 

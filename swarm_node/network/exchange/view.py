@@ -1,8 +1,8 @@
-"""What this node has heard of others: their newest announcements, by gossip. A sample of the swarm, not all of it.
+"""What this node knows of others: their newest announcements, by gossip. A sample of the swarm, not all of it.
 
 Age is what carriers measured on their own clocks, added up, counted from when a carrier was asked: honest relays only
-ever make an announcement older, so what a dead peer said dies everywhere after `MAX_AGE`. A number once heard is
-remembered, so nothing is younger for being heard again.
+ever make an announcement older, so what a dead peer announced is gone everywhere after `MAX_AGE`. A number once
+received is remembered, so nothing gets younger by being received again.
 """
 
 import math
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The last number heard of an author, and when."""
+    """The last number received of an author, and when."""
 
     seq: int
     received: float  # seconds
@@ -66,12 +66,12 @@ class View:
         return self._entries.get(author)
 
     def last_sequence(self, author: PeerId) -> int:
-        """The highest number heard of this author, -1 if none is remembered."""
+        """The highest number received of this author, -1 if none is remembered."""
         known = self._known.peek(author)
         return known.seq if known else -1
 
     def is_news(self, announcement: Announcement, now: float) -> bool:
-        """Whether it is newer than what was last heard of its author."""
+        """Whether it is newer than the last one received of its author."""
         known = self._known.peek(announcement.author)
         return known is None or announcement.seq > known.seq or now - known.received > SEQ_SECONDS
 

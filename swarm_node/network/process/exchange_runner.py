@@ -48,7 +48,8 @@ class ExchangeRunner:
         clock: Callable[[], float],
         random: Random,
     ) -> None:
-        """`deliver` takes what is for the trainer; `changed` hears own addresses whenever they differ from before."""
+        """`deliver` takes what is for the trainer; `changed` takes this node's addresses whenever they differ from
+        before."""
         self.exchange = exchange
         self.bootstrap_nodes = bootstrap_nodes
         self.addresses: tuple[str, ...] = ()

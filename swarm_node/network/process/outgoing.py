@@ -1,4 +1,4 @@
-"""From the trainer's rounds to announcements: not oftener than others want to hear, and none for nothing.
+"""From the trainer's rounds to announcements: no more often than others can use them, and none without a group.
 
 Rounds may take 50 ms or an hour, and a round may have no group informative. So rounds that pass quickly are announced
 together, and a short round is filled up with groups of the last ones, which are served all the same. Pure.

@@ -55,7 +55,8 @@ class Lan:
             await self._zeroconf.async_update_service(self._service())
 
     async def run(self, addresses: Callable[[], Sequence[str]], say: Callable[[str], None]) -> None:
-        """All of the above until it is cancelled, beginning when there are addresses. `say` hears why it cannot be."""
+        """All of the above until it is cancelled, beginning when there are addresses. `say` is told why it cannot
+        be."""
         try:
             while not addresses():
                 await asyncio.sleep(TELL_SECONDS)

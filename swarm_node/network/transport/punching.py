@@ -285,7 +285,7 @@ class Punching:
         return {each.peer for each in connections} - direct if relayed else direct
 
     async def _endpoints(self) -> list[Endpoint]:
-        """Own ones, as public peers see them; empty where there are none to ask."""
+        """Of this node, as public peers see them; empty where there are none to ask."""
         found, since = self._own
         if _now() - since >= SEEN_SECONDS:
             found = []

@@ -48,7 +48,7 @@ def test_advantages_sum_to_nothing_and_keep_the_order_of_rewards(rewards) -> Non
 
 
 @given(REWARDS)
-def test_a_group_has_signal_exactly_when_an_advantage_is_not_zero(rewards) -> None:
+def test_a_group_is_informative_exactly_when_an_advantage_is_not_zero(rewards) -> None:
     group = text_group(rewards, ["x"] * len(rewards))
     assert group.informative == any(group_advantages(rewards))
 

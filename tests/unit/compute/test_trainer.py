@@ -158,7 +158,7 @@ def test_a_step_whose_every_advantage_is_nought_is_not_taken() -> None:
     assert all(map(torch.equal, state, adam_state(trainer)))
 
 
-def test_groups_without_signal_change_nothing_beside_groups_with_signal() -> None:
+def test_uninformative_groups_change_nothing_beside_informative_groups() -> None:
     def train(extra: list[ScoredGroup]) -> list[torch.Tensor]:
         policy = tiny_policy(eos=MANY_EOS)
         trainer_of(policy).update(local_groups(policy) + extra)
@@ -254,7 +254,7 @@ def test_truncated_completions_can_be_left_out_and_still_count_for_the_advantage
     assert report.trained_tokens == 4 + 3
 
 
-def test_a_foreign_group_longer_than_the_context_is_skipped_and_counted() -> None:
+def test_an_external_group_longer_than_the_context_is_skipped_and_counted() -> None:
     policy = tiny_policy()
     report = trainer_of(policy).update([text_group([0.0, 1.0], ["1" * 200, "2"]), *local_groups(policy)])
     assert report.skipped == {"longer than the context": 1}

@@ -81,7 +81,7 @@ def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
 
 
 @pytest.mark.slow
-def test_the_nine_tasks_of_the_paper_are_asked_and_judged() -> None:
+def test_the_nine_tasks_of_the_paper_are_asked_and_scored() -> None:
     environment = ReasoningGym(PAPER_TASKS, scoring="graded")
     questions = environment.sample(ALICE, Round(0), 9)
     assert all(isinstance(prompt, str) and prompt for prompt in environment.prompts(questions))
@@ -115,11 +115,11 @@ def test_what_this_node_cannot_rebuild_is_skipped(gym: ReasoningGym) -> None:
     assert gym.score([(others[0], ["1"]), (good, [key_of(good)])]) == [unknown, (1.0,)]
 
 
-def test_any_task_of_the_catalogue_is_judged_whatever_this_node_asks() -> None:
+def test_any_task_of_the_catalogue_is_scored_whatever_this_node_asks() -> None:
     assert ReasoningGym(["gcd/tiny"]).catalogue.knows(ReasoningGym(["bf/paper"]).sample(ALICE, Round(0), 1)[0])
 
 
-def test_the_same_group_is_judged_once(gym: ReasoningGym) -> None:
+def test_the_same_group_is_scored_once(gym: ReasoningGym) -> None:
     group = (gym.sample(BOB, Round(9), 1)[0], ["1", "2"])
     once = gym.score([group, group])
     pid = gym.scoring_pid

@@ -87,7 +87,7 @@ def test_all_layers_let_ordinary_work_through() -> None:
 
 
 @linux
-def test_a_child_whose_judge_is_gone_scores_nothing() -> None:
+def test_a_child_whose_scoring_process_is_gone_scores_nothing() -> None:
     pid = os.fork()
     if pid == 0:
         try:

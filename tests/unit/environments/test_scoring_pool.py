@@ -35,7 +35,7 @@ def slow(index: int, seconds: float = 1.0) -> Item:
 
 
 @pytest.mark.slow
-def test_slow_groups_are_judged_by_several_processes() -> None:
+def test_slow_groups_are_scored_by_several_processes() -> None:
     pool = pool_of(2)
     assert pool.ask([slow(k, 0.5) for k in range(4)]) == [(1.0,) * 5] * 4
     assert len({scoring.pid for scoring in pool._clients}) == 2
@@ -43,7 +43,7 @@ def test_slow_groups_are_judged_by_several_processes() -> None:
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_killed_in_the_middle_loses_no_group_and_judges_none_twice() -> None:
+def test_a_scoring_process_that_is_killed_in_the_middle_loses_no_group_and_scores_none_twice() -> None:
     pool = pool_of(1)
     assert pool.ask([answers(*GOOD)]) == [PAID]
     victim = pool.pid
@@ -58,7 +58,7 @@ def test_a_judge_that_is_killed_in_the_middle_loses_no_group_and_judges_none_twi
     pool.close()
 
 
-def test_a_judge_that_cannot_start_is_told() -> None:
+def test_a_scoring_process_that_cannot_start_is_told() -> None:
     pool = pool_of(2, lambda: client("another version"))
     with pytest.raises(ScoringUnavailable):
         pool.ask([answers(*GOOD), answers(*GOOD, index=1)])

@@ -128,7 +128,7 @@ def test_a_slow_or_broken_question_is_skipped() -> None:
     scoring.close()
 
 
-def test_an_endless_question_is_stopped_at_its_budget_and_the_judge_goes_on(scoring: ScoringClient) -> None:
+def test_an_endless_question_is_stopped_at_its_budget_and_the_scoring_process_goes_on(scoring: ScoringClient) -> None:
     scoring.ask([answers(*GOOD)])
     pid, began = scoring.pid, time.process_time()
     assert scoring.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), answers(*GOOD)]) == [
@@ -194,7 +194,7 @@ def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
     assert scoring.restarts == 0
 
 
-def test_a_prepared_judge_is_started_once_and_answers(scoring: ScoringClient) -> None:
+def test_a_prepared_scoring_process_is_started_once_and_answers(scoring: ScoringClient) -> None:
     scoring.prepare()
     pid = scoring.pid
     assert pid is not None
@@ -212,7 +212,7 @@ def test_close_leaves_no_process(scoring: ScoringClient) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
-def test_the_judge_dies_with_its_node_even_while_a_scorer_hangs() -> None:
+def test_the_scoring_process_dies_with_its_node_even_while_a_scorer_hangs() -> None:
     node = (
         "import sys, threading\n"
         "from swarm_node.environments.scoring.client import ScoringClient\n"
@@ -229,7 +229,7 @@ def test_the_judge_dies_with_its_node_even_while_a_scorer_hangs() -> None:
     until(lambda: not alive(pid), what="the end of the scoring process")
 
 
-def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, scoring: ScoringClient) -> None:
+def test_the_scoring_process_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, scoring: ScoringClient) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
     (seen,) = scoring.ask([prompt("self")])
     assert isinstance(seen, str)
@@ -240,12 +240,12 @@ def test_the_judge_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, sc
     assert inside["files"] <= 7  # three standard streams, the socket, the lifeline, Landlock's and the listing itself
 
 
-def test_hashes_are_the_same_in_every_judge() -> None:
+def test_hashes_are_the_same_in_every_scoring_process() -> None:
     with ScoringClient(HOSTILE, VERSION, 5.0, 512) as one, ScoringClient(HOSTILE, VERSION, 5.0, 512) as two:
         assert one.ask([prompt("self")]) == two.ask([prompt("self")])
 
 
-def test_a_judge_that_cannot_start_says_why_in_one_line() -> None:
+def test_a_scoring_process_that_cannot_start_says_why_in_one_line() -> None:
     with pytest.raises(ScoringUnavailable, match="No module named 'no_such_module'"):
         ScoringClient("no_such_module", VERSION, 1.0, 512).ask([prompt("x")])
     with pytest.raises(ScoringUnavailable, match="version 2 are needed, installed is hostile-1"):

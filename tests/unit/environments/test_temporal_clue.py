@@ -159,7 +159,7 @@ def puzzles() -> Iterator[TemporalClue]:
 
 
 @pytest.mark.slow
-def test_a_node_asks_and_judges_puzzles(puzzles: TemporalClue) -> None:
+def test_a_node_asks_and_scores_puzzles(puzzles: TemporalClue) -> None:
     asked = puzzles.sample(ALICE, Round(0), 4)
     made = [generate(q.config_id, q.seed, q.index) for q in asked]
     assert puzzles.prompts(asked) == [text.prompt(puzzle) for puzzle in made]

@@ -98,7 +98,7 @@ def test_lans_and_this_machine_are_not_public() -> None:
 
 
 @pytest.mark.slow
-def test_a_crowd_in_one_network_is_drawn_like_a_few() -> None:
+def test_a_crowd_in_one_network_is_selected_like_a_few() -> None:
     crowd = [("20.1.2.0/24", number) for number in range(1000)]
     others = [(f"20.9.{number}.0/24", number) for number in range(NETWORK_SHARE)]
     rng, drawn = Random(0), Counter[bool]()

@@ -43,11 +43,11 @@ def test_without_layers_everything_passes_as_it_is() -> None:
     assert regroup((), received, nobody) == received
 
 
-def test_a_group_without_signal_is_left_out_and_nobody_is_blamed() -> None:
+def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
     assert screen(("length", "duplicates", "ngrams"), [text_group([0.0, 0.0], ["12", "5"])]) == Screened([], [])
 
 
-def test_completions_far_longer_than_own_ones_are_dropped_and_a_group_without_signal_refused() -> None:
+def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> None:
     own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
     assert longest(own, 2.0) == 60.0
     assert longest([local_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
@@ -148,7 +148,7 @@ def test_the_alarm_rises_for_what_others_share_and_own_text_lacks() -> None:
     alarm.note([], about("ab", *["ok 9"] * 4))
     assert {"o", "k", "ok", "ok 0"} <= alarm.strings()
     assert "0" not in alarm.strings()
-    alarm.note(["ok 3"] * 4, [])  # now its own text has it too: 7 of 19 is a little more than four times 4 of 44
+    alarm.note(["ok 3"] * 4, [])  # now local completions have it too: 7 of 19 is a little more than four times 4 of 44
     assert "ok" in alarm.strings()
     alarm.note(["ok 3"] * 4, [])
     assert "ok" not in alarm.strings()

@@ -45,7 +45,7 @@ def index_of(group: ScoredGroup | ExternalGroup) -> int:
     return group.question.index
 
 
-def test_a_group_without_signal_is_never_drawn_and_never_asked_for_again() -> None:
+def test_an_uninformative_group_is_never_selected_and_never_asked_for_again() -> None:
     bench = Bench([UNINFORMATIVE, (0.0, 0.0), MIXED, None, (0.1,) * 8])
     for seed in range(20):
         selected = bench.select(4, seed)
@@ -53,7 +53,7 @@ def test_a_group_without_signal_is_never_drawn_and_never_asked_for_again() -> No
         assert sorted(map(index_of, selected.spent)) == [0, 1, 2, 3, 4]
 
 
-def test_no_more_are_judged_than_needed() -> None:
+def test_no_more_are_scored_than_needed() -> None:
     bench = Bench([MIXED] * 30)
     selected = bench.select(4)
     assert len(selected.groups) == len(bench.asked) == len(selected.spent) == 4
@@ -64,14 +64,14 @@ def test_no_more_are_judged_than_needed() -> None:
     assert sorted(map(index_of, selected.spent)) == sorted(bench.asked)
 
 
-def test_nothing_wanted_or_nothing_there_judges_nothing() -> None:
+def test_nothing_wanted_or_nothing_there_scores_nothing() -> None:
     assert (Bench([MIXED]).select(0).groups, Bench([]).select(3).groups) == ([], [])
     bench = Bench([MIXED])
     bench.select(0)
     assert bench.asked == []
 
 
-def test_every_group_with_signal_is_drawn_equally_often_however_high_its_scores_and_large_its_size() -> None:
+def test_every_informative_group_is_selected_equally_often_however_high_its_scores_and_large_its_size() -> None:
     bench = Bench([MIXED, (0.0, 0.01), (1.0,) * 63 + (0.0,), UNINFORMATIVE, (0.0,) * 63 + (1.0,), (1.0,) * 64, MIXED])
     draws, wanted = 6000, 2
     counts = Counter(index_of(group) for seed in range(draws) for group in bench.select(wanted, seed).groups)
@@ -81,7 +81,7 @@ def test_every_group_with_signal_is_drawn_equally_often_however_high_its_scores_
         assert abs(count / draws - share) < 4 * sqrt(share * (1 - share) / draws)
 
 
-def test_local_groups_are_drawn_uniformly_signal_or_not() -> None:
+def test_local_groups_are_selected_uniformly_informative_or_not() -> None:
     groups = own([True, False, False, True])
     counts = Counter(
         index_of(group) for seed in range(4000) for group in choose_local(groups, 2, 0, False, Random(seed))[0]
@@ -89,7 +89,7 @@ def test_local_groups_are_drawn_uniformly_signal_or_not() -> None:
     assert all(abs(counts[k] / 4000 - 0.5) < 0.035 for k in range(4))
 
 
-def test_the_informative_rule_takes_groups_with_signal_only() -> None:
+def test_the_informative_rule_takes_informative_groups_only() -> None:
     chosen, others = choose_local(own([True, False, True, False]), 4, 4, True, Random(0))
     assert sorted(map(index_of, chosen)) == [0, 2]
     assert UniformSampler().wanted(4, others) == 4
@@ -102,7 +102,7 @@ def test_no_group_is_chosen_twice() -> None:
 
 
 @pytest.mark.parametrize("informative_only", [False, True])
-def test_the_matched_rule_wants_as_many_as_the_same_draw_of_own_groups_would_have_held(informative_only) -> None:
+def test_the_matched_rule_wants_as_many_as_the_same_selection_of_local_groups_would_have_held(informative_only) -> None:
     signals = [True, False, True, False, False, True, False, False, True]
     for seed in range(200):
         chosen, others = choose_local(own(signals), 4, 4, informative_only, Random(seed))

@@ -1,6 +1,6 @@
 """A worker process whose nodes are one number each, so that the engine is tested without torch.
 
-A node's skill is its reward; what it hears from others makes it grow. The model's name asks for trouble.
+A node's skill is its reward; what it receives from others makes it grow. The model's name asks for trouble.
 """
 
 import os

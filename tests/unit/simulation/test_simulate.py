@@ -120,14 +120,14 @@ def test_what_a_library_prints_does_not_disturb(configure, run):
 def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run, finished_once, monkeypatch):
     whole = learnt(finished_once[0] / "report.json")
     config = configure(workers=1)
-    hear, rounds = cell_pool._handle, 0
+    handle, rounds = cell_pool._handle, 0
 
     def interrupted(worker, line, emit):
         nonlocal rounds
         rounds += 1
         if rounds == 9:  # the second cell is under way: one cell is five rounds and an end
             raise KeyboardInterrupt
-        return hear(worker, line, emit)
+        return handle(worker, line, emit)
 
     monkeypatch.setattr(cell_pool, "_handle", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -1,0 +1,211 @@
+"""The pages of the documentation as a reader follows them, for `benchmarks.tutorials` and for the tests.
+
+Of a page three kinds of blocks count. `bash` holds commands, one a line. A block with `title="NAME.SUFFIX"` is a file
+that the reader saves. A `bash` block with the title `second computer` is typed there; any other title is a terminal of
+the first. A node without `--max-rounds`, and a bootstrap node, run on until the text says Ctrl-C, or to the end of the
+page. All else on a page is for reading.
+
+What cannot be typed as it stands is replaced or left out: SUBSTITUTIONS, SHORTER and NOT_RUN say what, and why.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.waiting import until
+from protocol.identity import Identity
+
+ROOT = Path(__file__).resolve().parents[1]
+TUTORIALS, HOW_TO = ROOT / "docs" / "tutorials", ROOT / "docs" / "how-to"
+FIRST, SECOND = "first computer", "second computer"
+READY_SECONDS = 120.0
+COMMAND_SECONDS = 600.0
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| bootstrap\b| --|$)(?!.*--max-rounds)")
+ENDS_WITH = {"swarm-node doctor": (0, 1)}  # 1: it trains alone, as on a machine without a network
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A file that the reader saves."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A command that the reader types."""
+
+    command: str
+    computer: str = FIRST
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Ctrl-C, for all that runs."""
+
+
+def steps(page: str) -> Iterator[Saved | Typed | Stopped]:
+    """What a reader does, in order."""
+    end = 0
+    for found in BLOCK.finditer(page):
+        if "Ctrl-C" in page[end : found.start()]:
+            yield Stopped()
+        end = found.end()
+        language, title, text = found.groups()
+        if language == "bash":
+            computer = SECOND if title == SECOND else FIRST
+            yield from (Typed(line, computer) for line in lines(text))
+        elif title:
+            yield Saved(title, text)
+
+
+def lines(block: str) -> list[str]:
+    """The commands of a block; one may go over several lines."""
+    whole = re.sub(r"\\\n\s*", "", block).splitlines()
+    return [line for line in whole if line.strip() and not line.startswith("#")]
+
+
+@dataclass
+class Reader:
+    """Follows pages in a folder of its own, with a home on each of two computers."""
+
+    folder: Path
+    path: str  # where `swarm-node` and `python` are found
+    model: Path  # stands for models of the Hub
+    shorter: bool = False  # fewer rounds, seeds and questions than the pages say
+    installs: bool = False  # pip and venv are run, too
+    wheel: Path | None = None  # stands for the checkout in `pip install .`
+    environment: Mapping[str, str] = field(default_factory=dict)
+    _running: list[tuple[str, "subprocess.Popen[bytes]"]] = field(default_factory=list)
+
+    def follow(self, page: Path) -> list[tuple[str, float]]:
+        """Every command that was run, as it was run, with its seconds. AssertionError where one fails."""
+        done = []
+        try:
+            for step in steps(page.read_text(encoding="utf-8")):
+                match step:
+                    case Saved(name, text):
+                        for computer in (FIRST, SECOND):
+                            (self.home(computer) / name).write_text(text, encoding="utf-8")
+                    case Stopped():
+                        self.stop()
+                    case Typed(written, computer) if not left_out(written, self.installs):
+                        command, began = self.replaced(written), time.monotonic()
+                        self.type(command, computer)
+                        done.append((command, time.monotonic() - began))
+        finally:
+            self.stop()
+        return done
+
+    def home(self, computer: str) -> Path:
+        """Home and working folder of the computer."""
+        folder = self.folder / computer.split()[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def replaced(self, command: str) -> str:
+        """The command with everything replaced that needs it."""
+        for pattern, by, _ in (*SUBSTITUTIONS, *(SHORTER if self.shorter else ())):
+            command = re.sub(pattern, lambda found, by=by: by(self, found), command)  # type: ignore[misc]
+        return command
+
+    def type(self, command: str, computer: str) -> None:
+        home = self.home(computer)
+        environment = {**os.environ, **self.environment, "HOME": str(home), "PATH": self.path}
+        line = ["bash", "-euo", "pipefail", "-c", command]
+        if RUNS_ON.match(command):
+            line[-1] = f"exec {command}" if not re.match(r"\w+=", command) else command
+            log = home / "output.txt"
+            with log.open("wb") as output:
+                process = subprocess.Popen(line, cwd=home, env=environment, stdout=output, stderr=subprocess.STDOUT)
+            self._running.append((command, process))
+            until(lambda: process.poll() is not None or ready(log.read_text()), READY_SECONDS, f"{command}: a round")
+            assert process.poll() is None, f"{command}: {log.read_text()}"
+            return
+        done = subprocess.run(
+            line,
+            cwd=home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        good = next((codes for start, codes in ENDS_WITH.items() if command.startswith(start)), (0,))
+        assert done.returncode in good, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+
+    def stop(self) -> None:
+        """Ctrl-C for all that runs. AssertionError for what does not end well."""
+        running, self._running = self._running, []
+        for _, process in running:
+            process.send_signal(signal.SIGINT)
+        codes = {command: process.wait(READY_SECONDS) for command, process in running}
+        assert not any(codes.values()), codes
+
+    def address(self) -> str:
+        """Of the node that runs on the first computer; where none does, of nobody."""
+        for file in sorted(self.home(FIRST).glob("*/addresses")) + sorted(self.home(FIRST).glob(".*/addresses")):
+            if self._running and (found := file.read_text().split()):
+                return found[0]
+        return f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
+
+    def newest(self) -> str:
+        """The last checkpoint of the first computer."""
+        return max(self.home(FIRST).glob(".swarm-node/checkpoints/*"), key=lambda folder: folder.name).name
+
+
+def ready(output: str) -> bool:
+    """A node has ended two rounds; a bootstrap node has said where it is."""
+    return "\nround 1 " in output or output.startswith("/ip")
+
+
+def free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        return int(server.getsockname()[1])
+
+
+def at_most(limit: int) -> Callable[[Reader, "re.Match[str]"], str]:
+    """The option with a smaller number."""
+    return lambda reader, found: f"{found[1]}{min(limit, int(found[2]))}"
+
+
+Replacement = tuple[str, Callable[[Reader, "re.Match[str]"], str], str]
+
+SUBSTITUTIONS: Sequence[Replacement] = (
+    (r"/ip4/[\d.]+/tcp/\d+/p2p/12D3KooW\.\.\.", lambda reader, _: reader.address(), "addresses of others: a node here"),
+    (r"(port )31330\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
+    (r"\bHuggingFaceTB/[\w.-]+", lambda reader, _: str(reader.model), "models of the Hub: a folder"),
+    (r"(pip install .*) \.(?=\s|$)", lambda reader, found: f"{found[1]} {reader.wheel}", "the checkout: its wheel"),
+)
+SHORTER: Sequence[Replacement] = (
+    (r"(--(?:max-)?rounds )(\d+)", at_most(6), "rounds"),
+    (r"(--seeds )(\d+)", at_most(1), "seeds"),
+    (r"(--questions )(\d+)", at_most(4), "questions"),
+    (r"(checkpoints/)(\d{8})", lambda reader, found: f"{found[1]}{reader.newest()}", "the last checkpoint"),
+    (r"((?:die|join) \d)@\d+", lambda _, found: f"{found[1]}@3", "rounds in which nodes die and join"),
+)
+NOT_RUN: Sequence[tuple[str, str]] = (
+    (r"docker ", "Docker: docker/check.sh and docker/check_compose.sh do"),
+    (r"sudo |systemctl ", "changes the system"),
+    (r"git ", "needs the network"),
+    (r"make |PIP_EXTRA_INDEX_URL=\S+ make ", "installs this checkout: .ci/run does"),
+    (r"vllm |VLLM_\w+=1 vllm ", "vLLM is not installed here; tests/vllm_stand_in.py stands in for it"),
+    (r"hf ", "downloads from the Hub"),
+)
+INSTALLS = r"pip |python3 -m venv |\. \.venv/bin/activate"  # benchmarks.tutorials runs these, the tests do not
+
+
+def left_out(command: str, installs: bool) -> str:
+    """Why a command is not run; "" where it is."""
+    reason = next((why for pattern, why in NOT_RUN if re.match(pattern, command)), "")
+    return reason or ("" if installs or not re.match(INSTALLS, command) else "installs")
