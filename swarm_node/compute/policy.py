@@ -21,10 +21,12 @@ from transformers.utils import logging
 from protocol.messages import Completion
 from swarm_node.algorithm import rows, tree
 from swarm_node.common.errors import UserError
+from swarm_node.compute import hub
 from swarm_node.compute.fast_cpu.llama_training import LlamaTraining
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.linear import Fp8, swap_linears
-from swarm_node.compute.training import tree_attention
+from swarm_node.compute.training import soundness, tree_attention
+from swarm_node.compute.training.soundness import Damaged
 from swarm_node.settings import LoraConfig, ModelConfig
 
 NO_LIMIT = 2**31  # context of models without positions
@@ -206,30 +208,45 @@ class Policy:
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
-    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from."""
+    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from. Raises
+    Damaged where that cannot be loaded, UserError where the model cannot."""
     device = choose_device(config.device)
     source = _locate(config.name) if config.lora.r or resume is None else resume
+    here = isinstance(source, str) and hub.only_here(source)
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # of loading: it leaves its bars in pipes, and above the view
     try:
         # trust_remote_code: when not told, transformers asks whoever sits at the terminal
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, local_files_only=here)
         model, loading = AutoModelForCausalLM.from_pretrained(
             source,
             dtype=_weights_dtype(config, device),
             use_safetensors=True,
             trust_remote_code=False,
+            local_files_only=here,
             output_loading_info=True,
         )
         if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
-            raise UserError(f"cannot load model {str(source)!r}: {len(missing)} weights are missing, e.g. {missing[0]}")
+            raise Damaged(f"{len(missing)} weights are missing, e.g. {missing[0]}")
         if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
             raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
         fp8 = _with_fp8(model.to(device), config, device)
         if config.lora.r:
             model = _with_lora(model, config.lora, resume)
+        soundness.check_finite(model)
     except UserError:
         raise
+    except Damaged as error:
+        if resume is not None:
+            raise
+        raise UserError(f"cannot load model {str(source)!r}: {error}") from error
     except Exception as error:  # each library underneath raises types of its own on missing or broken files
+        if source is resume and not isinstance(error, torch.OutOfMemoryError | MemoryError):
+            raise Damaged(_first_line(error)) from error
         raise UserError(f"cannot load model {str(source)!r}: {_first_line(error)}") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()
     return Policy(model.to(device), tokenizer, device, _autocast_dtype(config, device), config.name, fp8)
 
 
@@ -295,7 +312,10 @@ def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:
     import peft  # slow to import, and few need it
 
     if resume is not None:
-        return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
+        try:
+            return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
+        except Exception as error:
+            raise Damaged(_first_line(error)) from error
     targets = list(config.target_modules) or "all-linear"
     try:
         return peft.get_peft_model(

@@ -7,6 +7,7 @@ import tyro
 from pydantic import Field
 
 from swarm_node.settings.environment import EnvironmentConfig
+from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.sections import Count, PlugIn, Positive, Section, SwarmName
@@ -73,6 +74,7 @@ class NodeConfig(LearningConfig):
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
     network: NetworkConfig = NetworkConfig()
+    limits: LimitsConfig = LimitsConfig()
 
 
 class CheckConfig(NodeConfig):

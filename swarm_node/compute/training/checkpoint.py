@@ -16,11 +16,14 @@ from safetensors.torch import load_file, save_file
 
 from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.training import soundness
+from swarm_node.compute.training.soundness import Damaged
 from swarm_node.compute.training.trainer import GrpoTrainer
 
 FORMAT = 1
 STATE, OPTIMIZER = "state.json", "optimizer.safetensors"
 PARTIAL = ".partial-"
+DAMAGED = "damaged-"
 
 
 def save(folder: Path, rounds: int, policy: Policy, trainer: GrpoTrainer, extra: dict[str, Any], keep: int) -> Path:
@@ -56,25 +59,24 @@ def all_checkpoints(folder: Path) -> list[Path]:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """`rounds`, `optimizer_steps` and what was given as `extra`."""
-    try:
-        state: dict[str, Any] = json.loads((checkpoint / STATE).read_text())
-        if state["format"] != FORMAT:
-            raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
-    except (OSError, ValueError, KeyError) as error:
-        raise _broken(checkpoint, error) from error
+    """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for another format."""
+    state = soundness.read_state(checkpoint / STATE)
+    if state["format"] != FORMAT:
+        raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
     return state
 
 
 def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
-    """Optimiser state and counts. The policy's weights were loaded from the same folder before."""
+    """Optimiser state and counts. The policy's weights were loaded from the same folder before. Raises Damaged."""
     try:
         tensors = load_file(checkpoint / OPTIMIZER)
     except Exception as error:  # safetensors raises a type of its own
-        raise _broken(checkpoint, error) from error
+        raise Damaged(f"{OPTIMIZER}: {str(error)[:100]}") from error
+    parameters = [each for group in trainer.optimizer.param_groups for each in group["params"]]
+    soundness.check_optimizer(tensors, parameters)
     counts = read_state(checkpoint)
-    trainer.steps = int(counts["optimizer_steps"])
-    trainer.policy.version = int(counts.get("version", counts["rounds"]))  # older checkpoints: one update a round
+    trainer.steps = counts["optimizer_steps"]
+    trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
     state = trainer.optimizer.state_dict()
     for key, tensor in tensors.items():
         index, name = key.split(".", 1)
@@ -82,8 +84,17 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
     trainer.optimizer.load_state_dict(state)
 
 
-def _broken(checkpoint: Path, error: Exception) -> UserError:
-    return UserError(f"checkpoint {checkpoint} is broken ({error}); move it away to resume from an older one")
+def check_plain(checkpoint: Path) -> None:
+    """See soundness.check_plain."""
+    soundness.check_plain(checkpoint)
+
+
+def set_aside(checkpoint: Path) -> Path:
+    """A damaged one, kept under a name that is not taken for a checkpoint. OSError."""
+    aside = checkpoint.with_name(f"{DAMAGED}{checkpoint.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    checkpoint.rename(aside)
+    return aside
 
 
 def _optimizer_tensors(trainer: GrpoTrainer) -> dict[str, torch.Tensor]:

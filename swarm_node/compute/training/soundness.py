@@ -1,0 +1,73 @@
+"""Whether what a checkpoint folder holds can be trained on: the checks that libraries leave out.
+
+An optimiser whose tensors have other shapes than the weights ends in a segmentation fault; a NaN spreads over all
+weights with the next update.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from swarm_node.common import private
+
+MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
+
+Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+
+
+class Damaged(Exception):
+    """What is wrong with a checkpoint, in some words."""
+
+
+class State(BaseModel):
+    """state.json. Other keys are left as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: int
+    rounds: Number
+    optimizer_steps: Number
+    version: Number | None = None  # older checkpoints: one update a round
+    extra: dict[str, Any]
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The JSON object in this file. Raises Damaged."""
+    try:
+        return State.model_validate_json(private.read_plain(path, MAX_STATE_BYTES)).model_dump()
+    except OSError as error:
+        raise Damaged(f"{path.name}: {error.strerror}") from error
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise Damaged(f"{path.name}: {where + ': ' if where else ''}{problem['msg'].lower()[:100]}") from error
+
+
+def check_plain(folder: Path) -> None:
+    """Raises Damaged where anything in it is no plain file: to read a pipe would take for ever."""
+    for path in folder.iterdir():
+        if not path.is_file():
+            raise Damaged(f"{path.name} is no plain file")
+
+
+def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
+    """Tensors by "INDEX.NAME", as the checkpoint has them. Raises Damaged unless each fits its parameter, and is finite."""
+    for key, tensor in tensors.items():
+        index, dot, name = key.partition(".")
+        if not dot or not index.isdecimal() or int(index) >= len(parameters):
+            raise Damaged(f"the optimiser has {key!r}, the model does not")
+        fits = tensor.numel() == 1 if name == "step" else tensor.shape == parameters[int(index)].shape
+        if not fits:
+            raise Damaged(f"the optimiser's {key!r} has the shape {tuple(tensor.shape)}, of no weight of this model")
+        if not bool(torch.isfinite(tensor).all()):
+            raise Damaged(f"the optimiser's {key!r} is not finite")
+
+
+def check_finite(model: torch.nn.Module) -> None:
+    """Raises Damaged where a weight is NaN or infinite."""
+    for name, weight in model.named_parameters():
+        if weight.is_floating_point() and not bool(torch.isfinite(weight).all()):
+            raise Damaged(f"weight {name} is not finite")
