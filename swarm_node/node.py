@@ -8,7 +8,7 @@ Nothing here waits for anybody: the network gives what has arrived.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean
 
@@ -18,6 +18,7 @@ from swarm_node.reports import PHASES, RoundReport
 from swarm_node.rollouts.defence import Refused
 from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.samplers import choose_local
 from swarm_node.settings import RoundConfig
 
@@ -64,6 +65,7 @@ class Node:
     config: RoundConfig
     group_size: int
     clock: Callable[[], float]  # seconds
+    reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
@@ -100,7 +102,8 @@ class Node:
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
         candidates = self.pool.candidates()
-        local, wanted = self._choose_local(generated.groups, alone=not candidates, rng=rng)
+        alone = not candidates and not self.reuse.waiting(self.clock())
+        local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
         refused: list[Refused] = []
         faults: dict[bytes, str] = {}  # content hash -> why it could not be scored
 
@@ -124,9 +127,11 @@ class Node:
         for external in selected.spent:
             useful = (external.author, external.question) in used
             self.network.verdict(external, useful, faults.get(external.content_hash, ""))
+        again = self.reuse.select(wanted - len(selected.groups), self.clock(), rng)
+        self.reuse.add(selected.groups, self.clock())
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
         seconds = _sum(generated.seconds, collecting, scoring)
-        return Selection(generated, local, selected.groups, refused, skipped, seconds, rng)
+        return Selection(generated, local, selected.groups + again, refused, skipped, seconds, rng)
 
     def rescue(self, selection: Selection) -> Selection:
         """Compare external completions with local ones of the same prompts, where the defence asks for it."""

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from swarm_node.commands.home import KEY_FILE, in_use, owned
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
-from swarm_node.settings.programs import ArchiveConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.programs import ArchiveConfig
 
 HASHES = "swarm-node-backup.json"  # the last member: a file that was cut off lacks it
 FOLDERS = ("checkpoints", "best")
@@ -97,7 +97,7 @@ def _write(out: Any, home: Path) -> dict[str, str]:
                 about = tarfile.TarInfo(name)
                 about.size, about.mode = os.fstat(file.fileno()).st_size, 0o600
                 reader = _Hashing(file)
-                archive.addfile(about, reader)  # type: ignore[arg-type]
+                archive.addfile(about, reader)
                 hashes[name] = reader.hash.hexdigest()
         listed = json.dumps(hashes).encode()
         about = tarfile.TarInfo(HASHES)

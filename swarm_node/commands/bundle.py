@@ -98,7 +98,9 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
     kind, time = event.get("event"), event.get("time")
     if kind == "RoundDone":
         report = event.get("report", {})
-        figures = {k: v for k, v in report.items() if isinstance(v, int | float) or k in ("seconds", "step", "rejected")}
+        figures = {
+            k: v for k, v in report.items() if isinstance(v, int | float) or k in ("seconds", "step", "rejected")
+        }
         return {"time": time, "event": kind, **figures}
     if kind in SAID:
         texts = {k: redacted(v) for k, v in event.items() if isinstance(v, str) and k not in ("event", "folder")}

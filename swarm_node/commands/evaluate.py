@@ -180,7 +180,9 @@ def _named(name: str, home: Path) -> str:
     folder = Path(name).expanduser() if name else home
     if name and not (folder / CHECKPOINTS).is_dir():
         return name
-    newest = max((path for path in (folder / CHECKPOINTS).glob("[0-9]*") if (path / "state.json").is_file()), default=None)
+    newest = max(
+        (path for path in (folder / CHECKPOINTS).glob("[0-9]*") if (path / "state.json").is_file()), default=None
+    )
     if newest is None:
         raise UserError(f"home {folder} holds no checkpoint yet; name a model: swarm-node eval NAME|FOLDER")
     print(f"the newest checkpoint of {folder}: {newest.name}", file=sys.stderr)

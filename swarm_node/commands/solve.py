@@ -21,7 +21,7 @@ def command(argv: list[str]) -> None:
     """Prints the puzzle and its solution."""
     config = from_command_line(SolveConfig, argv, "swarm-node solve", flags_only=True, first="what")
     if not config.what:
-        raise UserError("name a size, such as temporal_clue/tiny, or a file of puzzles: swarm-node solve SIZE|FILE.json")
+        raise UserError("name a size or a file of puzzles, such as: swarm-node solve temporal_clue/tiny")
     from swarm_node.environments.temporal_clue.solve import solve as lines  # now: it loads CP-SAT
 
     for line in lines(config.what, config.seed, config.index):

@@ -2,6 +2,7 @@
 
 import re
 
+_IPV6 = r"(?<![\w:])(?:[0-9A-Fa-f]{1,4}:){2,7}(?::?[0-9A-Fa-f]{1,4}){0,7}|(?<![\w:])::[0-9A-Fa-f:.]{2,}"
 _PATTERNS = (
     (re.compile(r"-----BEGIN[^-]*PRIVATE KEY-----.*?(-----END[^-]*-----|\Z)", re.DOTALL), "<key>"),
     (re.compile(r"\b(hf|sk|ghp|gho|github_pat|glpat|xox[bp])[-_][A-Za-z0-9_-]{8,}"), "<token>"),
@@ -10,7 +11,7 @@ _PATTERNS = (
     (re.compile(r"/(ip4|ip6|dns|dns4|dns6|dnsaddr|unix)/[^\s\"',;)]+"), "<address>"),
     (re.compile(r"\b(12D3KooW|Qm|16Uiu2)[1-9A-HJ-NP-Za-km-z]{20,}"), "<peer>"),
     (re.compile(r"\b\d{1,3}(\.\d{1,3}){3}\b(:\d+)?"), "<address>"),
-    (re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{1,4}:){2,7}(?::?[0-9A-Fa-f]{1,4}){0,7}|(?<![\w:])::[0-9A-Fa-f:.]{2,}"), "<address>"),
+    (re.compile(_IPV6), "<address>"),
     (re.compile(r"\b[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}\b"), "<address>"),
     (re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+"), "<mail>"),
     (re.compile(r"(?<![\w>])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\\"'<>:,;]+[/\\])+"), "<folder>/"),

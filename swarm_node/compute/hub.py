@@ -10,7 +10,6 @@ import urllib.request
 from functools import cache
 from pathlib import Path
 
-from swarm_node import starters
 from swarm_node.common.errors import UserError
 
 SECONDS = 3.0  # for an answer; resolving a name is bounded by it, too
@@ -18,9 +17,8 @@ OFFLINE = {"1", "on", "yes", "true"}
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether this names neither a starter nor a folder here, nor what looks like one."""
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
-    return not looks_local and name not in starters.NAMES and not Path(name).is_dir()
+    """Whether it does not look like a folder."""
+    return not (name.startswith((".", "/", "~")) or name.count("/") > 1)
 
 
 @cache

@@ -277,8 +277,7 @@ def _locate(name: str) -> str | Path:
         if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
             raise UserError(f"model folder {name!r} has no config.json; is it a Hugging Face model folder?")
         return path
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
-    if looks_local:
+    if not hub.is_hub_name(name):
         raise UserError(f"model folder {name!r} does not exist")
     return name
 

@@ -26,10 +26,15 @@ class Reuse:
         self._rounds, self._seconds = rounds, seconds
         self._used: list[_Used] = []
 
+    def waiting(self, now: float) -> int:
+        """Groups that may serve another round."""
+        self._used = [each for each in self._used if now - each.since <= self._seconds and each.rounds < self._rounds]
+        return len(self._used)
+
     def select(self, count: int, now: float, random: Random) -> list[ScoredGroup]:
         """Up to `count` groups that served a round before. Where it may find none, it draws no random number."""
-        self._used = [each for each in self._used if now - each.since <= self._seconds and each.rounds < self._rounds]
-        chosen = random.sample(self._used, min(count, len(self._used))) if count > 0 and self._used else []
+        found = self.waiting(now)
+        chosen = random.sample(self._used, min(count, found)) if count > 0 and found else []
         for each in chosen:
             each.rounds += 1
         return [each.group for each in chosen]

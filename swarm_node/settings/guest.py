@@ -10,7 +10,7 @@ Span = tuple[int, int]  # minutes of the day
 
 
 def spans_of(text: str) -> list[Span]:
-    """"22-7,12:30-13" as minutes of the day, from and to. ValueError for what is no such text."""
+    """ "22-7,12:30-13" as minutes of the day, from and to. ValueError for what is no such text."""
     return [_span(part) for part in text.replace(" ", "").split(",") if part]
 
 
@@ -40,8 +40,11 @@ class LimitsConfig(Section):
     """What a node may take of the machine it is a guest of, and when. `swarm-node pause` and `resume` come on top."""
 
     hours: Annotated[str, AfterValidator(_checked)] = ""
-    """Hours of the day, local time, in which it works, such as 22-7 or 9-12,14-18; between them it pauses. Empty: all."""
+    """Hours of the day, local time, in which it works, such as 22-7 or 9-12,14-18. Else it rests. Empty: all."""
     battery: Literal["train", "pause"] = "train"
     """On a laptop that runs on battery: pause stops until it is plugged in."""
+    traffic: Count = 0
+    """Megabytes exchanged with others in a calendar month, both ways; beyond it the node trains alone until the next.
+    What keeps connections open is not counted, and ends with them. 0 sets no limit."""
     gpu_memory: Count = 0
     """Megabytes of GPU memory that this process may take; 0 sets no limit."""

@@ -1,9 +1,9 @@
 """How a node is told to stop, and how soon it does.
 
-Ctrl-C lets the round in progress end, however long that takes; a second one leaves at once. SIGTERM comes from machinery
-that kills after some seconds, SIGHUP from a terminal that was closed: a round that does not end soon is given up. Only
-an update of the weights is waited for longer, because weights that are half updated are worth no checkpoint. Until the
-first round has ended there is nothing to save, and every signal is obeyed at once.
+Ctrl-C lets the round in progress end, however long that takes; a second one leaves at once. SIGTERM comes from
+machinery that kills after some seconds, SIGHUP from a terminal that was closed: a round that does not end soon is given
+up. Only an update of the weights is waited for longer, because weights that are half updated are worth no checkpoint.
+Until the first round has ended there is nothing to save, and every signal is obeyed at once.
 """
 
 import signal

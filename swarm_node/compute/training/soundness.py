@@ -54,7 +54,8 @@ def check_plain(folder: Path) -> None:
 
 
 def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
-    """Tensors by "INDEX.NAME", as the checkpoint has them. Raises Damaged unless each fits its parameter, and is finite."""
+    """Tensors by "INDEX.NAME", as the checkpoint has them. Raises Damaged unless each fits its
+    parameter, and is finite."""
     for key, tensor in tensors.items():
         index, dot, name = key.partition(".")
         if not dot or not index.isdecimal() or int(index) >= len(parameters):

@@ -1,5 +1,9 @@
-"""How long between two announcements: as short as the rounds are quick, within a bound of traffic. Pure."""
+"""How long between two announcements: as short as the rounds are quick, within a bound of traffic. Pure.
 
+The trainer's side hands out at the same pace what came, so that it lasts until more is expected.
+"""
+
+import math
 from collections import deque
 
 LEAST_SECONDS = 1.5  # others answer one exchange per second and peer, and a tenth more are due by the clock
@@ -29,10 +33,16 @@ class Pace:
 
     def seconds(self) -> float:
         """From one announcement to the next."""
+        return min(MOST_SECONDS, max(LEAST_SECONDS, ROUNDS * self._round_seconds(), self._affordable()))
+
+    def per_round(self, waiting: int) -> int:
+        """How many of so many groups a round is given, so that they last until the next announcement brings more."""
+        return math.ceil(waiting * min(1.0, self._round_seconds() / self.seconds()))
+
+    def _round_seconds(self) -> float:
         if len(self._rounds) < 2:
             return MOST_SECONDS
-        quick = ROUNDS * (self._rounds[-1] - self._rounds[0]) / (len(self._rounds) - 1)
-        return min(MOST_SECONDS, max(LEAST_SECONDS, quick, self._affordable()))
+        return (self._rounds[-1] - self._rounds[0]) / (len(self._rounds) - 1)
 
     def _affordable(self) -> float:
         """Seconds in which what an announcement costs, by those of the last minute, stays within the bound."""

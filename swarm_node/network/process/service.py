@@ -25,12 +25,13 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
 from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
-from swarm_node.network.process.messages import Memory
+from swarm_node.network.process.messages import Alive, Memory
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
 
+TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
 SAVE_SECONDS = 30.0
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
@@ -146,6 +147,21 @@ class NetworkService:
             known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[: cache.MAX_PEERS])
         return Memory(port=self._port, exchange=self.exchange.state(), peers=best)
+
+    def spent(self) -> int:
+        """Bytes exchanged with others so far, both ways."""
+        return sum(count for name, count in self.exchange.counters().items() if name.endswith(TRAFFIC))
+
+    def alive(self) -> Alive:
+        """What the trainer hears every few seconds."""
+        strangers = sum(bool(peer.note) for peer in self.exchange.peers(self.clock()))
+        return Alive(
+            connected=len(self.runner.connected),
+            known=len(self.exchange.view),
+            strangers=strangers,
+            addresses=self.runner.addresses,
+            spent=self.spent(),
+        )
 
     def view(self) -> dict[str, Any]:
         """Plain data for those who ask."""
