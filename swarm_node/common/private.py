@@ -6,21 +6,26 @@ A pipe in place of a file would block whoever opens it for ever; a link would ha
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 _OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # of a pipe: at once, or not at all
 
 
-def open_to_write(path: Path, *, append: bool = False) -> BinaryIO:
-    """The file, emptied unless it is appended to; made with mode 0600 where there is none, and changed to it where
-    others may open it. Unbuffered. OSError where something else than a file lies there, a link included."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | _OPEN | (append and os.O_APPEND), 0o600)
+def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600) -> BinaryIO:
+    """The file, emptied unless it is appended to, with this mode; None leaves that to the umask. Unbuffered. OSError
+    where something else than a file lies there, a link included."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | _OPEN | (os.O_APPEND if append else 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None else mode)
     try:
-        _plain(descriptor, path)
-        if os.fstat(descriptor).st_uid == os.geteuid():
-            os.fchmod(descriptor, 0o600)
-        if not append:
+        _plain(descriptor, path, or_device=True)
+        if mode is not None and os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, mode)
+        if append:
+            with suppress(OSError):  # a device
+                os.lseek(descriptor, 0, os.SEEK_END)
+        elif stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.ftruncate(descriptor, 0)
         return open(descriptor, "ab" if append else "wb", buffering=0)
     except BaseException:
@@ -54,6 +59,7 @@ def _close_to_others(path: Path) -> None:
         pass
 
 
-def _plain(descriptor: int, path: Path) -> None:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+def _plain(descriptor: int, path: Path, or_device: bool = False) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode) and not (or_device and stat.S_ISCHR(mode)):
         raise OSError(errno.EINVAL, "not a plain file", str(path))

@@ -19,6 +19,9 @@ class TrackingConfig(Section):
 
     to: tuple[Annotated[str, PlugIn("trackers")], ...] = ()
     """Trackers: registered names, or FILE:CLASS. csv writes rounds.csv into the folder of the run."""
+    max_megabytes: Count = 100
+    """Size at which the events.jsonl of a node is put aside as events.1.jsonl, in place of the one before. 0 keeps all
+    in one file."""
 
 
 class CheckpointConfig(Section):

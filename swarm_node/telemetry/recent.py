@@ -23,6 +23,7 @@ class RecentRounds:
         self._seconds: deque[float] = deque(maxlen=WINDOW)
         self._shared: deque[bool] = deque(maxlen=SHARED_WINDOW)
         self._resting = ""
+        self._noted: dict[str, Any] = {}
 
     def take(self, event: Event) -> None:
         if isinstance(event, Resting):
@@ -45,10 +46,15 @@ class RecentRounds:
             "shared_rounds": round(sum(self._shared) / len(self._shared), 3),
         }
 
+    def note(self, name: str, value: Any) -> None:
+        """Something else that whoever asks should be told; what is empty is not."""
+        self._noted[name] = value
+
     def close(self) -> None:
         pass
 
     def facts(self) -> dict[str, Any]:
         """Of the last round, and how many seconds ago it ended; only `seconds_since` the start before the first."""
         resting = {"resting": self._resting} if self._resting else {}
-        return {**self._facts, **resting, "seconds_since": round(self._clock() - self._latest, 1)}
+        noted = {name: value for name, value in self._noted.items() if value}
+        return {**self._facts, **noted, **resting, "seconds_since": round(self._clock() - self._latest, 1)}

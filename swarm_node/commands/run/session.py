@@ -20,9 +20,11 @@ from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
 from swarm_node.commands.run.guest import Guest
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
+from swarm_node.commands.run.traffic import Traffic
 from swarm_node.commands.run.validation import Validation
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
+from swarm_node.compute.gpu_limit import limit_gpu_memory
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.environments.scoring import sandbox
@@ -30,7 +32,7 @@ from swarm_node.interfaces import Environment, Runner
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import Notice, Resting, RoundDone, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
 from swarm_node.telemetry.recent import RecentRounds
@@ -53,6 +55,8 @@ def work(
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
     with stoppable() as stop, suppress(Interrupted), stop.interruptible():
+        limit_gpu_memory(config.limits.gpu_memory, config.model.device)
+        progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
         both, config = config, trainer_side(config)
 
@@ -87,8 +91,10 @@ def work(
             )
             keeper = Keeper(config, node, policy, telemetry)
             keeper.look()
-            guest = Guest(config.limits, home)
-            Session(runner, keeper, validation, network, stop, telemetry, guest, kept.done).run(config.max_rounds)
+            guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
+            stack.callback(traffic.save)
+            session = Session(runner, keeper, validation, network, stop, telemetry, guest, traffic, progress, kept.done)
+            session.run(config.max_rounds)
 
 
 @dataclass
@@ -102,8 +108,12 @@ class Session:
     stop: Stop
     telemetry: Telemetry
     guest: Guest
+    traffic: Traffic
+    progress: RecentRounds
     done: int  # rounds, those of earlier runs included
     pause: Callable[[float], None] = sleep
+    addresses: tuple[str, ...] = ()  # as they were last said
+    capped: bool = False  # whether the traffic of this month is used up
 
     def run(self, max_rounds: int) -> None:
         """Until it is told to stop, or, unless that is 0, `max_rounds` are done."""
@@ -149,6 +159,16 @@ class Session:
             self._save_last([])
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds, in the middle of the next"))
 
+    def _count(self) -> None:
+        """Leaves the swarm when the traffic of this month is used up, and comes back in the next."""
+        exceeded = self.traffic.exceeded(self.network.traffic)
+        self.progress.note("traffic_megabytes", self.traffic.megabytes)
+        if exceeded != self.capped:
+            self.capped = exceeded
+            self.network.rest(exceeded)
+            how = "reached: training alone until the next month" if exceeded else "begins anew: sharing again"
+            self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
+
     def _save_last(self, waiting: list[str]) -> None:
         """UserError where it fails: nothing of the next run would make up for it."""
         self.telemetry.emit(Notice("saving ..."))
@@ -162,11 +182,15 @@ class Session:
         while reason and not self.stop.wanted:
             self.pause(REST_SECONDS)
             reason = self.guest.resting()
-        self.network.rest(False)
+        self.network.rest(self.capped)
         self.telemetry.emit(Resting(""))
 
     def _pass_on(self) -> None:
         """What the network wants the user to know."""
+        if self.network.addresses != self.addresses:
+            self.addresses = self.network.addresses
+            self.telemetry.emit(Listening(self.addresses))
+        self._count()
         for text, warning in self.network.lines():
             shown = printable(text, LINE_CHARS)
             self.telemetry.emit(Warned(shown) if warning else Notice(shown))
@@ -181,7 +205,8 @@ def _telemetry(
     warn = partial(say, console)
     try:
         write_manifest(home / "manifest.json", manifest("node", config, [config.seed]))
-        sinks.append(JsonLines(home / "events.jsonl", warn))
+        most = config.tracking.max_megabytes * 1_000_000
+        sinks.append(JsonLines(home / "events.jsonl", warn, most=most))
         sinks += build_trackers(config.tracking, home, warn)
         trouble = ""
     except OSError as error:
