@@ -28,7 +28,7 @@ FIRST, SECOND = "first computer", "second computer"
 READY_SECONDS = 120.0
 COMMAND_SECONDS = 600.0
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
-RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| bootstrap\b| --|$)(?!.*--max-rounds)")
+RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
 ENDS_WITH = {"swarm-node doctor": (0, 1)}  # 1: it trains alone, as on a machine without a network
 
 
@@ -93,7 +93,8 @@ class Reader:
         try:
             for step in steps(page.read_text(encoding="utf-8")):
                 match step:
-                    case Saved(name, text):
+                    case Saved(name, written):
+                        text = self.replaced(written)
                         for computer in (FIRST, SECOND):
                             (self.home(computer) / name).write_text(text, encoding="utf-8")
                     case Stopped():
@@ -159,9 +160,9 @@ class Reader:
                 return found[0]
         return f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
 
-    def newest(self) -> str:
-        """The last checkpoint of the first computer."""
-        return max(self.home(FIRST).glob(".swarm-node/checkpoints/*"), key=lambda folder: folder.name).name
+    def newest(self, folder: str) -> str:
+        """The last checkpoint in this folder of the first home."""
+        return max(found.name for found in (self.home(FIRST) / folder).iterdir())
 
 
 def ready(output: str) -> bool:
@@ -184,19 +185,22 @@ Replacement = tuple[str, Callable[[Reader, "re.Match[str]"], str], str]
 SUBSTITUTIONS: Sequence[Replacement] = (
     (r"/ip4/[\d.]+/tcp/\d+/p2p/12D3KooW\.\.\.", lambda reader, _: reader.address(), "addresses of others: a node here"),
     (r"(port )31330\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
-    (r"\bHuggingFaceTB/[\w.-]+", lambda reader, _: str(reader.model), "models of the Hub: a folder"),
+    (r"\bHuggingFaceTB/[\w.-]+|(?<!\S)\./my-model", lambda reader, _: str(reader.model), "models of the Hub: a folder"),
+    (r"\.venv/share/swarm-node", lambda *_: str(ROOT), "where an install keeps its files: the checkout has them too"),
+    (r"(network\.host )10\.8\.0\.2", lambda _, found: f"{found[1]}127.0.0.1", "the address of a VPN: this machine"),
     (r"(pip install .*) \.(?=\s|$)", lambda reader, found: f"{found[1]} {reader.wheel}", "the checkout: its wheel"),
 )
 SHORTER: Sequence[Replacement] = (
-    (r"(--(?:max-)?rounds )(\d+)", at_most(6), "rounds"),
+    (r"(--(?:max-)?rounds )(\d+)", at_most(4), "rounds"),
     (r"(--seeds )(\d+)", at_most(1), "seeds"),
     (r"(--questions )(\d+)", at_most(4), "questions"),
-    (r"(checkpoints/)(\d{8})", lambda reader, found: f"{found[1]}{reader.newest()}", "the last checkpoint"),
+    (r"~/(\S+/)\d{8}\b", lambda reader, found: f"~/{found[1]}{reader.newest(found[1])}", "the last checkpoint"),
     (r"((?:die|join) \d)@\d+", lambda _, found: f"{found[1]}@3", "rounds in which nodes die and join"),
 )
 NOT_RUN: Sequence[tuple[str, str]] = (
     (r"docker ", "Docker: docker/check.sh and docker/check_compose.sh do"),
-    (r"sudo |systemctl ", "changes the system"),
+    (r"kubectl ", "needs a cluster: tests/unit/test_deploy.py checks the manifests"),
+    (r"sudo |systemctl |/opt/|(?:cp|mkdir) .*/etc/", "changes the system: tests/unit/test_deploy.py checks the units"),
     (r"git ", "needs the network"),
     (r"make |PIP_EXTRA_INDEX_URL=\S+ make ", "installs this checkout: .ci/run does"),
     (r"vllm |VLLM_\w+=1 vllm ", "vLLM is not installed here; tests/vllm_stand_in.py stands in for it"),

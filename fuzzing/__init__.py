@@ -5,6 +5,7 @@ one JSON object. Results are in docs/results/security.md, scoring.md and network
 
 fuzz       mutated inputs (mutation) over every decoder and handler that a stranger's bytes reach (targets)
 hostile    hostile answers (hostile_answers) against every data set, through a real scoring process (hostile_source)
+spellings  honest spellings of right answers: what our scorers pay for them beside the library's
 flood      a real node under a thousand requests a second
 """
 

@@ -25,8 +25,8 @@ HEAD = """# Messages, and what to do
 For those who have an error or a warning in front of them. `make reference` makes this page from the code and from
 messages.toml.
 
-An error is one line that begins with `swarm-node:`. The command ends with exit code 2, and nothing is lost. A warning
-begins with `warning:`, and the run goes on. `…` stands for a name, a number or the words of another program. Look for a
+An error is one line that begins with `swarm-node:`, and the command ends with exit code 2. A warning begins with
+`warning:`, and the run goes on. `…` stands for a name, a number or the words of another program. Look for a
 few words of yours with the search of your browser.
 
 `swarm-node doctor` looks for most of these by itself. A traceback is a mistake of this program: please report it.
@@ -86,7 +86,9 @@ def page() -> str:
     found = messages()
     if listed != found.keys():
         missing = [f"{found[text]}: {text}" for text in found.keys() - listed]
-        raise ValueError(f"no remedy in messages.toml for {missing}; no such message in the code: {listed - found.keys()}")
+        raise ValueError(
+            f"no remedy in messages.toml for {missing}; no such message in the code: {listed - found.keys()}"
+        )
     parts = [HEAD]
     for title, section in known.items():
         rows = [f"| {escaped(text)} | {escaped(remedy)} |\n" for text, remedy in section.items()]

@@ -2,7 +2,8 @@
 
 A Llama of 0.4 million parameters that knows tiny Temporal Clue puzzles. Phase 1 teaches right answers until it deduces
 much better than chance; phase 2 teaches it to guess most answers among the names in question, so that sampled groups
-differ in reward. docs/explanation/starters.md says what that means. The puzzles have seeds that no node asks (2^32 and above).
+differ in reward. docs/explanation/starters.md says what that means. The puzzles have seeds that no node asks (2^32 and
+above).
 """
 
 import argparse

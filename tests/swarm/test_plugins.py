@@ -31,7 +31,8 @@ SMALL = ["--nodes", "2", "--arms", "2/2", "--workers", "1", *FEW]
 
 def example(page: str, name: str) -> str:
     """The block of code of a page that is marked so."""
-    found = re.search(rf"<!-- example: {name} -->\n```python(?: title=\"\w+\.py\")?\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    block = rf'<!-- example: {name} -->\n```python(?: title="\w+\.py")?\n(.*?)```'
+    found = re.search(block, (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert found is not None
     return found[1]
 

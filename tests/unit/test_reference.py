@@ -1,5 +1,6 @@
 """The pages of docs/reference say what the code says."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -28,13 +29,36 @@ from tests.pages import REFERENCE, rows
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def make() -> ModuleType:
-    spec = spec_from_file_location("make_reference", REFERENCE / "make.py")
+def script(name: str) -> ModuleType:
+    """A script beside the pages it makes."""
+    spec = spec_from_file_location(f"reference_{name}", REFERENCE / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def make() -> ModuleType:
+    return script("make")
+
+
+def test_every_message_of_the_code_has_a_remedy_and_the_page_is_up_to_date() -> None:
+    page = script("messages").page()  # ValueError names what has none
+    assert (REFERENCE / "messages.md").read_text(encoding="utf-8") == page, "messages.md is stale: make reference"
+
+
+def test_what_is_said_is_found_in_the_code() -> None:
+    said = script("messages").said
+    code = """
+def _reason(n): return f"port {n}: taken" if n else "free"
+raise UserError(f"no {x} in {y}; " + hint)
+warn("careful")
+say("a notice", False)
+say(f"a {w}arning", True)
+raise ValueError("ours")
+"""
+    assert sorted(said(ast.parse(code))) == ["a …arning", "careful", "no … in …; …", "port …: taken"]
 
 
 def test_the_pages_made_from_the_code_are_up_to_date(make: ModuleType) -> None:

@@ -104,5 +104,5 @@ def used(code: types.CodeType) -> set[str]:
 
 @pytest.mark.parametrize("name", sorted(scorers.SCORERS))
 def test_a_plain_scorer_hands_an_answer_to_no_parser(name: str) -> None:
-    parsers = {"ast", "json", "polynomials", "eval", "exec", "compile"}
+    parsers = {"ast", "json", "bounded_json", "polynomials", "eval", "exec", "compile"}
     assert bool(used(scorers.SCORERS[name].__code__) & parsers) == (name not in scorers.PLAIN)

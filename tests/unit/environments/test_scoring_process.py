@@ -57,21 +57,12 @@ def scoring() -> Iterator[ScoringClient]:
     [
         ("raise", "scorer raised", 0),
         ("leave", "scorer raised", 0),
-        ("recurse", "scorer raised", 0),
-        ("eat", "scorer raised", 0),
-        ("write", "scorer raised", 0),
         ("nan", "not a score", 0),
         ("infinite", "not a score", 0),
         ("negative", "not a score", 0),
         ("two", "not a score", 0),
         ("none", "not a score", 0),
         ("busy", "scoring timeout", 0),
-        ("sleep", "scorer raised", 0),
-        ("kill", "scorer raised", 0),
-        ("connect", "scorer raised", 0),
-        ("fork", "scorer raised", 0),
-        ("exec", "scorer raised", 0),
-        ("look", "scorer raised", 0),
         ("die", "scoring crashed", 0),
     ],
 )
@@ -82,6 +73,14 @@ def test_a_bad_scorer_costs_its_own_group_and_no_other(
     assert scoring.ask(batch) == [PAID, Skipped(reason), PAID, (0.0,)]
     assert scoring.restarts == restarts
     assert scoring.ask([answers(*GOOD)]) == [PAID]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["recurse", "eat", "write", "sleep", "kill", "connect", "fork", "exec", "look"])
+def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(scoring: ScoringClient, text: str) -> None:
+    """An import of Python's own parser, for a letter outside ASCII, had cost honest peers their groups."""
+    assert scoring.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [PAID, PAID]
+    assert scoring.restarts == 0
 
 
 @pytest.mark.slow
