@@ -9,9 +9,9 @@ beside a release   compatibility (what it learns), structure (rooms, arrows, fil
 of the pages       tutorials (how long each takes a newcomer)
 of the node        asynchronous, defence, fp8_gpu, interruption, micro_batches, packing, scoring
 of its network     backends, punching (as root: network namespaces)
-what they share    pages (what a reader of a page does; tests, too), command (options, tables, JSON, what is kept; studies and
-                   fuzzing use it, too), common (models, prompts, sides in turn), waiting, internet (hosts in network
-                   namespaces; tests, too), genrl_side
+what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
+                   prompts, sides in turn), waiting, pages (what a reader of the documentation does; tests, too),
+                   internet (hosts in network namespaces; tests, too), genrl_side
 other processes    genrl_node and genrl_gather, run by an interpreter that has genrl; asynchronous_child;
                    group_path with group_path_peer and group_path_tracer, for structure
 

@@ -10,6 +10,7 @@ What cannot be typed as it stands is replaced or left out: SUBSTITUTIONS, SHORTE
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -17,7 +18,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.waiting import until
 from protocol.identity import Identity
@@ -26,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS, HOW_TO = ROOT / "docs" / "tutorials", ROOT / "docs" / "how-to"
 FIRST, SECOND = "first computer", "second computer"
 READY_SECONDS = 120.0
-COMMAND_SECONDS = 600.0
+COMMAND_SECONDS = 1800.0
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
 ENDS_WITH = {"swarm-node doctor": (0, 1)}  # 1: it trains alone, as on a machine without a network
@@ -51,6 +54,17 @@ class Typed:
 @dataclass(frozen=True)
 class Stopped:
     """Ctrl-C, for all that runs."""
+
+
+class Done(NamedTuple):
+    """A command that was run, as it was run."""
+
+    command: str
+    seconds: float  # until it ended, or a node that runs on was ready
+    cpu: float  # seconds of what ended meanwhile, its own children included
+
+
+CTRL_C = "Ctrl-C"  # stands for a command: what ran on has ended
 
 
 def steps(page: str) -> Iterator[Saved | Typed | Stopped]:
@@ -87,9 +101,9 @@ class Reader:
     environment: Mapping[str, str] = field(default_factory=dict)
     _running: list[tuple[str, "subprocess.Popen[bytes]"]] = field(default_factory=list)
 
-    def follow(self, page: Path) -> list[tuple[str, float]]:
-        """Every command that was run, as it was run, with its seconds. AssertionError where one fails."""
-        done = []
+    def follow(self, page: Path) -> list[Done]:
+        """Every command that was run. AssertionError where one fails."""
+        done: list[Done] = []
         try:
             for step in steps(page.read_text(encoding="utf-8")):
                 match step:
@@ -98,11 +112,11 @@ class Reader:
                         for computer in (FIRST, SECOND):
                             (self.home(computer) / name).write_text(text, encoding="utf-8")
                     case Stopped():
-                        self.stop()
+                        done.append(timed(CTRL_C, self.stop))
                     case Typed(written, computer) if not left_out(written, self.installs):
-                        command, began = self.replaced(written), time.monotonic()
-                        self.type(command, computer)
-                        done.append((command, time.monotonic() - began))
+                        command = self.replaced(written)
+                        done.append(timed(command, partial(self.type, command, computer)))
+            done.append(timed(CTRL_C, self.stop))
         finally:
             self.stop()
         return done
@@ -165,6 +179,16 @@ class Reader:
         return max(found.name for found in (self.home(FIRST) / folder).iterdir())
 
 
+def timed(command: str, act: Callable[[], None]) -> Done:
+    def cpu() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    began, before = time.monotonic(), cpu()
+    act()
+    return Done(command, time.monotonic() - began, cpu() - before)
+
+
 def ready(output: str) -> bool:
     """A node has ended two rounds; a bootstrap node has said where it is."""
     return "\nround 1 " in output or output.startswith("/ip")
@@ -200,10 +224,9 @@ SHORTER: Sequence[Replacement] = (
 NOT_RUN: Sequence[tuple[str, str]] = (
     (r"docker ", "Docker: docker/check.sh and docker/check_compose.sh do"),
     (r"kubectl ", "needs a cluster: tests/unit/test_deploy.py checks the manifests"),
-    (r"sudo |systemctl |/opt/|(?:cp|mkdir) .*/etc/", "changes the system: tests/unit/test_deploy.py checks the units"),
+    (r"systemctl |/opt/|(?:cp|mkdir) .*/etc/", "changes the system: tests/unit/test_deploy.py checks the units"),
     (r"git ", "needs the network"),
     (r"make |PIP_EXTRA_INDEX_URL=\S+ make ", "installs this checkout: .ci/run does"),
-    (r"vllm |VLLM_\w+=1 vllm ", "vLLM is not installed here; tests/vllm_stand_in.py stands in for it"),
     (r"hf ", "downloads from the Hub"),
 )
 INSTALLS = r"pip |python3 -m venv |\. \.venv/bin/activate"  # benchmarks.tutorials runs these, the tests do not

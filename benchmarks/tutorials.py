@@ -3,9 +3,10 @@
     python -m benchmarks.tutorials
 
 The wheel is built of this checkout and installed by pip with all it needs, as the first tutorial says. From then on
-every command of every tutorial runs with the numbers that are on the page. What is replaced is said in
-benchmarks/pages: a model of the Hub by one of the same shape with random weights, made here, which says digits, so that
-some of its completions are right. What is downloaded is not in the seconds, but for what pip fetches.
+every command of every tutorial runs with the numbers that are on the page. What is replaced is said in pages.py: a
+model of the Hub by one of the same shape with random weights, made here, which says digits, so that some of its
+completions are right. What is downloaded is not in the seconds, but for what pip fetches. CPU seconds say what a
+machine with nothing else to do needs at most, on one core.
 """
 
 import os
@@ -13,8 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+from typing import Literal
 
 from benchmarks import pages
 from benchmarks.command import finish, parser, show, versions
@@ -66,19 +67,24 @@ def main(argv: list[str] | None = None) -> None:
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory(prefix="tutorials-") as name:
         result = follow(Path(name), options.python, options.only or ORDER)
-    show(("tutorial", "commands", "seconds", "slowest command", "its seconds"), [row(*each) for each in result.items()])
-    seconds = {page: sum(spent for _, spent in done) for page, done in result.items()}
-    finish(options, {"seconds": seconds, "versions": versions("torch"), "cores": os.cpu_count()})
+    show(
+        ("tutorial", "commands", "seconds", "CPU s", "slowest command", "its CPU s"),
+        [row(*each) for each in result.items()],
+    )
+    seconds = {page: {"wall": total(done, "seconds"), "cpu": total(done, "cpu")} for page, done in result.items()}
+    load = os.getloadavg()[2]
+    print(f"load of the last quarter of an hour: {load:.1f} on {os.cpu_count()} cores")
+    finish(options, {"seconds": seconds, "load": load, "versions": versions("torch"), "cores": os.cpu_count()})
 
 
-def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> dict[str, list[tuple[str, float]]]:
+def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> dict[str, list[pages.Done]]:
     """What was run of each tutorial, with its seconds. The first one is split where the installation ends."""
     environment = folder / "first" / ".venv"
     path = f"{environment / 'bin'}:{Path(python).parent}:{os.environ['PATH']}"
     model = folder / "model"
     reader = pages.Reader(folder, path, model, installs=True, wheel=build_wheel(folder), environment=QUIET)
     first = reader.follow(pages.TUTORIALS / "first_run.md")
-    installed = [pages.left_out(command, False) == "installs" for command, _ in first]
+    installed = [pages.left_out(each.command, False) == "installs" for each in first]
     print(f"{disk(environment) / 1e6:.0f} MB in the virtual environment", flush=True)
     result = {"installing": [each for each, new in zip(first, installed, strict=True) if new]}
     result["first_run"] = [each for each, new in zip(first, installed, strict=True) if not new]
@@ -86,9 +92,8 @@ def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> 
         if name == "own_model":
             subprocess.run([environment / "bin" / "python", "-c", STAND_IN, str(model)], check=True)
         own = pages.Reader(folder / name, path, model, environment=QUIET)
-        began = time.monotonic()
         result[name] = own.follow(pages.TUTORIALS / f"{name}.md")
-        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+        print(f"{name}: {total(result[name], 'seconds'):.0f} s", flush=True)
     return result
 
 
@@ -96,9 +101,14 @@ def disk(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
 
 
-def row(name: str, done: list[tuple[str, float]]) -> tuple[str, ...]:
-    slowest, spent = max(done, key=lambda each: each[1])
-    return name, str(len(done)), f"{sum(seconds for _, seconds in done):.0f}", slowest[:60], f"{spent:.0f}"
+def total(done: list[pages.Done], what: Literal["seconds", "cpu"]) -> float:
+    return sum(each.seconds if what == "seconds" else each.cpu for each in done)
+
+
+def row(name: str, done: list[pages.Done]) -> tuple[str, ...]:
+    slowest, commands = max(done, key=lambda each: each.cpu), sum(each.command != pages.CTRL_C for each in done)
+    sums = f"{total(done, 'seconds'):.0f}", f"{total(done, 'cpu'):.0f}"
+    return name, str(commands), *sums, slowest.command[:60], f"{slowest.cpu:.0f}"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -90,7 +91,13 @@ def run(home: Path, *flags: str) -> Ended:
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
             sys.argv = ["swarm-node", "run", "--home", str(home), *FLAGS, *flags]
-            cli.main()
+            try:
+                cli.main()
+            except SystemExit as ended:
+                os._exit(int(ended.code or 0))
+            except BaseException:  # noqa: BLE001 - the child must not go on as the parent
+                traceback.print_exc()
+            os._exit(1)
         status = _waited(pid)
         said.seek(0)
         return Ended(os.waitstatus_to_exitcode(status), said.read().decode(errors="replace"))

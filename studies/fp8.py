@@ -18,7 +18,8 @@ from swarm_node.algorithm.mismatch import Mismatch
 from swarm_node.algorithm.rows import Row
 from swarm_node.compute.fast_cpu import llama_decoder
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision.kernels import REFERENCE, Kernel, reference
 from swarm_node.compute.precision.linear import swap_linears
 from swarm_node.compute.precision.quantise import Recipe

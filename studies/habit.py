@@ -14,7 +14,8 @@ from shutil import rmtree
 import torch
 
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, ModelConfig
 from swarm_node.starters import folder

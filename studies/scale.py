@@ -53,9 +53,9 @@ class Window:
 
 
 class Swarm:
-    def __init__(self, nodes: int, seed: int) -> None:
+    def __init__(self, nodes: int, seed: int, world: World | None = None) -> None:
         self.rng = Random(f"scale/{seed}/{nodes}")
-        self.world = World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
+        self.world = world or World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
         self.world.on_delivery = self._delivered
         self.verifier = SharedVerifier(6 * nodes)
         self.members: list[SimulatedPeer] = []

@@ -9,17 +9,17 @@ import sys
 from contextlib import suppress
 
 USAGE = """\
-A small language model that learns together with others by sharing its attempts.
+Trains a small language model together with others, by sharing completions.
 usage: swarm-node [COMMAND] [arguments]     (no command means run)
 
-  run [CONFIG.toml] [--flags]       train here and share
-  bootstrap [--flags]               an entry and relay node; does not train
+  run [CONFIG.toml] [--flags]       train here, publish and collect
+  bootstrap [--flags]               a bootstrap and relay node; does not train
   pause [--home FOLDER]             the running node rests after its round
   resume [--home FOLDER]            it goes on
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
-  doctor [CONFIG.toml] [--flags]    what keeps a node from training or sharing
-  check [CONFIG.toml] [--flags]     what a configuration comes to
+  doctor [CONFIG.toml] [--flags]    what keeps a node from training or connecting
+  check [CONFIG.toml] [--flags]     what a configuration means here
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?
   attack [CONFIG.toml] [--flags]    the same with hostile nodes
   eval [NAME|FOLDER] [--flags]      accuracy of a model on held-out questions
@@ -63,7 +63,7 @@ def outcome(argv: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of our output has gone
         return 141
     except Exception:
         if interrupt.came:  # a library made something else of it, as lazy imports do
@@ -73,7 +73,7 @@ def outcome(argv: list[str]) -> int:
 
 
 def leave(code: int) -> None:
-    """As sys.exit, but the objects of torch's and sympy's modules are not taken apart: that is a second of CPU time."""
+    """Like sys.exit, but does not take the modules of torch and sympy apart: that would cost a second of CPU time."""
     import atexit
 
     atexit._run_exitfuncs()
@@ -84,7 +84,7 @@ def leave(code: int) -> None:
 
 
 def dispatch(argv: list[str]) -> None:
-    """Run the command that is named. UserError for one that does not exist."""
+    """Run the named command. UserError if it does not exist."""
     from swarm_node.commands.table import COMMANDS, load
     from swarm_node.common.errors import UserError
 
@@ -93,7 +93,7 @@ def dispatch(argv: list[str]) -> None:
         print(USAGE)
         return
     if arguments[:1] == ["--version"]:
-        from importlib import metadata  # now: it costs as much time as all else here
+        from importlib import metadata  # here: this import takes as long as all others together
 
         print(f"swarm-node {metadata.version('swarm-node')}")
         return

@@ -1,4 +1,4 @@
-"""From task names to environments. Those of reasoning-gym are found as anybody's are: by what is registered."""
+"""From task names to environments. Those that ship are found like any other: by their registered names."""
 
 from functools import cache
 
@@ -16,7 +16,7 @@ KIND = "environments"
 
 @cache
 def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
-    """Those that a configuration names, first, then those that ship. UserError for one that cannot be loaded."""
+    """First those that a configuration names, then those that ship. UserError if one cannot be loaded."""
     points = plugins.registered(KIND)
     shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
     used = [shipped.pop(name, None) or PluggedKind(plugins.target(KIND, name)) for name in use]
@@ -24,7 +24,7 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
 
 
 def tasks_of(settings: EnvironmentConfig) -> tuple[str, ...]:
-    """The tasks that are asked: those given, else all of the environments in use, else those the starters know."""
+    """The tasks of a node: those given, else all of the environments in use, else those of the starters."""
     if settings.tasks:
         return settings.tasks
     asked = kinds(settings.use)[: len(settings.use) or None]
@@ -39,12 +39,12 @@ def by_kind(settings: EnvironmentConfig) -> list[tuple[EnvironmentKind, list[str
 
 
 def build_environments(settings: EnvironmentConfig) -> dict[str, AskingEnvironment]:
-    """The environments that the tasks belong to. A node takes part in those it has a task of, and in no other."""
+    """The environments that the tasks belong to. A node takes part only in environments of which it has a task."""
     return {kind.name: kind.start(own, settings) for kind, own in by_kind(settings)}
 
 
 def build_environment(config: LearningConfig, prepare: bool = False) -> Environment:
-    """Every environment this node asks and scores, by the name that questions carry. Close it after use.
+    """All environments of this node, by the name that questions carry. Close it after use.
 
     `prepare` starts their processes, which otherwise start with the first question.
     """
@@ -52,11 +52,11 @@ def build_environment(config: LearningConfig, prepare: bool = False) -> Environm
     if prepare:
         for environment in environments.values():
             environment.prepare()
-    return Mixture(environments)  # also of one: it makes a counted skip of what an environment raises
+    return Mixture(environments)  # also around one: it turns an exception of an environment into a counted skip
 
 
 def right_answer(settings: EnvironmentConfig, question: Question) -> str:
-    """For simulated attackers, who can rebuild it like anybody. UserError where the environment does not tell."""
+    """For simulated attackers: anybody can rebuild it. UserError if the environment does not offer it."""
     for kind in kinds(settings.use):
         if kind.name == question.environment:
             return kind.answer(question)

@@ -90,6 +90,7 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
         port=config.port,
         announce=config.announce,
         mdns=config.mdns,
+        private_networks=config.private_networks,
         upload_limit=config.upload_limit,
         max_connections=config.max_connections,
     )

@@ -18,6 +18,7 @@ differ from their defaults, where each comes from and what it means; and what it
 comes to on this machine. Nothing runs.
 
   --all                          every option, not only those that differ
+  --memory 8GB                   plan for a card of this size, not this machine
   --model.name NAME              a starter, a folder, or a Hugging Face hub name
   --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
   --asynchronous.enabled         write and train at the same time"""
@@ -41,7 +42,12 @@ def command(argv: list[str]) -> None:
     if not config.all:
         print("\nevery option: --all")
     print()
-    from swarm_node.assembly.learner import examine  # now: it loads torch
+    if config.memory:
+        from swarm_node.assembly.memory import plan_for  # now: it loads torch
+
+        print("\n".join(plan_for(config, config.memory).lines()))
+        return
+    from swarm_node.assembly.learner import examine
 
     for line in examine(config):
         print(line)
@@ -55,7 +61,7 @@ def command(argv: list[str]) -> None:
 
 def values_of(config: NodeConfig) -> dict[str, Any]:
     """Every option by its dotted key, as plain data."""
-    return flatten(config.model_dump(mode="json", exclude={"all"}))
+    return flatten(config.model_dump(mode="json", exclude={"all", "memory"}))
 
 
 def first_sentence(text: str) -> str:

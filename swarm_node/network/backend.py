@@ -20,6 +20,7 @@ class Failure(StrEnum):
     TIMEOUT = "timeout"  # connected, and then too slow
     CLOSED = "closed early"  # the stream ended before the reply did
     TOO_BIG = "reply too big"
+    HELD = "held back"  # none of its addresses may be dialled now: see transport/gate.py; no fault of the peer
     REFUSED = "refused"  # an empty reply: over a limit, banned, or another swarm
 
 

@@ -31,6 +31,9 @@ class CheckpointConfig(Section):
     """Rounds between checkpoints. One is always written when the node stops."""
     keep: Positive = 2
     """Checkpoints kept on disk."""
+    optimizer: Literal["newest", "all", "none"] = "newest"
+    """Which of them keep AdamW's state, which is twice as large as the weights: the newest alone, all, or none. Without
+    it a node that goes on from there begins with a state of zeros. `best` never has it."""
 
 
 class ValidationConfig(Section):
@@ -44,11 +47,11 @@ class ValidationConfig(Section):
     tasks: tuple[str, ...] = ()
     """Tasks to validate on; empty takes those trained on."""
     puzzles: Path | None = None
-    """Puzzle file of temporal_clue/published in validation, so that it is not the one trained on."""
+    """Puzzle file of temporal_clue/published for validation, so that it can differ from the one trained on."""
 
 
 class LearningConfig(Section):
-    """What a node learns with and from; shared by one node and by a simulation of many."""
+    """What a node trains with and on. The same for one node and for a simulation of many."""
 
     model: ModelConfig = ModelConfig()
     generation: GenerationConfig = GenerationConfig()
@@ -64,14 +67,14 @@ class LearningConfig(Section):
     seed: Count = 0
     """Seed of every random choice."""
     threads: Count = 0
-    """CPU threads for tensor maths; 0 leaves the choice to torch for one node, and means 1 in a simulation."""
+    """CPU threads for tensor maths. 0: torch chooses for one node; 1 in a simulation."""
 
 
 class NodeConfig(LearningConfig):
     """One node."""
 
     home: Path = Path("~/.swarm-node")
-    """Folder that holds identity, checkpoints and logs. Nothing is written anywhere else."""
+    """Folder for identity, checkpoints and logs. Nothing is written elsewhere."""
     max_rounds: Count = 0
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
     checkpoint: CheckpointConfig = CheckpointConfig()
@@ -81,10 +84,12 @@ class NodeConfig(LearningConfig):
 
 
 class CheckConfig(NodeConfig):
-    """What a configuration comes to on this machine."""
+    """What a configuration means on this machine."""
 
     all: bool = False
     """Show every option, not only those that differ from their defaults."""
+    memory: str = ""
+    """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices. Loads no weights."""
 
 
 class DoctorConfig(NodeConfig):
@@ -110,16 +115,18 @@ def _as_in_run(name: str) -> Any:
 
 
 class BootstrapConfig(Section):
-    """A bootstrap and relay node: others find and reach each other by it."""
+    """A bootstrap and relay node: other nodes find and reach each other through it."""
 
     home: Path = Path("~/.swarm-node")
     """Folder that holds identity and known peers."""
     port: Annotated[int, Field(ge=0, le=65535), _as_in_run("port")] = 31330
-    """TCP and UDP port to listen on; others have to be able to reach it. 0 takes a free one."""
+    """TCP and UDP port to listen on. Other nodes must be able to reach it. 0 takes a free one."""
     host: Annotated[str, _as_in_run("host")] = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on."""
     announce: Annotated[tuple[str, ...], _as_in_run("announce")] = ()
-    """Addresses to tell others, as multiaddrs, where the node cannot see them itself (a forwarded port)."""
+    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    private_networks: Annotated[tuple[str, ...], _as_in_run("private-networks")] = ()
+    """Networks that are not public in which addresses that others tell may be dialled, as network.private_networks."""
     peers: Annotated[tuple[str, ...], _as_in_run("peers")] = ()
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
     mdns: Annotated[bool, _as_in_run("mdns")] = True
@@ -131,7 +138,7 @@ class BootstrapConfig(Section):
     max_connections: Positive = 512
     """Peers connected at the same time."""
     upload_limit: Positive = 4096
-    """Kilobytes per second that others may fetch from this node, all together."""
+    """Kilobytes per second that all peers together may fetch from this node."""
 
 
 class AskConfig(Section):
@@ -164,11 +171,11 @@ class EvaluationConfig(Section):
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
     """Environments from outside, as environment.use of `run`."""
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config. Empty: all tasks of the environments in use; where none is in `use`, the nine tasks the
-    starters know."""
+    """Tasks as dataset/config. Empty: all tasks of the environments in `use`; if `use` is empty too, the nine tasks of
+    the starters."""
     questions: Positive = 100
     """Held-out questions per task."""
     puzzles: Path | None = None
-    """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks, all of them once."""
+    """JSON file of puzzles (prompt, solution) for the task temporal_clue/published, each used once."""
     json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
     """Print one JSON object instead of the table."""

@@ -20,7 +20,7 @@ FLAGS = ConstructorRegistry()
 
 @FLAGS.primitive_rule
 def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Lists go as text to the configuration, which splits them and knows the types of their entries."""
+    """Passes lists as text to the configuration, which splits them and knows the types of entries."""
     if info.type_origin is not tuple:
         return None
     return PrimitiveConstructorSpec(
@@ -33,7 +33,7 @@ def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
 
 
 def read_file(file: Path) -> dict[str, Any]:
-    """A TOML file. UserError where it is missing, or no TOML."""
+    """Reads a TOML file. UserError if it is missing or not TOML."""
     try:
         return tomllib.loads(private.read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
     except FileNotFoundError as error:
@@ -70,7 +70,7 @@ def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
 
 
 def located(config: C, folder: Path) -> C:
-    """With the whole path of every plug-in that is a file in `folder`, that of the configuration."""
+    """The configuration with the whole path of every plug-in that is a file in `folder`, its own folder."""
     return _with_plug_ins(config, lambda name, _: plugins.located(name, folder))
 
 
@@ -92,7 +92,7 @@ def known_plug_ins(config: C) -> C:
 
 
 def _known(name: str, mark: PlugIn) -> str:
-    """UserError for a name that nobody has registered: before anything is started for it."""
+    """UserError for a name that is not registered, before anything starts."""
     if name not in mark.besides:
         plugins.target(mark.kind, name)
     return name

@@ -1,6 +1,6 @@
-"""The loop of one cell: a swarm of nodes in one process, round by round. It knows nodes only as participants.
+"""The loop of one cell: a swarm of nodes in one process, round by round.
 
-Torch comes in through the population that is handed over, never from here.
+It knows nodes only as participants, and does not import torch; the population does.
 """
 
 import time
@@ -22,24 +22,24 @@ class Population(Protocol):
     """Makes the nodes of a cell, by index, and connects them."""
 
     def join(self, node: int) -> Participant:
-        """The node of this number, from now on part of the swarm."""
+        """Adds the node of this number to the swarm."""
         ...
 
     def leave(self, node: int) -> None:
-        """The node of this number is part of it no more."""
+        """Removes the node of this number from the swarm."""
         ...
 
     def close(self) -> None:
-        """Lets go of all nodes."""
+        """Releases all nodes."""
         ...
 
 
 def run_cell(
     config: SimulationConfig, cell: Cell, population: Population, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[CellRound]:
-    """Yields every round. First all nodes produce, then each consumes, so that without delay a group arrives in
-    the round it was generated in, whatever the order of nodes. Hostile nodes only produce: what is reported is about
-    the others. `config` is the cell's own (see `cell_config`)."""
+    """Yields every round. First all nodes produce, then each consumes. So without delay a group arrives in the round
+    in which it was generated, whatever the order of nodes. Hostile nodes only produce; reports are about the honest
+    nodes. `config` is the cell's own (see `cell_config`)."""
     schedule = Schedule(config.faults, config.nodes, config.rounds)
     hostile = hostile_nodes(config)
     members: dict[int, Participant] = {}
@@ -53,7 +53,7 @@ def run_cell(
             if node not in members:
                 members[node] = population.join(node)
         active = schedule.active(number)
-        started = clock()  # after joining: loading models is no part of a round
+        started = clock()  # after joining: loading models is not part of a round
         produced = {node: members[node].produce(Round(number)) for node in active}
         honest = [node for node in active if node not in hostile]
         reports = {node: members[node].consume(produced[node]) for node in honest}

@@ -1,6 +1,6 @@
 """Everything that can happen in a run, as small frozen values. Plain data: no clock, no text formatting, no I/O.
 
-Sinks turn these into a terminal view or JSON lines; whoever emits one knows nothing about who listens.
+Sinks turn events into a terminal view or JSON lines. Code that emits an event does not know the sinks.
 """
 
 from collections.abc import Mapping

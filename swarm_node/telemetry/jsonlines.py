@@ -1,7 +1,7 @@
 """Events as JSON lines: one object a line, append-only, readable while it is written. Not a database.
 
-Every line reaches the operating system before the next event, so a killed run loses at most its last line. What a kill
-or a full disk leaves of a line stays a line of its own, which readers skip.
+Every line reaches the operating system before the next event, so a killed run loses at most its last line. A kill or a
+full disk may leave a part of a line. It stays a line of its own, and readers skip it.
 """
 
 import json
@@ -18,7 +18,7 @@ from swarm_node.telemetry.events import Event
 
 
 class JsonLines:
-    """A sink that appends to `path`. `warn` is called once if nothing can be written; later events are tried again."""
+    """A sink that appends to `path`. If it cannot write it calls `warn` once, and tries again at later events."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class JsonLines:
         self._file, self._in_line = private.open_to_write(self._path, append=True, mode=None), False
 
     def _append(self, content: bytes) -> None:
-        """One write per event. A disk that fills up may take a part, and refuses the rest at the second try."""
+        """Writes one event. A disk that fills up may take a part, and refuses the rest at the second write."""
         view = memoryview(content)
         while view:
             written = self._file.write(view)
@@ -71,7 +71,7 @@ class JsonLines:
 
 
 def read_jsonlines(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a run, oldest first; lines that were cut off are left out."""
+    """The events of a run, the oldest first, without lines that were cut off."""
     with path.open("rb") as file:
         for line in file:
             try:
@@ -86,6 +86,6 @@ def _ends_a_line(path: Path) -> bool:
     with path.open("rb") as file:
         try:
             file.seek(-1, os.SEEK_END)
-        except OSError:  # empty, or not a file that can be sought in
+        except OSError:  # an empty file, or one without seek
             return True
         return file.read(1) == b"\n"

@@ -1,4 +1,4 @@
-"""What training says of itself to whoever asks the running node. Taken in one thread, read in another."""
+"""Facts about training for `status`. Events come in one thread, and another one reads."""
 
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class RecentRounds:
     """A sink that remembers the last rounds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock`: seconds, never going back."""
+        """`clock`: seconds, monotonic."""
         self._clock = clock
         self._facts: dict[str, Any] = {}
         self._latest = clock()
@@ -54,7 +54,7 @@ class RecentRounds:
         pass
 
     def facts(self) -> dict[str, Any]:
-        """Of the last round, and how many seconds ago it ended; only `seconds_since` the start before the first."""
+        """Facts of the last round, and the seconds since it ended. Before the first: the seconds since the start."""
         resting = {"resting": self._resting} if self._resting else {}
         noted = {name: value for name, value in self._noted.items() if value}
         return {**self._facts, **noted, **resting, "seconds_since": round(self._clock() - self._latest, 1)}

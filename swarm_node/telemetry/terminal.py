@@ -1,6 +1,6 @@
-"""One running node on a terminal: a live view where there is one, else a line per round. Not for simulations.
+"""One running node on a terminal: a live view if the terminal can show it, else a line per round. Not for simulations.
 
-The choice is made once, by `node_terminal`; both are ordinary sinks.
+`node_terminal` chooses once; both are ordinary sinks.
 """
 
 import os
@@ -139,7 +139,7 @@ def reasons(counts: Mapping[str, int]) -> str:
 
 
 class LiveNode:
-    """A panel that is redrawn in place; notices scroll by above it."""
+    """A panel that is redrawn in place. Notices scroll by above it."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -237,7 +237,7 @@ def _shown(report: RoundReport) -> str:
 
 
 def _mismatch(step: StepReport) -> str:
-    """Between the log-probs of generation and of training: the health of a node's arithmetic."""
+    """The difference between log-probs of generation and of training, which shows whether a node computes well."""
     return f"{step.mismatch_mean:.1e} mean, {step.mismatch_max:.1e} max, KL {step.mismatch_kl:.1e}"
 
 

@@ -15,6 +15,7 @@ from swarm_node.network.actions import Call, Disconnect
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.view import MAX_AGE
+from swarm_node.rollouts.groups import HUNG
 from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, CountingVerifier, Swarm, address, announced, identity, key_of, sealed_groups
 
@@ -408,3 +409,41 @@ def test_an_upload_over_the_limit_is_refused() -> None:
     for number in range(2000):
         sent += len(exchange.answer(caller(number), wire.PULL, request, number / 100))
     assert sent <= 2 * limits.MAX_PULL_REPLY_BYTES + 20 * 1000
+
+
+def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, float]:
+    """A node, an author that cannot be reached, and an honest holder that served three groups of it; each had this
+    fault."""
+    swarm = Swarm(every=1e9)
+    victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
+    author, holder = identity(10), identity(11)
+    groups = {key_of(envelope): envelope for envelope in sealed_groups(author, 0, 3)}
+    hints = [announcing.to_text(key[: limits.HOLDING_BYTES]) for key in groups]
+    items = [announced(author, 1, list(groups.values())), announced(holder, 1, held=hints)]
+    swarm.hostile(11, Scripted(serve(items, groups)))
+    exchange.learned(holder.peer_id, [address(11)], 0.0)
+    for _ in range(8):
+        swarm.world.perform(victim, exchange.publish([], Round(0), 3, swarm.world.now))
+        swarm.run(30)
+    assert {delivery.source for _, delivery in victim.delivered} == {holder.peer_id} and len(victim.delivered) == 3
+    for _, delivery in victim.delivered:
+        exchange.verdict(delivery.group.author, delivery.content_hash, faults, swarm.world.now)
+    return exchange, author.peer_id, holder.peer_id, swarm.world.now
+
+
+@pytest.mark.parametrize("fault", sorted(HUNG))
+def test_nobody_is_framed_by_serving_what_another_wrote(fault: str) -> None:
+    """Whose signature is under the groups goes into quarantine. Who served them is asked less often, no more."""
+    exchange, author, holder, now = serve_what_another_wrote(fault)
+    reputation = exchange._knowledge.reputation
+    assert (reputation.state(author, now), reputation.state(holder, now)) == ("quarantined", "ok")
+    assert reputation.of(holder).guilt_at(now) == 0.0
+    assert reputation.success(holder) < 0.6
+
+
+@pytest.mark.parametrize("fault", ["scorer raised", "not a score", "environment raised TypeError"])
+def test_a_mistake_of_a_scorer_counts_against_nobody(fault: str) -> None:
+    exchange, author, holder, now = serve_what_another_wrote(fault)
+    reputation = exchange._knowledge.reputation
+    assert (reputation.state(author, now), reputation.of(author).guilt_at(now)) == ("ok", 0.0)
+    assert (reputation.state(holder, now), reputation.success(holder)) == ("ok", 1.0)

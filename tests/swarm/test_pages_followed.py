@@ -1,12 +1,14 @@
 """Every tutorial and how-to page is followed from its first command to its last: `benchmarks.pages` says how."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.pages import (
+    CTRL_C,
     FIRST,
     HOW_TO,
     INSTALLS,
@@ -52,14 +54,14 @@ def reader(tmp_path: Path) -> Reader:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_every_command_of_the_page_does_what_it_should(reader: Reader, page: Path) -> None:
     typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]
-    done = reader.follow(page)
+    done = [each for each in reader.follow(page) if each.command != CTRL_C]
     assert typed and len(done) == sum(not left_out(command, False) for command in typed)
 
 
 def test_what_is_left_out_is_on_a_page() -> None:
     typed = [step.command for page in PAGES for step in steps(page.read_text()) if isinstance(step, Typed)]
     for pattern in [*(pattern for pattern, _ in NOT_RUN), INSTALLS]:
-        assert any(left_out(command, False) for command in typed), pattern
+        assert any(re.match(pattern, command) for command in typed), pattern
 
 
 def test_a_page_is_read_as_its_reader_would() -> None:

@@ -1,6 +1,7 @@
 """A node's round with real parts: what it asks, what it trains on, what it counts."""
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -8,6 +9,8 @@ import torch
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.node import score_external
+from swarm_node.rollouts.external_scoring import ScoringAhead
 from swarm_node.rollouts.groups import Skipped
 from tests.models import (
     GENERATION,
@@ -279,3 +282,42 @@ def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
     node = make_node(local=1, external=2)
     node = replace(node, config=node.config.model_copy(update={"fill_with_local": False}))
     assert len(considered(node, node.produce(Round(0))).local) == 1
+
+
+class Hanging(Digits):
+    """External groups hang the scorer."""
+
+    def score(self, answers):
+        mine = {make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(now), 1)[0].seed for now in range(4)}
+        results = super().score(answers)
+        return [
+            result if asked.seed in mine else Skipped("scoring timeout")
+            for (asked, _), result in zip(answers, results, strict=True)
+        ]
+
+
+def test_after_a_group_that_hung_its_author_s_others_leave_the_pool() -> None:
+    swarm = MemorySwarm(Random(0))
+    writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), Hanging(), external=1)
+    groups = writer.produce(Round(0)).groups
+    assert sum(scored.informative for scored in groups) > 2
+    batch = considered(reader, reader.produce(Round(0)))
+    assert (batch.external, dict(batch.skipped), len(reader.pool)) == ([], {"scoring timeout": 1}, 0)
+    writer.produce(Round(1))
+    assert considered(reader, reader.produce(Round(1))).skipped == {}, "nothing of that author is taken in"
+
+
+def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing() -> None:
+    """Selecting had scored external groups one after another, each for as long as its author liked."""
+    swarm, asked = MemorySwarm(Random(0)), []
+    writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), external=2)
+    ahead = ScoringAhead(partial(score_external, Digits()), lambda: 0.0, Random(0))
+    reader = replace(reader, external=ahead)
+    writer.produce(Round(0))
+    generated = replace(reader.produce(Round(0)), seconds={"score": 1000.0})  # so that there is something to spend
+    reader.environment.score = asked.append
+    assert reader.select(generated).external == [] and len(reader.pool) > 2
+    while ahead.work():
+        pass
+    batch = reader.select(generated)
+    assert (len(batch.external), len(batch.local), asked) == (2, 2, [])

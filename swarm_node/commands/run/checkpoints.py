@@ -9,6 +9,7 @@ from swarm_node.asynchronous.messages import read_waiting
 from swarm_node.commands.run.validation import REWARD, best_so_far
 from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
+from swarm_node.compute.memory import OutOfMemory, attempt
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training import checkpoint
 from swarm_node.compute.training.soundness import Damaged
@@ -57,7 +58,8 @@ class Kept:
         for text in self.warnings:
             telemetry.emit(Warned(text))
         if self.latest is not None:
-            telemetry.emit(Notice(f"resumed after {self.done} rounds from {self.latest}"))
+            fresh = "" if checkpoint.has_state(self.latest) else ", without the optimiser's state, which was not kept"
+            telemetry.emit(Notice(f"resumed after {self.done} rounds from {self.latest}{fresh}"))
 
     def _look(self) -> None:
         """Takes the newest checkpoint whose state can be read."""
@@ -127,7 +129,7 @@ class Keeper:
         """After `done` rounds. Why it failed, "" where it did not; then the older checkpoints are whole, and the next
         one may succeed."""
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
-        failed = self._write(LAST, done, extra, self._config.keep)
+        failed = self._write(LAST, done, extra, self._config.keep, self._states)
         if failed:
             what = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"
             self._telemetry.emit(Warned(what))
@@ -147,22 +149,30 @@ class Keeper:
 
     def keep_best(self, measured: Validated) -> None:
         """In place of the best so far."""
-        if failed := self._write(BEST, measured.round, {REWARD: measured.reward}, 1):
+        if failed := self._write(BEST, measured.round, {REWARD: measured.reward}, 1, 0):
             self._telemetry.emit(Warned(f"the best checkpoint so far was not kept: {failed}"))
+
+    @property
+    def _states(self) -> int:
+        return {"newest": 1, "all": self._config.keep, "none": 0}[self._config.optimizer]
 
     def _needed(self) -> int:
         """Bytes of a checkpoint: those of the last, else what weights and optimiser come to."""
         if kept := checkpoint.all_checkpoints(self._home / LAST):
             return sum(path.stat().st_size for path in kept[-1].iterdir())
         weights = list(self._policy.model.parameters())
-        return sum(each.numel() * (each.element_size() + ADAM_BYTES * each.requires_grad) for each in weights)
+        adam = ADAM_BYTES * bool(self._states)
+        return sum(each.numel() * (each.element_size() + adam * each.requires_grad) for each in weights)
 
-    def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int) -> str:
+    def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int) -> str:
         trainer, whole = _trainer(self._node), {**self._whose, **extra}
         try:
-            path = checkpoint.save(self._home / folder, done, self._policy, trainer, whole, keep)
-        except OSError as error:
-            return error.strerror or str(error)
+            path = attempt(
+                lambda: checkpoint.save(self._home / folder, done, self._policy, trainer, whole, keep, states),
+                "in writing a checkpoint",
+            )
+        except (OSError, OutOfMemory) as error:
+            return getattr(error, "strerror", None) or str(error)
         self._telemetry.emit(CheckpointSaved(done, str(path)))
         return ""
 

@@ -15,7 +15,9 @@ from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
+from swarm_node.assembly.external import scoring_ahead
 from swarm_node.assembly.learner import build_node, build_policy
+from swarm_node.assembly.memory import fitted
 from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
 from swarm_node.commands.run.guest import Guest
@@ -25,6 +27,7 @@ from swarm_node.commands.run.validation import Validation
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.compute.gpu_limit import limit_gpu_memory
+from swarm_node.compute.plan import Plan, amount
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.environments.scoring import sandbox
@@ -62,16 +65,20 @@ def work(
 
         def make(resume: Path | None) -> tuple[Policy, Node]:
             policy = build_policy(config.model, resume)
-            return policy, build_node(config, peer_id, environment, network, policy)
+            return policy, build_node(config, peer_id, environment, network, policy, external=ahead)
 
         with ExitStack() as stack:
+            ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
             policy, node = kept.build(make)
+            config, plan = fitted(config, policy)
             stack.callback(node.generator.close)
             view = node_terminal(console)
             stop.note = view.note
             telemetry = stack.enter_context(_telemetry(home, config, console, view, progress))
-            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node), kept.done))
+            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan), kept.done))
             kept.tell(telemetry)
+            if plan and not plan.fits:
+                telemetry.emit(Warned(plan.lines()[0]))
             if not all((layers := sandbox.layers()).values()):
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)
@@ -217,7 +224,7 @@ def _telemetry(
         yield telemetry
 
 
-def _facts(policy: Policy, node: Node) -> dict[str, str]:
+def _facts(policy: Policy, node: Node, plan: Plan | None) -> dict[str, str]:
     parameters = sum(p.numel() for p in policy.model.parameters())
     packing = getattr(node.trainer, "packing", None)
     decoder = getattr(node.generator, "decoder_name", "")
@@ -227,4 +234,5 @@ def _facts(policy: Policy, node: Node) -> dict[str, str]:
         "rows": packing.value if packing else "padded",
         "decoder": decoder,
         "linear layers": policy.arithmetic,
+        "memory": f"about {amount(plan.total)} of {amount(plan.room)}" if plan else "",
     }

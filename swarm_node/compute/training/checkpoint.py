@@ -5,9 +5,11 @@ a kill or a full disk in the middle leaves the older ones untouched. Tensors are
 is pickled. Random streams are derived from (seed, peer, round), so there is no generator state to keep.
 """
 
+import filecmp
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,20 @@ PARTIAL = ".partial-"
 DAMAGED = "damaged-"
 
 
-def save(folder: Path, rounds: int, policy: Policy, trainer: GrpoTrainer, extra: dict[str, Any], keep: int) -> Path:
-    """Write the checkpoint taken after `rounds` rounds, let go of all but the newest `keep`. OSError on a full disk."""
+def save(
+    folder: Path,
+    rounds: int,
+    policy: Policy,
+    trainer: GrpoTrainer,
+    extra: dict[str, Any],
+    keep: int,
+    states: int = 2**31,
+) -> Path:
+    """Write the checkpoint taken after `rounds` rounds, let go of all but the newest `keep`. OSError on a full disk.
+
+    Args:
+        states: so many of the newest keep the optimiser's state, which is twice as large as the weights.
+    """
     final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
     if final.exists():
         return final
@@ -36,10 +50,12 @@ def save(folder: Path, rounds: int, policy: Policy, trainer: GrpoTrainer, extra:
     try:
         partial.mkdir(parents=True)
         policy.save(partial)
-        save_file(_optimizer_tensors(trainer), partial / OPTIMIZER)
+        if states:
+            save_file(_optimizer_tensors(trainer), partial / OPTIMIZER)
         counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
         state = {"format": FORMAT, **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
+        _link_equal(partial, [old for other in folder.parent.iterdir() for old in all_checkpoints(other)[-1:]])
         _to_disk(partial)
         partial.rename(final)
         _sync(folder)
@@ -50,7 +66,26 @@ def save(folder: Path, rounds: int, policy: Policy, trainer: GrpoTrainer, extra:
         raise
     for old in all_checkpoints(folder)[:-keep]:
         shutil.rmtree(old)
+    for old in all_checkpoints(folder)[: -states or None]:
+        (old / OPTIMIZER).unlink(missing_ok=True)
     return final
+
+
+def has_state(checkpoint: Path) -> bool:
+    """Whether the optimiser's state was kept."""
+    return (checkpoint / OPTIMIZER).exists()
+
+
+def _link_equal(partial: Path, others: list[Path]) -> None:
+    """Files that another checkpoint has too, such as the tokenizer's, share its place on disk where that can be."""
+    for file in partial.iterdir():
+        for twin in (other / file.name for other in others):
+            if twin.exists() and filecmp.cmp(file, twin, shallow=False):
+                with suppress(OSError):  # not on every file system
+                    spare = file.with_suffix(".link")
+                    spare.hardlink_to(twin)
+                    spare.replace(file)
+                break
 
 
 def all_checkpoints(folder: Path) -> list[Path]:
@@ -67,9 +102,10 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
-    """Optimiser state and counts. The policy's weights were loaded from the same folder before. Raises Damaged."""
+    """Optimiser state, if it was kept, and counts. The policy's weights were loaded from the same folder before. Raises
+    Damaged."""
     try:
-        tensors = load_file(checkpoint / OPTIMIZER)
+        tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
     except Exception as error:  # safetensors raises a type of its own
         raise Damaged(f"{OPTIMIZER}: {str(error)[:100]}") from error
     parameters = [each for group in trainer.optimizer.param_groups for each in group["params"]]
@@ -77,11 +113,12 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
     counts = read_state(checkpoint)
     trainer.steps = counts["optimizer_steps"]
     trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
-    state = trainer.optimizer.state_dict()
-    for key, tensor in tensors.items():
+    for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
         index, name = key.split(".", 1)
-        state["state"].setdefault(int(index), {})[name] = tensor
-    trainer.optimizer.load_state_dict(state)
+        parameter = parameters[int(index)]
+        counted = tensor.dim() == 0
+        value = int(tensor) if counted and not tensor.is_floating_point() else tensor
+        trainer.optimizer.state[parameter][name] = value if counted else tensor.to(parameter.device)
 
 
 def check_plain(checkpoint: Path) -> None:
@@ -98,11 +135,11 @@ def set_aside(checkpoint: Path) -> Path:
 
 
 def _optimizer_tensors(trainer: GrpoTrainer) -> dict[str, torch.Tensor]:
-    states = trainer.optimizer.state_dict()["state"]
+    parameters = [p for group in trainer.optimizer.param_groups for p in group["params"]]
     return {
         f"{index}.{name}": torch.as_tensor(value).detach().cpu().contiguous()
-        for index, values in states.items()
-        for name, value in values.items()
+        for index, parameter in enumerate(parameters)
+        for name, value in trainer.optimizer.state.get(parameter, {}).items()
     }
 
 

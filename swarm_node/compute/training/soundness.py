@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from swarm_node.common import private
 
+MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
 MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
 
 Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
@@ -37,7 +38,8 @@ class State(BaseModel):
 def read_state(path: Path) -> dict[str, Any]:
     """The JSON object in this file. Raises Damaged."""
     try:
-        return State.model_validate_json(private.read_plain(path, MAX_STATE_BYTES)).model_dump()
+        return State.model_validate_json(private.read_plain(path, MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
+MAX_STATE_BYTES)).model_dump()
     except OSError as error:
         raise Damaged(f"{path.name}: {error.strerror}") from error
     except ValidationError as error:
@@ -56,15 +58,18 @@ def check_plain(folder: Path) -> None:
 def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
     """Tensors by "INDEX.NAME", as the checkpoint has them. Raises Damaged unless each fits its
     parameter, and is finite."""
+    names: dict[str, set[str]] = {}
     for key, tensor in tensors.items():
         index, dot, name = key.partition(".")
         if not dot or not index.isdecimal() or int(index) >= len(parameters):
             raise Damaged(f"the optimiser has {key!r}, the model does not")
-        fits = tensor.numel() == 1 if name == "step" else tensor.shape == parameters[int(index)].shape
-        if not fits:
+        names.setdefault(index, set()).add(name)
+        if name in MOMENTS and tensor.shape != parameters[int(index)].shape:
             raise Damaged(f"the optimiser's {key!r} has the shape {tuple(tensor.shape)}, of no weight of this model")
         if not bool(torch.isfinite(tensor).all()):
             raise Damaged(f"the optimiser's {key!r} is not finite")
+    if len(set(map(frozenset, names.values()))) > 1:
+        raise Damaged("the optimiser lacks the state of some weights")
 
 
 def check_finite(model: torch.nn.Module) -> None:

@@ -1,7 +1,7 @@
 """reasoning-gym as a source of questions. Runs in the scoring process only: importing it costs 80 MB and a second.
 
-Not deterministic by itself: two datasets follow process-wide state (the decimal context, the global random stream)
-that others change, so each question is built from the same state. Completions are scored by scorers of ours.
+By itself it is not deterministic: two datasets depend on process-wide state (the decimal context, the global random
+stream) that others change. So each question is built from the same state. Completions are scored by scorers of ours.
 """
 
 import decimal
@@ -22,7 +22,7 @@ version = installed("reasoning-gym")  # the package's own __version__ lags behin
 
 
 class NoAnswer(Exception):
-    """A question whose key is empty, so that no answer is paid."""
+    """A question whose reference answer is empty, so that no completion could be right."""
 
 
 class LibraryItem:
@@ -32,7 +32,7 @@ class LibraryItem:
         with _same_state():
             self.dataset = reasoning_gym.create_dataset(name, seed=seed, size=MAX_QUESTIONS_PER_ROUND, **config)
             entry = self.dataset[index]
-        if entry["answer"] == "":  # base_conversion writes 0 as nothing: no answer would be paid
+        if entry["answer"] == "":  # base_conversion writes 0 as an empty text: no completion could be right
             raise NoAnswer(name)
         self.prompt: str = entry["question"]
         self.entry: Mapping[str, Any] = entry

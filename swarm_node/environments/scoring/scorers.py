@@ -22,6 +22,8 @@ from swarm_node.environments.scoring.reading import MAX_DIGITS, Unreadable, bare
 Scorer = Callable[[str, Mapping[str, Any]], float]  # (answer, entry) -> reward
 Entry = Mapping[str, Any]  # "answer" and those parts of "metadata" that NEEDED names
 
+MAX_LITERAL = 4000  # characters: 30 ms of Python's parser
+
 
 def same_text(answer: str, entry: Entry) -> float:
     """1.0 for the key; in part for a longer answer that contains it."""
@@ -191,7 +193,7 @@ def _text_or_literal(answer: str, key: str, written: Callable[[Any], str]) -> fl
     """1.0 for the key, 0.1 for a Python literal that is it when written out."""
     if answer == key:
         return 1.0
-    if len(answer) > 8 * len(key) + 64:  # a literal of the same is at most about five times as long
+    if len(answer) > min(8 * len(key) + 64, MAX_LITERAL):  # a literal of the same is at most five times as long
         return 0.0
     try:
         return 0.1 if written(ast.literal_eval(answer)) == key else 0.0

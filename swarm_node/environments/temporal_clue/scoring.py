@@ -1,7 +1,7 @@
-"""From the text of an answer to a reward: the share of questions answered rightly.
+"""From a completion to a score: the share of questions answered rightly.
 
-An answer is a line such as `A. NAME`; the last line of a letter counts. All of it is plain string work in time linear
-in the text, since the text is a stranger's.
+An answer is a line such as `A. NAME`; the last line with a letter counts. The text may be hostile, so all of this is
+plain string work in time linear in its length.
 """
 
 import re
@@ -42,9 +42,9 @@ def _given(text: str) -> str:
 
 
 def compat(text: str, key: Mapping[str, str]) -> float:
-    """As the published scorer counts, for figures that are to be compared with published ones.
+    """The score of the published scorer, for comparison with published figures.
 
-    Its pattern knows no digits, so that a time is never right.
+    Its pattern has no digits, so a time is never right.
     """
     right = 0
     for letter, answer in key.items():

@@ -15,6 +15,7 @@ from swarm_node.common.backoff import backoff
 MAX_CONTACTS = 512
 FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
 MAX_RETRY = 60.0
+HELD_PAUSE = 20.0  # seconds until a peer that may not be dialled now is thought of again
 ANCHORS = 8  # peers known longest that still answer: gossip does not push them out
 
 
@@ -103,6 +104,11 @@ class Contacts:
         contact.failures += 1
         if contact.failures == 2:
             self._choose_anchors()
+
+    def held(self, peer: PeerId, now: float) -> None:
+        """None of its addresses may be dialled now. That is no failure of the peer, which may call by itself."""
+        contact = self.learn(peer)
+        contact.retry = max(contact.retry, now + HELD_PAUSE)
 
     def is_ready(self, peer: PeerId, now: float) -> bool:
         """Whether it may be called again after its failures."""

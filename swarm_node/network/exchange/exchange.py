@@ -30,7 +30,7 @@ from swarm_node.network.exchange.knowledge import Knowledge
 from swarm_node.network.exchange.local_announcement import LocalAnnouncement
 from swarm_node.network.exchange.peers import PeerView, peer_views
 from swarm_node.network.exchange.remembered import Remembered
-from swarm_node.network.exchange.reputation import OTHER_POINTS, POINTS, UNINFORMATIVE, USEFUL
+from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL, points
 from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
@@ -98,9 +98,12 @@ class Exchange:
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
-        self._knowledge.charge(author, POINTS.get(outcome, OTHER_POINTS), now)
+        knowledge, key = self._knowledge, announcing.to_text(envelope_hash)
+        knowledge.charge(author, points(outcome), now)  # nobody else: whoever served it need not have scored it
         if outcome not in (USEFUL, UNINFORMATIVE):
-            self._knowledge.store.remove([announcing.to_text(envelope_hash)])  # not to be passed on
+            knowledge.store.remove([key])  # not to be passed on
+            if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:
+                knowledge.reputation.pulled(source, success=False)  # asked less often: that is all
 
     # What the runner says.
 
@@ -142,10 +145,13 @@ class Exchange:
         if asked is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
-        self._knowledge.contacts.failed(asked.peer, now)
+        if failure == Failure.HELD:
+            self._knowledge.contacts.held(asked.peer, now)
+        else:
+            self._knowledge.contacts.failed(asked.peer, now)
         actions: list[Action] = []
         if asked.want:
-            actions = self._fetching.failed(asked, asked.want, now)
+            actions = self._fetching.failed(asked, asked.want, now, its_doing=failure != Failure.HELD)
         elif asked.protocol == wire.EXCHANGE:
             actions = self._gossip.failed(asked, failure, now)
         return self._finish(actions, now)

@@ -28,6 +28,7 @@ class Fetching:
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._wants = Wants(knowledge.rng)
         self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
+        self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)  # of groups delivered: who served them
         self._began = now  # seconds
         self._look = now  # seconds, when there may be something to fetch again
         self.round = 0
@@ -81,9 +82,10 @@ class Fetching:
             return actions
         return actions + (self._ask(want, now) if actions else self.failed(asked, want, now))
 
-    def failed(self, asked: Asked, want: Want, now: float) -> list[Action]:
-        """Notes the failure, and asks the next holder."""
-        self._knowledge.reputation.pulled(asked.peer, success=False)
+    def failed(self, asked: Asked, want: Want, now: float, its_doing: bool = True) -> list[Action]:
+        """Notes the failure, where it is the peer's, and asks the next holder."""
+        if its_doing:
+            self._knowledge.reputation.pulled(asked.peer, success=False)
         return self._ask(want, now)
 
     def remember(self, keys: Iterable[str]) -> None:
@@ -94,6 +96,10 @@ class Fetching:
     def seen(self) -> tuple[str, ...]:
         """Oldest first."""
         return tuple(self._seen)
+
+    def source(self, key: str) -> PeerId | None:
+        """Who served the group, while that is remembered."""
+        return self._sources.peek(key)
 
     def _ask(self, want: Want, now: float) -> list[Action]:
         knowledge = self._knowledge
@@ -148,4 +154,5 @@ class Fetching:
         knowledge.counters["groups pulled"] += 1
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
+        self._sources.put(key, source)
         return [Deliver(group, announcing.to_bytes(key), source)]

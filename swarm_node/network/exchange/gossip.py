@@ -91,6 +91,8 @@ class Gossip:
     def failed(self, asked: Asked, failure: Failure, now: float) -> list[Action]:
         """A stranger that refuses is asked who it is; else another peer is called."""
         self._news += asked.news
+        if failure == Failure.HELD:  # nobody was called
+            return self._spread(1, now)
         self._unanswered += 1
         strange = failure in (Failure.UNSUPPORTED, Failure.REFUSED)
         if strange and not self._knowledge.contacts.learn(asked.peer).answered:

@@ -32,9 +32,17 @@ POINTS: Mapping[str, float] = {
     Reason.TOO_MANY_COMPLETIONS: 1.0,
     Reason.COMPLETION_TOO_LONG: 1.0,
     Reason.UNKNOWN_QUESTION: 1.0,
+    "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored
+    "not a score": 0.0,
 }
+OURS = "environment raised "  # so begin reasons that are no peer's doing: all groups of a round have them
 OTHER_POINTS = 1.0  # anything else it could not use: a scorer that hung, a question that could not be built
 BAD_REPLY_POINTS = 2.0  # an answer that nobody following the protocol gives
+
+
+def points(outcome: str) -> float:
+    """Of guilt, for what the trainer's side found in a group."""
+    return 0.0 if outcome.startswith(OURS) else POINTS.get(outcome, OTHER_POINTS)
 
 
 @dataclass(slots=True)

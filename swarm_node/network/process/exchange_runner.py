@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -18,10 +19,10 @@ from swarm_node.network.exchange.exchange import Exchange
 
 TICK_SECONDS = 0.5
 REFRESH_SECONDS = 3.0  # between two looks at connections and own addresses
-DIAL_SECONDS = 5.0
+DIAL_SECONDS = 6.0
 FIRST_RETRY = 1.0  # seconds; doubles with each failure
 LAST_RETRY = 15.0  # seconds, while there is little company
-CALM_RETRY = 60.0  # seconds, with company: an node node must bear thousands of nodes that come back
+CALM_RETRY = 60.0  # seconds, with company: a bootstrap node must bear thousands of nodes that come back
 COMPANY = 4  # connected peers
 
 
@@ -177,9 +178,7 @@ class ExchangeRunner:
     async def _call(self, backend: Backend, call: Call) -> None:
         try:
             async with asyncio.timeout(call.timeout):
-                if call.addresses and call.peer not in self.connected:
-                    await backend.dial(call.addresses, call.timeout)
-                reply = await backend.call(call.peer, call.protocol, call.request, call.max_reply, call.timeout)
+                reply = await self._reply(backend, call)
         except CallFailed as error:
             self.perform(self.exchange.failed(call.token, error.failure, self._clock()))
         except TimeoutError:
@@ -189,6 +188,17 @@ class ExchangeRunner:
             raise
         else:
             self.perform(self.exchange.replied(call.token, reply, self._clock()))
+
+    async def _reply(self, backend: Backend, call: Call) -> bytes:
+        """Over the connection there is; where there is none, over a new one."""
+        ask = partial(backend.call, call.peer, call.protocol, call.request, call.max_reply, call.timeout)
+        try:
+            return await ask()
+        except CallFailed as error:
+            if error.failure != Failure.UNREACHABLE or not call.addresses:
+                raise
+        await backend.dial(call.addresses, call.timeout)
+        return await ask()
 
 
 async def _disconnect(backend: Backend, peer: PeerId) -> None:

@@ -36,6 +36,7 @@ class Memory(_Frame):
     port: int  # listened on
     exchange: dict[str, Any]  # `Exchange.state`
     peers: dict[PeerId, tuple[str, ...]]  # addresses by which others were reached, the best first
+    private: tuple[str, ...] = ()  # private ranges in which peers were that the user named: others may be dialled there
 
 
 class Rules(BaseModel):

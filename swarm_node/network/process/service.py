@@ -26,7 +26,7 @@ from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
 from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Alive, Memory
-from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.backends import make_backend, make_gate
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
@@ -74,6 +74,7 @@ class NetworkService:
         self._began = self.clock()
         random = Random()
         now = self.clock()
+        self._gate = make_gate(config, memory.private)
         self.exchange = Exchange(identity, swarm, config, random, now, self._serve_only, rules=rules)
         if memory.exchange:
             with suppress(ValueError):  # of an older version, or damaged: begin anew
@@ -120,7 +121,7 @@ class NetworkService:
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
             config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
             topic = f"swarm-node/{limits.VERSION}/{self._swarm}" if config.gossipsub else ""
-            return await self.runner.run(make_backend(config, self._identity, self._serve_only), topic)
+            return await self.runner.run(make_backend(config, self._identity, self._serve_only, self._gate), topic)
         except UserError as error:
             if self._serve_only:
                 raise
@@ -146,7 +147,8 @@ class NetworkService:
         for node in self._bootstrap_nodes:
             known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[: cache.MAX_PEERS])
-        return Memory(port=self._port, exchange=self.exchange.state(), peers=best)
+        private = tuple(map(str, self._gate.where.private))
+        return Memory(port=self._port, exchange=self.exchange.state(), peers=best, private=private)
 
     def spent(self) -> int:
         """Bytes exchanged with others so far, both ways."""
@@ -178,7 +180,7 @@ class NetworkService:
             "relayed": self.runner.relayed,
             "bootstrap_nodes": [asdict(node) for node in self._bootstrap_nodes],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
-            "counters": self.runner.counters(),
+            "counters": {**self.runner.counters(), **self._gate.counters},
         }
 
     def _addresses_changed(self, addresses: Sequence[str]) -> None:

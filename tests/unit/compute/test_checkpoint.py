@@ -5,7 +5,8 @@ import torch
 from transformers.utils import logging
 
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.compute.training import checkpoint
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig

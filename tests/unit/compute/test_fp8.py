@@ -15,7 +15,8 @@ from swarm_node.compute.fast_cpu import llama_decoder
 from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
 from swarm_node.compute.generation.decoding import ModelDecoder
 from swarm_node.compute.generation.generator import BatchGenerator, choose_decoder
-from swarm_node.compute.policy import Packing, Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Packing, Policy
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.kernels import REFERENCE, Kernel
 from swarm_node.compute.precision.linear import Fp8Linear, swap_linears

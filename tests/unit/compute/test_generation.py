@@ -300,7 +300,7 @@ def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
 
 
 def lora_policy(path, family="Llama"):
-    from swarm_node.compute.policy import load_policy
+    from swarm_node.compute.loading import load_policy
     from swarm_node.settings import LoraConfig, ModelConfig
     from tests.models import tiny_model
 

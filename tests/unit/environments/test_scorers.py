@@ -101,7 +101,7 @@ HANOI = {"num_disks": 1, "num_pegs": 3, "start_peg": 1, "target_peg": 2}
 BESIDE = (  # what a policy could be made to say along with a right answer
     "{} payload", "{}\npayload", "{} # payload", "{}, payload", "{}; payload", "{} 答案", "{}{{}}", "{}:payload",
     "payload {}", "payload: {}", "payload\n{}", "[payload] {}", "{}" + " " * 500 + "payload", "{}<payload>",
-    "{}//payload", "{} {}\n.payload", "{} []", "{} ()",
+    "{}//payload", "{} {}\n.payload", "{} []",
 )  # fmt: skip
 
 
