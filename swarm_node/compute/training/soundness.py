@@ -38,8 +38,7 @@ class State(BaseModel):
 def read_state(path: Path) -> dict[str, Any]:
     """The JSON object in this file. Raises Damaged."""
     try:
-        return State.model_validate_json(private.read_plain(path, MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
-MAX_STATE_BYTES)).model_dump()
+        return State.model_validate_json(private.read_plain(path, MAX_STATE_BYTES)).model_dump()
     except OSError as error:
         raise Damaged(f"{path.name}: {error.strerror}") from error
     except ValidationError as error:
