@@ -18,7 +18,7 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   resume [--home FOLDER]            it goes on
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
-  doctor [CONFIG.toml] [--flags]    what keeps a node from training or connecting
+  doctor [CONFIG.toml] [--flags]    what keeps a node from training or sharing
   check [CONFIG.toml] [--flags]     what a configuration means here
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?
   attack [CONFIG.toml] [--flags]    the same with hostile nodes

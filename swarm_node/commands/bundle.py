@@ -1,7 +1,7 @@
 """`doctor --bundle FILE`: what somebody who mends this program wants to see, and nothing that is nobody's business.
 
-No key, address, identity or text of others is put in: figures, versions, options, and lines of our own that are
-redacted. Events are taken by the names of their fields, so that a field which is added later is not in by itself.
+No key, address or identity is in it, nor any text of a peer: figures, versions, options, and redacted lines of ours.
+Events are taken by the names of their fields, so that a field which is added later is not in by itself.
 """
 
 import io
@@ -24,7 +24,7 @@ EVENTS = 2000  # the last ones
 LOG_BYTES = 256 * 1024  # the end of a log
 LOGS = ("network.log", "generator.log")
 SAID = ("RunStarted", "Notice", "Warned", "RunFinished", "CheckpointSaved", "Validated")
-UNSAID = {"environment.instruction", "attack.payload"}  # a user's own text
+UNSAID = {"environment.instruction", "attack.payload"}  # texts of the user
 
 
 def write_bundle(file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]) -> list[str]:

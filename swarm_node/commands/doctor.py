@@ -52,7 +52,7 @@ node that runs, or looks at what the next one will find. Takes the flags of run.
 Exit code 0: trains and shares, 1: trains alone, 3: does not train.
 
   --home FOLDER            of the node (~/.swarm-node)
-  --bundle FILE            all of it for a bug report, without keys and addresses
+  --bundle FILE            all for a bug report, without keys and addresses
   --peers MULTIADDR ...    bootstrap nodes to try
   --network.port N         the port it shall listen on
   --model.name NAME        the model it shall train

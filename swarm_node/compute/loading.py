@@ -66,6 +66,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     if config.lora.r:
         model = _with_lora(model, config.lora, resume).to(device)
     soundness.check_finite(model)
+    soundness.check_template(tokenizer)
     policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, fp8)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":

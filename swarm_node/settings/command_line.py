@@ -132,8 +132,11 @@ def _line(kind: type[BaseModel], problem: Any, given: Sequence[Source]) -> str:
 def _written(key: str, given: Sequence[Source]) -> str:
     """The name under which this key, or the section it is in, was given last."""
     for source in reversed(given):
+        if key in source.names:
+            return source.names[key]
+    for source in reversed(given):
         for each, name in source.names.items():
-            if each == key or each.startswith(f"{key}.") or key.startswith(f"{each}."):
+            if each.startswith(f"{key}.") or key.startswith(f"{each}."):
                 return name.removesuffix(each) + key if name.endswith(each) else name
     return key
 

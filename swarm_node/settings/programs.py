@@ -96,8 +96,8 @@ class DoctorConfig(NodeConfig):
     """What keeps a node from training or sharing."""
 
     bundle: Path | None = None
-    """File for a bug report: what was found, figures, options and versions, without keys, addresses and text of others.
-    Read it before you send it."""
+    """File for a bug report: what was found, figures, options and versions, without keys, addresses and what
+    peers sent. Read it before you send it."""
 
 
 class ArchiveConfig(Section):

@@ -72,8 +72,8 @@ def stoppable() -> Iterator[Stop]:
     """Signals go to the Stop, in the main thread, until the context ends. What nohup ignores stays ignored."""
     stop = Stop()
     handlers = {signal.SIGINT: stop.ask, signal.SIGTERM: stop.ask, signal.SIGHUP: stop.ask, signal.SIGALRM: stop.hurry}
-    heard = {number: handler for number, handler in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}
-    before = {number: signal.signal(number, handler) for number, handler in heard.items()}
+    taken = {number: handler for number, handler in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in taken.items()}
     try:
         yield stop
     finally:

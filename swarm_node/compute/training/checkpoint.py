@@ -43,8 +43,9 @@ def save(
         states: so many of the newest keep the optimiser's state, which is twice as large as the weights.
     """
     final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
-    if final.exists():
+    if (final / STATE).is_file():
         return final
+    shutil.rmtree(final, ignore_errors=True)  # of one that was damaged
     for left_over in folder.glob(f"{PARTIAL}*"):
         shutil.rmtree(left_over)
     try:

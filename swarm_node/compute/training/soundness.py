@@ -4,8 +4,10 @@ An optimiser whose tensors have other shapes than the weights ends in a segmenta
 weights with the next update.
 """
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import torch
@@ -14,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from swarm_node.common import private
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
+TEMPLATE_STEPS = 3_000_000  # lines of Python; to compile a long template takes a tenth
 MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
 
 Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
@@ -69,6 +72,32 @@ def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.
             raise Damaged(f"the optimiser's {key!r} is not finite")
     if len(set(map(frozenset, names.values()))) > 1:
         raise Damaged("the optimiser lacks the state of some weights")
+
+
+def check_template(tokenizer: Any) -> None:
+    """Raises Damaged where the chat template fails, or does not end: it comes with the model, and is a program."""
+    if not tokenizer.chat_template:
+        return
+    steps = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps > TEMPLATE_STEPS:
+            raise Damaged("its chat template does not end")
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        turn = [{"role": "user", "content": "?"}]
+        tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False)
+    except Damaged:
+        raise
+    except Exception as error:
+        raise Damaged(f"its chat template fails: {str(error)[:100]}") from error
+    finally:
+        sys.settrace(before)
 
 
 def check_finite(model: torch.nn.Module) -> None:

@@ -155,7 +155,7 @@ class NetworkService:
         return sum(count for name, count in self.exchange.counters().items() if name.endswith(TRAFFIC))
 
     def alive(self) -> Alive:
-        """What the trainer hears every few seconds."""
+        """What the trainer is told every few seconds."""
         strangers = sum(bool(peer.note) for peer in self.exchange.peers(self.clock()))
         return Alive(
             connected=len(self.runner.connected),

@@ -83,7 +83,7 @@ def test_a_terminal_that_is_closed_is_as_sigterm_and_more_of_it_changes_nothing(
         assert work(stop, 5.0) < 2.0
 
 
-def test_it_says_at_once_that_it_has_heard() -> None:
+def test_it_says_at_once_that_it_will_stop() -> None:
     said: list[str] = []
     with at_work() as stop:
         stop.note = said.append
