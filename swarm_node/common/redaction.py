@@ -2,7 +2,7 @@
 
 import re
 
-_IPV6 = r"(?<![\w:])(?:[0-9A-Fa-f]{1,4}:){2,7}(?::?[0-9A-Fa-f]{1,4}){0,7}|(?<![\w:])::[0-9A-Fa-f:.]{2,}"
+_IPV6 = r"(?<![\w:])(?=[0-9A-Fa-f:]*::|(?:[0-9A-Fa-f]{1,4}:){4})[0-9A-Fa-f:.]{3,}"
 _PATTERNS = (
     (re.compile(r"-----BEGIN[^-]*PRIVATE KEY-----.*?(-----END[^-]*-----|\Z)", re.DOTALL), "<key>"),
     (re.compile(r"\b(hf|sk|ghp|gho|github_pat|glpat|xox[bp])[-_][A-Za-z0-9_-]{8,}"), "<token>"),

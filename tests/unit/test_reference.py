@@ -13,6 +13,7 @@ import pytest
 
 from protocol.identity import Identity
 from swarm_node import cli
+from swarm_node.commands.table import COMMANDS
 from swarm_node.commands.doctor import Finding, Level, verdict
 from swarm_node.common.errors import UserError
 from swarm_node.network.exchange.peers import PeerView
@@ -130,7 +131,7 @@ def codes(text: str) -> set[int]:
 
 def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     every, own = rows("exit_codes.md", "Of every command"), rows("exit_codes.md", "Of each command")
-    assert own.keys() == cli.COMMANDS.keys()
+    assert own.keys() == COMMANDS.keys()
     raised = {UserError("no"): 2, KeyboardInterrupt(): 130, BrokenPipeError(): 141}
     assert codes(" ".join(f"`{code}`" for code in every)) == {0, 1, *raised.values()}
     assert codes(own["doctor"]) == {verdict([Finding("", level, "")])[0] for level in Level} == {0, 1, 3}
@@ -144,7 +145,7 @@ def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch
         assert cli.outcome([]) == code
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_that_does_not_exist_ends_every_command_with_2(command: str) -> None:
     try:
         code: object = cli.outcome([command, "--no-such-option"])

@@ -131,8 +131,8 @@ class Keeper:
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
         failed = self._write(LAST, done, extra, self._config.keep, self._states)
         if failed:
-            what = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"
-            self._telemetry.emit(Warned(what))
+            trouble = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"
+            self._telemetry.emit(Warned(trouble))
         else:
             self.look()
         return failed

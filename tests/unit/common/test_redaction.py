@@ -14,7 +14,7 @@ PEER = "12D3KooWSKqQ747J17nJN4uLA1GEtfPcKkCw12STvnZRBWHap3Se"
         (f"node {PEER} in home", PEER),
         ("cannot reach 192.168.1.20:31330", "192.168.1.20"),
         ("listens on [2001:db8::17]:31330", "2001:db8"),
-        ("cannot write /home/ann/secret project/events.jsonl", "ann"),
+        ("cannot write /home/ann/secret project/events.jsonl", "/ann"),
         ("home ~/.swarm-node/x is full", "~/"),
         ("token hf_abcdefghijklmnop", "hf_abc"),
         ("password=hunter2 is wrong", "hunter2"),
