@@ -60,8 +60,8 @@ class Digits:
         texts = common.prompts(common.FULL.prompt_lengths)
         return [texts[question.index] for question in questions]
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        return [tuple(sum(c.isdigit() for c in text) / max(1, len(text)) for text in texts) for _, texts in answers]
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        return [tuple(sum(c.isdigit() for c in text) / max(1, len(text)) for text in texts) for _, texts in completions]
 
     def close(self) -> None:
         pass
@@ -99,7 +99,7 @@ def run_side(config: LearningConfig, rounds: int, trainer_threads: int) -> dict[
         driving(config, node, policy, Path(folder) / "log", print, command=generator) as driver,
     ):
         torch.set_num_threads(trainer_threads)
-        # The generator is as far ahead when the clock stops as when it starts: as much is written as is trained on.
+        # The generator is equally far ahead when the clock starts and stops, so it generated as much as was trained on.
         for number in range(WARM_UP):
             driver.run_round(Round(number))
         pids = [process.pid for process in psutil.Process().children()]  # the generator; a sync side has none

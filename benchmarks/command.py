@@ -1,4 +1,4 @@
-"""How every command of benchmarks, studies and fuzzing is asked and answers.
+"""Arguments and output of every command of benchmarks, studies and fuzzing.
 
 People read text and Markdown tables; with `--json` the last line is one JSON object with the key `benchmark`, and with
 `ratio` where two sides are compared. What takes hours is kept as it is done, under `runs/`, and not done again.

@@ -47,7 +47,7 @@ _VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARA
 
 def tokenizer() -> Any:
     """One token per character. `<eos>` gets the first id beyond the model's logits: it can never be sampled, so all
-    completions have full length on both sides, and neither pays for a rule that forbids it."""
+    completions have full length on both sides, and neither loses time to a rule that forbids it."""
     core = Tokenizer(models.WordLevel({**_VOCABULARY, "<eos>": len(_VOCABULARY)}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()

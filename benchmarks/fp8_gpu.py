@@ -115,7 +115,7 @@ def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = to
     )
     with DEVICE:
         model = Qwen2ForCausalLM(config).to(weights)
-    model.generation_config.eos_token_id = config.vocab_size  # never written
+    model.generation_config.eos_token_id = config.vocab_size  # never generated
     made = Policy(model, common.tokenizer(), DEVICE, None if weights == torch.bfloat16 else torch.bfloat16)
     if precision != "bf16":
         made.fp8 = swap_linears(model, kernels.choose(DEVICE, "auto"), precision == "fp8")
@@ -179,12 +179,12 @@ def speeds(plan: Plan, size: str, precision: str) -> Figures:
     forget_peak()
     generator = BatchGenerator(made, GenerationConfig(max_completion_length=plan.written_tokens))
     texts = common.prompts([100] * plan.prompts)
-    written = seconds(lambda: generator.generate(texts, common.GROUP_SIZE, "fp8"), 1)
+    generated = seconds(lambda: generator.generate(texts, common.GROUP_SIZE, "fp8"), 1)
     print(f"  {generator.decoder_name}, {made.packing and made.packing.value}, {made.arithmetic}", flush=True)
     return {
-        "written_per_second": plan.prompts * common.GROUP_SIZE * plan.written_tokens / written,
+        "written_per_second": plan.prompts * common.GROUP_SIZE * plan.written_tokens / generated,
         "trained_per_second": plan.trained_tokens / trained,
-        "end_to_end_seconds": written + trained,
+        "end_to_end_seconds": generated + trained,
         "training_gib": training_memory,
         "writing_gib": peak(),
     }
@@ -199,10 +199,10 @@ def mismatch(plan: Plan, precision: str) -> Figures:
     made = policy(plan.long, precision, max(plan.lengths) + 128, torch.float32)
     generator = BatchGenerator(made, GenerationConfig(max_completion_length=max(plan.lengths)))
     (text,) = common.prompts([100])
-    (written,) = generator.generate([text], 2, "fp8")
-    assert isinstance(written, GeneratedGroup)
+    (generated,) = generator.generate([text], 2, "fp8")
+    assert isinstance(generated, GeneratedGroup)
     found = dict.fromkeys(plan.lengths, Mismatch())
-    for tokens in written.tokens:
+    for tokens in generated.tokens:
         batch = tree.build([Row(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)
         trained = log_probs_of(made.logits(batch), batch.target, SamplingRule()).cpu()
         known = torch.tensor(tokens.log_probs)

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from benchmarks.compatibility import environment
 from benchmarks.waiting import until
 
-MARK = "\u2003\u2009"  # two spaces that nobody writes, before every completion of the peer: scorers take no notice
+MARK = "\u2003\u2009"  # two rare spaces before every completion of the peer, which scorers ignore
 DONE = "trained"  # what the tracer says when the update has ended
 SECONDS = 120.0
 TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))

@@ -22,7 +22,7 @@ LIMIT = 192  # tokens
 
 
 def generate(policy: Policy, after: int) -> tuple[float, float, int]:
-    """CPU seconds, the share of tokens that the new weights wrote, and all tokens."""
+    """CPU seconds, the share of tokens that the new weights generated, and all tokens."""
     steps = 0
 
     def refresh() -> bool:
@@ -34,9 +34,9 @@ def generate(policy: Policy, after: int) -> tuple[float, float, int]:
     policy.version = 0
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=LIMIT), refresh)
     began = process_time()
-    written = generator.generate(common.prompts(common.FULL.prompt_lengths), common.GROUP_SIZE, "interruption")
+    generated = generator.generate(common.prompts(common.FULL.prompt_lengths), common.GROUP_SIZE, "interruption")
     seconds = process_time() - began
-    versions = [v for group in written if isinstance(group, GeneratedGroup) for t in group.tokens for v in t.versions]
+    versions = [v for group in generated if isinstance(group, GeneratedGroup) for t in group.tokens for v in t.versions]
     return seconds, sum(versions) / len(versions), len(versions)
 
 

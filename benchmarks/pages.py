@@ -218,6 +218,7 @@ SHORTER: Sequence[Replacement] = (
     (r"(--(?:max-)?rounds )(\d+)", at_most(4), "rounds"),
     (r"(--seeds )(\d+)", at_most(1), "seeds"),
     (r"(--questions )(\d+)", at_most(4), "questions"),
+    (r"(--validation.every )(\d+)", at_most(2), "rounds between validations"),
     (r"~/(\S+/)\d{8}\b", lambda reader, found: f"~/{found[1]}{reader.newest(found[1])}", "the last checkpoint"),
     (r"((?:die|join) \d)@\d+", lambda _, found: f"{found[1]}@3", "rounds in which nodes die and join"),
 )

@@ -3,9 +3,9 @@
     python -m fuzzing.hostile --json        # docs/results/scoring.md
 
 Each answer is an item of its own. "ours": the data sets of the catalogue, scored as in the swarm; an answer that is not
-the key and is paid 0.5 or more is a forgery. "library": all data sets with the library's own scorers, those included
-that execute answers, which only the sandbox stands up to. Afterwards nothing may be left: no file, no connection, no
-process; the scoring process must never have been replaced, and honest answers must be paid as before.
+the key and is rewarded with 0.5 or more is a forgery. "library": all data sets with the library's own scorers, those
+included that execute answers, which only the sandbox stands up to. Afterwards nothing may be left: no file, no
+connection, no process; the scoring process must never have been replaced, and honest answers must be scored as before.
 """
 
 import socket
@@ -32,8 +32,8 @@ SOURCE = str(Path(__file__).with_name("hostile_source.py"))
 TIME_LIMIT, MEMORY_LIMIT = 1.0, 768  # seconds per item, megabytes
 SLACK = 2.0  # seconds above the limit that a busy machine may need to notice
 SEED, INDICES = 20, 8
-PAID = 0.5
-pay = RewardRule("graded", PARTIAL).reward  # what a node makes of a score; the library knows no such thing
+REWARDED = 0.5
+rewarded = RewardRule("graded", PARTIAL).reward  # from a score to a node's reward; the library has only scores
 NO_KEY = ("None", "")  # of data sets that check an answer against the question alone
 
 
@@ -42,7 +42,7 @@ class Tally:
     """What became of the answers to one data set in one mode."""
 
     answers: int = 0
-    forged: list[str] = field(default_factory=list)  # names of wrong answers that were paid half or more
+    forged: list[str] = field(default_factory=list)  # names of wrong answers that were rewarded with half or more
     skipped: Counter[str] = field(default_factory=Counter)  # by reason
     slowest: float = 0.0  # seconds
     broken: list[str] = field(default_factory=list)  # what must never happen
@@ -71,12 +71,12 @@ def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) 
         tally.answers += 1
         if not isinstance(reply, tuple):
             tally.skipped[reply.reason if not isinstance(reply, str) else "nonsense"] += 1
-        elif (pay(reply[0]) if mode == "ours" else reply[0]) >= PAID and not same(text, key):
+        elif (rewarded(reply[0]) if mode == "ours" else reply[0]) >= REWARDED and not same(text, key):
             tally.forged.append(label)
     if _ask(scoring, question, key) != honest:
-        tally.broken.append("an honest answer is paid otherwise than before")
+        tally.broken.append("an honest answer is scored otherwise than before")
     if mode == "ours" and key not in NO_KEY and honest != (1.0,):
-        tally.broken.append(f"the key is paid {honest}")
+        tally.broken.append(f"the key is scored {honest}")
     if tally.slowest > TIME_LIMIT + SLACK:
         tally.broken.append(f"an item took {tally.slowest:.1f} s")
     return tally

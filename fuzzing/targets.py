@@ -299,9 +299,9 @@ def _answer(data: bytes) -> str:
     """One of our scorers, chosen by the length."""
     text = data.decode("utf-8", "surrogateescape")[: limits.MAX_COMPLETION_CHARS]
     name = _NAMES[len(data) % len(_NAMES)]
-    paid = score(SCORERS[name], answer_of(text), {**ENTRY, "answer": _KEYS.get(name, "3 × 5")})
-    assert 0.0 <= paid <= 1.0
-    return f"{name} {paid:.0f}"
+    scored = score(SCORERS[name], answer_of(text), {**ENTRY, "answer": _KEYS.get(name, "3 × 5")})
+    assert 0.0 <= scored <= 1.0
+    return f"{name} {scored:.0f}"
 
 
 _NAMES = sorted({scorer.__name__: name for name, scorer in SCORERS.items()}.values())

@@ -36,7 +36,7 @@ SLOWEST = 0.2  # CPU seconds of an item; the budget at run time is 0.25
 PATIENCE = 1.0  # CPU seconds after which an item is given up
 LONGEST = 16 * 1024  # characters of a prompt
 EXACT_FROM = 0.99
-MOST_ALIKE = 0.9  # share of a level's items that may have one and the same answer: beyond, it asks nothing
+MOST_ALIKE = 0.9  # share of a level's items that may have the same answer: beyond it the level tests nothing
 SAME = "nearly always the same answer"
 WRONG = "swordfish"  # an answer that is right nowhere
 
@@ -104,9 +104,9 @@ def objection(item: LibraryItem, seconds: float) -> str:
         return "long"
     answer, score = item.entry["answer"], item.score(WRONG)
     if not is_score(score) or score >= 0.5:
-        return f"pays {score} for a wrong answer"
+        return f"scores a wrong answer {score}"
     if isinstance(answer, str) and item.score(answer) < EXACT_FROM:
-        return "does not pay its local completion"
+        return "does not score its reference answer as right"
     return ""
 
 

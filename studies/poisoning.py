@@ -197,7 +197,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
     for result in honest:
         curve(panels[0], result.success_by_round, "black", f"honest swarm: {fmean(result.success):.2f}", "--")
         curve(panels[1], result.accuracy_by_round, "black", f"honest swarm: {fmean(result.accuracy):.2f}", "--")
-    titles = ("Victims' answers with the payload", "Right answers of the victims")
+    titles = ("Victims' completions with the payload", "Right completions of the victims")
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(
             f"{title}\nhalf of the swarm is hostile; shading from lowest to highest seed", loc="left", fontsize=10.5

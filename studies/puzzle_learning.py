@@ -47,7 +47,7 @@ COLOURS = {"many": "#0072B2", str(FEW): "#D55E00"}
 class Shares:
     """By held-out puzzle the share of questions right."""
 
-    sampled: list[float]  # mean of `DRAWS` answers
+    sampled: list[float]  # mean of `DRAWS` completions
     likeliest: list[float]
 
     def __str__(self) -> str:

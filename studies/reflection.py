@@ -1,4 +1,4 @@
-"""A thousand nodes hear that a peer is where a victim is: what do they send there? docs/results/reflection.md.
+"""A thousand nodes learn that a peer is where a victim is: what do they send there? docs/results/reflection.md.
 
     python -m studies.reflection --json
 
@@ -47,7 +47,7 @@ def grown(nodes: int, seed: int, world: DiallingWorld) -> Swarm:
 
 
 def tell(swarm: Swarm) -> None:
-    """Every node hears of a new peer, from that peer, as it seems at the victim."""
+    """Every node learns of a new peer, from that peer, as it seems at the victim."""
     world = swarm.world
     identity = Identity.from_seed_bytes(swarm.rng.randbytes(32))
     request = wire.ExchangeRequest(wire.swarm_tag(SWARM), 0, {}, reflector(identity, swarm=SWARM))

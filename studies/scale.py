@@ -123,11 +123,11 @@ class Swarm:
 
 def _groups(author: Identity, round: int) -> list[bytes]:
     seed = question_seed(author.peer_id, Round(round))
-    answers = (Completion(text="4", ended=True), Completion(text="5", ended=True))
+    completions = (Completion(text="4", ended=True), Completion(text="5", ended=True))
     sealed = []
     for index in range(GROUPS):
         question = Question(environment="e", version="1", dataset="d", config_id="c", seed=seed, index=index)
-        group = RolloutGroup(author=author.peer_id, round=round, question=question, completions=answers)
+        group = RolloutGroup(author=author.peer_id, round=round, question=question, completions=completions)
         sealed.append(codec.seal(group, author, SWARM))
     return sealed
 

@@ -40,7 +40,7 @@ class SharedVerifier(Verifier):
         return peeked
 
     def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> Reason | None:
-        if sealed not in self._objections:  # None is an answer
+        if sealed not in self._objections:  # None is a valid value
             self._objections.put(sealed, super().objection(sealed, announcement, swarm))
         return self._objections.peek(sealed)
 
@@ -103,7 +103,7 @@ class World:
         return member
 
     def kill(self, peer: PeerId) -> None:
-        """It answers nobody and does nothing any more; who calls it waits in vain."""
+        """It replies to nobody and does nothing any more. Calls to it time out."""
         self.members[peer].alive = False
 
     def part(self, *sides: Iterable[PeerId]) -> None:

@@ -130,7 +130,7 @@ def token_group(
     prompt: str = "1+1=",
     ended: Sequence[bool] | None = None,
 ) -> ScoredGroup:
-    """A group as this node wrote it: with its tokens and their log-probs. Its text is of no matter."""
+    """A local group, with its tokens and their log-probs. Its text does not matter."""
     received = text_group(rewards, ["x"] * len(ids), prompt, ended)
     tokens = tuple(Tokens(tuple(i), tuple(p)) for i, p in zip(ids, log_probs, strict=True))
     return ScoredGroup(received.group, prompt, received.rewards, tokens)
@@ -149,7 +149,7 @@ def weights_of(model: Any) -> list[torch.Tensor]:
 
 @dataclass
 class Digits:
-    """An environment in plain Python: the answer is right if it has a digit in it."""
+    """An environment in plain Python: a completion is right if it has a digit."""
 
     refuse_prompt: frozenset[int] = frozenset()  # indices of questions that cannot be built
     refuse_score: frozenset[int] = frozenset()  # indices of questions whose scorer fails
@@ -173,13 +173,13 @@ class Digits:
             for asked in questions
         ]
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        self.scored += [(asked, tuple(texts)) for asked, texts in answers]
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        self.scored += [(asked, tuple(texts)) for asked, texts in completions]
         return [
             Skipped("scoring failed")
             if asked.index in self.refuse_score
             else tuple(float(any(c.isdigit() for c in text)) for text in texts)
-            for asked, texts in answers
+            for asked, texts in completions
         ]
 
     def close(self) -> None:

@@ -1,8 +1,10 @@
 """The memory plan of a configuration: on the device at hand, or on a card of which only the size is known."""
 
+import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import psutil
 import torch
@@ -12,14 +14,15 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from swarm_node import starters
 from swarm_node.common.errors import UserError
 from swarm_node.compute import plan as plans
-from swarm_node.compute.plan import NF4_BYTES, Arithmetic, Plan, Shape
+from swarm_node.compute.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.compute.policy import Packing, Policy
 from swarm_node.settings import LearningConfig
 
+C = TypeVar("C", bound=LearningConfig)
 SIZE = re.compile(r"^(\d+(?:\.\d+)?) ?([GM])i?B?$", re.IGNORECASE)
 
 
-def fitted(config: LearningConfig, policy: Policy) -> tuple[LearningConfig, Plan | None]:
+def fitted(config: C, policy: Policy) -> tuple[C, Plan | None]:
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
     of which too little is known."""
     made = plan_here(config, policy)
@@ -53,6 +56,17 @@ def plan_for(config: LearningConfig, size: str) -> Plan:
     known = SIZE.match(size.strip())
     if known is None:
         raise UserError(f"memory {size!r} is no size: give one such as 8GB")
+    name = config.model.name
+    try:
+        source = str(starters.folder(name)) if name in starters.NAMES else name
+        found = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    except Exception as error:  # each library underneath raises types of its own
+        raise UserError(f"cannot read the shape of model {name!r}: {str(error).splitlines()[0][:200]}") from error
+    return plan_of(config, found, float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB))
+
+
+def plan_of(config: LearningConfig, found: Any, room: float) -> Plan:
+    """The same of a transformers configuration, in bytes."""
     lora = config.model.lora.r > 0
     kind = config.model.dtype
     weight = 4 if kind == "float32" or (kind == "auto" and not lora) else 2
@@ -62,29 +76,22 @@ def plan_for(config: LearningConfig, size: str) -> Plan:
         4 if lora else weight,
         4 if config.model.autocast == "off" and weight == 4 else 2,
     )
-    unit = plans.GIB if known[2].upper() == "G" else plans.MIB
-    return plans.plan(_shape_of(config), how, config, float(known[1]) * unit)
+    total, linear = _counted(type(found), found.to_json_string())
+    targets = config.model.lora.target_modules
+    adapted = (inputs + outputs for name, inputs, outputs in linear if not targets or name in targets)
+    shape = plans.shape_of(found, total, config.model.lora.r * sum(adapted))
+    return plans.plan(shape, how, config, room)
 
 
-def _shape_of(config: LearningConfig) -> Shape:
-    name = config.model.name
-    source = str(starters.folder(name)) if name in starters.NAMES else name
-    try:
-        found = AutoConfig.from_pretrained(source, trust_remote_code=False)
-        with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(found)
-    except Exception as error:  # each library underneath raises types of its own
-        raise UserError(f"cannot read the shape of model {name!r}: {str(error).splitlines()[0][:200]}") from error
-    return plans.shape_of(found, sum(_sizes(model)), _adapters(model, config))
-
-
-def _adapters(model: Any, config: LearningConfig) -> int:
-    """Parameters that adapters of this configuration have."""
-    rank, targets = config.model.lora.r, config.model.lora.target_modules
+@lru_cache(maxsize=8)
+def _counted(kind: Any, described: str) -> tuple[int, list[tuple[str, int, int]]]:
+    """Parameters of a model so described; name, inputs and outputs of each of its linear layers but the head."""
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(kind.from_dict(json.loads(described)))
     head = model.get_output_embeddings()
-    linear = ((name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear) and m is not head)
-    chosen = (m for name, m in linear if not targets or name.rpartition(".")[2] in targets)
-    return sum(rank * (m.in_features + m.out_features) for m in chosen)
+    linear = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear) and m is not head]
+    shapes = [(name.rpartition(".")[2], m.in_features, m.out_features) for name, m in linear]
+    return sum(_sizes(model)), shapes
 
 
 def _sizes(model: Any) -> Iterator[int]:

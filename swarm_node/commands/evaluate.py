@@ -37,7 +37,7 @@ folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
   --model.device NAME         cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
   --generation.temperature X  of sampling (1.0)
   --generation.max-completion-length N
-                              tokens of an answer before it is cut off (16)
+                              tokens after which a completion is cut off (16)
   --json                      one JSON object, for scripts"""
 
 
@@ -54,7 +54,7 @@ class TaskAccuracy:
 
 
 def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
-    """One sampled answer per question; the last row is over all tasks. Progress goes to `console`.
+    """One sampled completion per question. The last row is over all tasks. Progress goes to `console`.
 
     A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
     rather than too narrow.
@@ -87,7 +87,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
-    """Each with its scorers by the suffix of their rows: puzzles have two, which score the same answers."""
+    """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
     settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles)
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
     for kind, tasks in by_kind(settings):

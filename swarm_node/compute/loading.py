@@ -118,6 +118,7 @@ def _locate(name: str) -> str | Path:
 
 
 def weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
+    """Type of the weights: as configured, or what suits the device."""
     if config.dtype != "auto":
         return getattr(torch, config.dtype)  # type: ignore[no-any-return]
     frozen = config.lora.r > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
@@ -125,6 +126,7 @@ def weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
 
 
 def autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
+    """Type of the matrix products; None where it is that of the weights."""
     if config.autocast == "off":
         return None
     return torch.bfloat16 if config.autocast == "bfloat16" or _fast_bfloat16(device) else None

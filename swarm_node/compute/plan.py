@@ -7,13 +7,14 @@ compares the figures with traces of whole models and with measured peaks. Other 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 from swarm_node.algorithm.chunked import CHUNK_BYTES, is_large
 from swarm_node.settings import LearningConfig
 
 MIB, GIB = 2**20, 2**30
 CPU_BUDGET, GPU_BUDGET, LEAST_BUDGET = 4096, 16384, 512  # tokens of a micro-batch
+C = TypeVar("C", bound=LearningConfig)
 PROMPT = 256  # tokens that a prompt is taken for
 USABLE = 0.92  # of a device: allocators leave gaps
 PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
@@ -121,6 +122,7 @@ class Plan:
 
 
 def amount(size: float) -> str:
+    """A number of bytes for a person."""
     return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
 
 
@@ -163,15 +165,34 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     sizes = (shape.hidden, shape.feed_forward, shape.queries, shape.keys)
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * (how.product if lora else 4)
-    cast = 0.0 if how.weight <= how.product else how.product  # autocast keeps a copy of weights for the way back
-    if checkpointing:
-        blocks = shape.layers * residual + 1.5 * kept + shape.block * cast
-    else:
-        blocks = (shape.layers + 0.5) * kept + shape.layers * shape.block * cast
     table = shape.vocabulary * shape.hidden
-    direct = 5 * 4 * tokens * shape.vocabulary
-    head = (3 * CHUNK_BYTES if is_large(tokens, shape.vocabulary) else direct) + table * cast
-    return max(blocks + head, 0.0 if lora else residual + table * 4)  # last comes the embedding's gradient
+    copied = _copied(shape, how)  # of one block's weights, kept for the way back
+    cast = table * how.product if how.weight > how.product else 0.0
+    logits = 3 * CHUNK_BYTES if is_large(tokens, shape.vocabulary) else 5 * 4 * tokens * shape.vocabulary
+    gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
+    if checkpointing:
+        inputs = shape.layers * residual
+        return max(
+            inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, _embedding(lora, table) + residual
+        )
+    inputs = shape.layers * (kept + copied)
+    return max(
+        inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, _embedding(lora, table) + kept + copied
+    )
+
+
+def _copied(shape: Shape, how: Arithmetic) -> float:
+    """Bytes of copies that a forward makes of the weights of a block: autocast's, or the native forward's own, which
+    joins queries, keys and values, and gate and up, and scales them."""
+    if how.native:
+        joined = shape.hidden * (shape.queries + 2 * shape.keys + 2 * shape.feed_forward)
+        return 2.0 * 4 * joined
+    return float(shape.block * how.product) if how.weight > how.product else 0.0
+
+
+def _embedding(lora: bool, table: int) -> float:
+    """Bytes of the embedding's gradient, which comes last, beside the one it is added to."""
+    return 0.0 if lora else 4.0 * table
 
 
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
@@ -221,7 +242,7 @@ def has_8bit() -> bool:
     return find_spec("bitsandbytes") is not None
 
 
-def applied(config: LearningConfig, made: Plan) -> LearningConfig:
+def applied(config: C, made: Plan) -> C:
     """The configuration with what was chosen. Checkpointing that is not needed yet stays in reserve."""
     choice = made.choice
     training = config.training.model_copy(

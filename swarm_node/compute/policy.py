@@ -1,7 +1,6 @@
 """A causal language model with its tokenizer: what this node can say about text and tokens.
 
-Any Hugging Face causal LM, by starter name, folder or hub name. Weights come from safetensors only and no code comes
-with a model (`trust_remote_code` stays off), so a stranger's model folder can be wrong but not dangerous.
+Any Hugging Face causal LM. `loading.py` makes one.
 """
 
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.chunked import is_large, projected_log_probs
 from swarm_node.algorithm.distribution import SamplingRule, log_distribution
 from swarm_node.compute.fast_cpu.llama_training import LlamaTraining
-from swarm_node.compute.memory import probed
+from swarm_node.compute.memory import attempt, probed
 from swarm_node.compute.precision.linear import Fp8
 from swarm_node.compute.training import tree_attention
 from swarm_node.compute.training.recompute import Around, checkpointing
@@ -118,7 +117,7 @@ class Policy:
 
     @contextmanager
     def generating(self) -> Iterator[None]:
-        """The model computes as when it writes: in the mixed FP8 flow not as it trains, in the other just so."""
+        """The model computes as in generation. In the mixed FP8 flow that differs from training, in the other not."""
         if self.fp8 is None:
             yield
             return
@@ -254,7 +253,8 @@ class Policy:
         packed = [rows.Row(prompt, completions), rows.Row(prompt[2:], completions[:2])]
         padded = [rows.Row(row.prompt, [c]) for row in packed for c in row.completions]
         with torch.no_grad(), self.exact():
-            reference = self.logits(rows.build(padded, self.pad_id, self.device))
+            work = partial(self._of_rows, rows.build(padded, self.pad_id, self.device), self.model)
+            reference = attempt(work, "in trying packed rows")
             return next((way for way in Packing if self._agrees(way, packed, reference)), None)
 
     def _agrees(self, way: Packing, packed: list[rows.Row], reference: Tensor) -> bool:

@@ -10,7 +10,7 @@ from swarm_node.environments.reasoning_gym.environment import PARTIAL
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scoring.scorers import SCORERS, score
 
-PAID = RewardRule("graded", PARTIAL).reward
+REWARDED = RewardRule("graded", PARTIAL).reward
 
 
 EXECUTE = ["string_insertion", "countdown"]  # the library evaluates the answer
@@ -36,12 +36,12 @@ def test_our_own_scorers_neither_raise_nor_pay_for_any_of_it() -> None:
     keys = {"number_sorting": "['1.0', '2.5']", "prime_factorization": "2 × 3", "coin_flip": "0.125"}
     for name, scorer in SCORERS.items():
         asked = entry | {"answer": keys.get(name, "swordfish")}
-        paid = {label: PAID(score(scorer, text, asked)) for label, text in texts.items()}
-        assert {label: score for label, score in paid.items() if not 0 <= score < 0.5} == {}, name
+        scored = {label: REWARDED(score(scorer, text, asked)) for label, text in texts.items()}
+        assert {label: score for label, score in scored.items() if not 0 <= score < 0.5} == {}, name
 
 
 def test_the_library_s_forgeries_are_known_to_be_worth_nothing() -> None:
-    """Each was paid in full by the library's own scorer."""
+    """Each was scored in full by the library's own scorer."""
     cases = {
         "complex_arithmetic": ("nan", "3.0 + 4.0i", {"result": [3, 4]}),
         "number_sorting": ("[NaN, NaN]", "['1.0', '2.5']", {}),
@@ -51,5 +51,5 @@ def test_the_library_s_forgeries_are_known_to_be_worth_nothing() -> None:
         "coin_flip": ("0", "0.234375", {}),
     }
     for name, (forged, key, metadata) in cases.items():
-        assert PAID(score(SCORERS[name], forged, {"answer": key, "metadata": metadata})) < 0.5, name
+        assert REWARDED(score(SCORERS[name], forged, {"answer": key, "metadata": metadata})) < 0.5, name
     assert set(cases) <= set(CATALOGUE)

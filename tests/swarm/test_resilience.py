@@ -81,9 +81,9 @@ def test_a_slow_node_trains_on_what_gathered_meanwhile_within_its_bounds() -> No
 @pytest.mark.slow
 def test_one_whose_environment_fails_every_other_round_goes_on() -> None:
     class Flaky(Digits):
-        def score(self, answers):
-            self.refuse_score = frozenset(range(3)) if answers and answers[0][0].seed % 2 else frozenset()
-            return super().score(answers)
+        def score(self, completions):
+            self.refuse_score = frozenset(range(3)) if completions and completions[0][0].seed % 2 else frozenset()
+            return super().score(completions)
 
     swarm = MemorySwarm(Random(0))
     nodes = [make_node(0, join(swarm, 0), Flaky()), make_node(1, join(swarm, 1))]

@@ -141,8 +141,8 @@ def test_external_groups_are_scored_here_and_used_once() -> None:
 
 def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
     class Generous(Digits):
-        def score(self, answers):
-            return [tuple(1.0 for _ in texts) for _, texts in answers]
+        def score(self, completions):
+            return [tuple(1.0 for _ in texts) for _, texts in completions]
 
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0), Generous())
@@ -219,7 +219,7 @@ def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same
     assert batch.seconds["rescue"] > 0.0 and batch.seconds["generate"] == own.seconds["generate"]
     report = reader.train(batch)
     assert report.external_informative == sum(group.informative for group in batch.external)
-    assert report.rollouts == 3 * GENERATION.num_generations  # attempts at others' questions are not its own round's
+    assert report.rollouts == 3 * GENERATION.num_generations  # local completions of external prompts do not count
 
 
 def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
@@ -237,8 +237,8 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
 
 def test_an_uninformative_group_is_not_published() -> None:
     class Strict(Digits):
-        def score(self, answers):
-            return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in answers]
+        def score(self, groups):
+            return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in groups]
 
     swarm = MemorySwarm(Random(0))
     listener = join(swarm, 1)
@@ -250,12 +250,12 @@ def test_the_network_hears_what_its_groups_were_worth() -> None:
     class Half(Digits):
         """Question 0 of anybody else teaches nothing here."""
 
-        def score(self, answers):
-            rewards = [tuple(float(k == 0) for k, _ in enumerate(texts)) for _, texts in answers]
+        def score(self, completions):
+            rewards = [tuple(float(k == 0) for k, _ in enumerate(texts)) for _, texts in completions]
             mine = make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(0), 1)[0].seed
             return [
                 rewards[n] if asked.index or asked.seed == mine else tuple(0.0 for _ in texts)
-                for n, (asked, texts) in enumerate(answers)
+                for n, (asked, texts) in enumerate(completions)
             ]
 
     swarm = MemorySwarm(Random(0))

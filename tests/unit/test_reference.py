@@ -13,8 +13,8 @@ import pytest
 
 from protocol.identity import Identity
 from swarm_node import cli
-from swarm_node.commands.table import COMMANDS
 from swarm_node.commands.doctor import Finding, Level, verdict
+from swarm_node.commands.table import COMMANDS
 from swarm_node.common.errors import UserError
 from swarm_node.network.exchange.peers import PeerView
 from swarm_node.network.process.exchange_runner import BootstrapNode

@@ -25,7 +25,7 @@ KEPT = (
     "docs/reference/glossary.md",
     "tests/unit/test_vocabulary.py",
 )
-FOLDERS = ("tests/data/", "docs/results/")
+FOLDERS = ("tests/data/",)
 
 
 def searched() -> list[str]:

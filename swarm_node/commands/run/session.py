@@ -158,7 +158,7 @@ class Session:
                 self.keeper.keep_best(measured)
 
     def _give_up(self, start: int) -> None:
-        """In the middle of a round, which is done again next time, what was written for it included."""
+        """In the middle of a round, which is done again next time, generation included."""
         if self.stop.updating():
             lost = "stopped in the middle of an update: what was learned since the last checkpoint is lost"
             self.telemetry.emit(Warned(lost))

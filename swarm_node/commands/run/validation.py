@@ -17,7 +17,7 @@ REWARD = "validation_reward"  # key of a checkpoint's extra state
 
 
 class Validation:
-    """One sampled answer to each held-out question, from the same random stream each time."""
+    """One sampled completion of each held-out prompt, from the same random stream each time."""
 
     def __init__(self, config: NodeConfig, environment: Environment, generator: Generator, best: float | None) -> None:
         """`environment` is the node's, asked where the configuration names no other tasks or puzzles. `best`: the

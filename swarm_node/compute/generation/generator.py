@@ -127,7 +127,7 @@ class BatchGenerator:
         eos = torch.tensor(sorted(policy.eos_ids), device=policy.device)
         ids = torch.full((limit, rows), policy.pad_id, device=policy.device)
         log_probs = torch.zeros(limit, rows, device=policy.device)
-        versions: list[int] = []  # of the weights that wrote each step
+        versions: list[int] = []  # of the weights that generated each step
         lengths = torch.full((rows,), limit, device=policy.device)
         astray = Astray(self._config.stop_below, self._config.stop_memory, rows, policy.device)
         active = torch.arange(rows, device=policy.device).view(len(prompts), group_size)  # row of each slot

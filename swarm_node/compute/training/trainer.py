@@ -1,7 +1,8 @@
 """One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a token budget.
 
-Behaviour log-probs are those of the policy that wrote the text for local groups, and of this policy when the group is
-admitted to the training set for external groups, whose author's probabilities are unknown and would not be comparable.
+Behaviour log-probs are those of the policy that generated the text for local groups, and of this policy when the group
+is admitted to the training set for external groups, whose author's probabilities are unknown and would not be
+comparable.
 """
 
 import copy
@@ -305,7 +306,7 @@ class GrpoTrainer:
             totals.dropped += int(dropped.sum())
             totals.local_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
             totals.staleness += float(staleness.sum())
-            if totals.steps == 0:  # no weight has moved since fresh tokens were written
+            if totals.steps == 0:  # no weight has moved since fresh tokens were generated
                 fresh = flat_values([known for part in parts for known in part.staleness], parts, staleness - 1) == 0
                 totals.mismatch = totals.mismatch.plus(behaviour[fresh], present[fresh])
             totals.ratio += float(result.ratio.sum())

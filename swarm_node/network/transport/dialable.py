@@ -108,6 +108,7 @@ class Anywhere(Dialable):
         super().__init__([], [], list)
 
     def is_given(self, address: str) -> bool:
+        """Of every address."""
         return True
 
 

@@ -27,7 +27,7 @@ POLICY = tiny_policy()
 
 
 class Writer:
-    """A generator without a model, that notes the version it wrote with."""
+    """A generator without a model, that notes the version it generated with."""
 
     def __init__(self) -> None:
         self.version = 0

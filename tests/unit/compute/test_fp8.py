@@ -190,9 +190,9 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
 
 
 def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
-    (answer,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
-    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], "ab1:")
-    return ScoredGroup(received.group, "ab1:", received.rewards, answer.tokens)
+    (group,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
+    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in group.completions], "ab1:")
+    return ScoredGroup(received.group, "ab1:", received.rewards, group.tokens)
 
 
 @pytest.mark.slow
@@ -246,9 +246,9 @@ def test_the_models_own_forward_writes_as_training_computes(family) -> None:
         trained = policy.logits(tree.build([Row(prompt, [completion])], policy.device))
         with policy.generating():
             ids = torch.tensor([prompt + completion])
-            written = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+            generated = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
         plain = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-    assert torch.equal(written, trained)
+    assert torch.equal(generated, trained)
     assert not torch.equal(plain, trained)
 
 

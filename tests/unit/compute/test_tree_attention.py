@@ -60,7 +60,7 @@ def test_both_kernels_give_what_the_dense_mask_gives() -> None:
 
 
 def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
-    from swarm_node.compute.policy import _with_lora
+    from swarm_node.compute.loading import _with_lora
 
     policy = tiny_policy("Llama", autocast=torch.bfloat16)
     policy.model = _with_lora(policy.model, LoraConfig(r=2), None)

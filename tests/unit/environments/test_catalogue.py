@@ -1,4 +1,4 @@
-"""Every task of the catalogue: the same question in every process, and the right answer is paid."""
+"""Every task of the catalogue: the same question in every process, and the right answer is scored as right."""
 
 from collections import Counter
 from collections.abc import Iterator

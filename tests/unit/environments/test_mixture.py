@@ -14,7 +14,7 @@ AUTHOR = PeerId("12D3KooWAlice")
 
 
 class Named:
-    """Pays for its own name; a stand-in for an environment, not a mock of one."""
+    """Rewards its own name; a stand-in for an environment, not a mock of one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,8 +33,8 @@ class Named:
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         return [f"{self.name} {question.index}" for question in questions]
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        return [tuple(float(text == self.name) for text in texts) for _, texts in answers]
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        return [tuple(float(text == self.name) for text in texts) for _, texts in completions]
 
     def close(self) -> None:
         self.closed = True
@@ -76,7 +76,7 @@ def test_close_reaches_all() -> None:
 
 
 class Raising(Named):
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
         raise ZeroDivisionError("a bug of the environment")
 
 

@@ -17,7 +17,7 @@ from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scoring import scorers
 
-PAID = RewardRule("graded", PARTIAL).reward
+REWARDED = RewardRule("graded", PARTIAL).reward
 DATASET = reasoning_gym.create_dataset("binary_matrix", seed=5, size=40, min_n=1, max_n=6)
 
 
@@ -57,9 +57,9 @@ def test_binary_matrix_pays_what_the_library_pays() -> None:
     for index in range(40):
         entry = DATASET[index]
         for answer in near_answers(entry["answer"]):
-            paid = scorers.binary_matrix(answer, entry)
-            assert paid == DATASET.score_answer(answer, entry), answer
-            seen.add(paid)
+            scored = scorers.binary_matrix(answer, entry)
+            assert scored == DATASET.score_answer(answer, entry), answer
+            seen.add(scored)
     assert seen == {0.0, 0.1, 1.0}
 
 
@@ -119,18 +119,18 @@ def test_right_answers_are_paid_as_the_library_pays_them_and_with_nothing_beside
     )
     with_more = [text.format(answer, answer) for text in BESIDE]
     assert item.score(answer) == 1.0
-    assert {text: paid for text in with_more if (paid := PAID(item.score(text))) >= 0.5} == {}
+    assert {text: scored for text in with_more if (scored := REWARDED(item.score(text))) >= 0.5} == {}
 
 
 def test_the_library_pays_for_a_right_answer_followed_by_anything() -> None:
     """Its own scorers, and why they are not used."""
-    paid = {
+    scored = {
         name: item.dataset.score_answer(f"{answer}. payload", item.entry)
         for name in ("gsm_symbolic", "knights_knaves", "word_sorting")
         if (item := LibraryItem(name, next(iter(CATALOGUE[name].values())), 11, 0))
         and (answer := right_answer(name, item.dataset, item.entry))
     }
-    assert paid["gsm_symbolic"] == paid["knights_knaves"] == 1.0 > paid["word_sorting"]
+    assert scored["gsm_symbolic"] == scored["knights_knaves"] == 1.0 > scored["word_sorting"]
 
 
 @pytest.mark.parametrize(
@@ -157,16 +157,16 @@ def test_what_hides_in_an_answer_makes_it_wrong(name: str, answer: str, metadata
     penalties = {"penalty_missing_factor": 0.5, "penalty_extra_factor": 0.5}
     key = {"game_of_life": "[[0, 1]]", "polynomial_equations": "1.0"}.get(name, "")
     entry = {"answer": key, "metadata": fraction | penalties | metadata}
-    assert PAID(scorers.score(scorers.SCORERS[name], answer, entry)) < 0.5
+    assert REWARDED(scorers.score(scorers.SCORERS[name], answer, entry)) < 0.5
 
 
 def test_part_of_an_answer_is_never_worth_half() -> None:
     long, entry = "1" * 99 + "2", {"answer": "1" * 99}
-    paid = RewardRule("graded", PARTIAL).reward
-    assert 0.4 < paid(scorers.score(scorers.same_text, long, entry)) < 0.5
-    assert paid(scorers.score(scorers.prime_factors, "12", {"answer": "2 × 2 × 3"})) == 0.25
-    assert paid(scorers.score(lambda answer, entry: 0.98, "", entry)) == 0.49
-    assert paid(scorers.score(lambda answer, entry: 1.0, "", entry)) == 1.0
+    scored = RewardRule("graded", PARTIAL).reward
+    assert 0.4 < scored(scorers.score(scorers.same_text, long, entry)) < 0.5
+    assert scored(scorers.score(scorers.prime_factors, "12", {"answer": "2 × 2 × 3"})) == 0.25
+    assert scored(scorers.score(lambda answer, entry: 0.98, "", entry)) == 0.49
+    assert scored(scorers.score(lambda answer, entry: 1.0, "", entry)) == 1.0
 
 
 def test_a_reward_is_made_in_one_place_and_rounding_is_no_signal() -> None:

@@ -1,4 +1,4 @@
-"""Temporal Clue: generated puzzles, published ones, and how answers are paid."""
+"""Temporal Clue: generated puzzles, published ones, and how answers are scored."""
 
 import json
 import os

@@ -33,8 +33,8 @@ def screen(use, received, own=(), **options) -> Screened:
     return build_defence(DefenceConfig(use=use, **options)).screen(own, received, Random(0))
 
 
-def regroup(use, received, attempt, **options):
-    return build_defence(DefenceConfig(use=use, **options)).regroup(received, attempt, Random(0))
+def regroup(use, received, generate_local, **options):
+    return build_defence(DefenceConfig(use=use, **options)).regroup(received, generate_local, Random(0))
 
 
 def test_without_layers_everything_passes_as_it_is() -> None:
@@ -83,11 +83,11 @@ def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> No
     received = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
     asked = []
 
-    def attempt(groups, size):
+    def generate_local(groups, size):
         asked.append((groups, size))
         return [local_group([0.0, 1.0, 0.0], ["3", "12", "4"], author="eve")]
 
-    (group,) = regroup(("regroup",), [received], attempt, local_completions=3)
+    (group,) = regroup(("regroup",), [received], generate_local, local_completions=3)
     assert asked == [([received], 3)]
     assert texts_of(group)[:3] == ["3", "12", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong

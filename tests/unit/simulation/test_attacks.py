@@ -114,8 +114,8 @@ def test_forged_groups_are_admitted_and_no_forgery_is_paid_half(under) -> None:
     try:
         asked = environment.sample(EVE.peer_id, Round(0), len(tasks))
         rewards = environment.score([(each, FORGERIES) for each in asked])
-        assert [len(paid) for paid in rewards] == [len(FORGERIES)] * len(tasks)
-        assert max(reward for paid in rewards for reward in paid) < 0.5
+        assert [len(scored) for scored in rewards] == [len(FORGERIES)] * len(tasks)
+        assert max(reward for scored in rewards for reward in scored) < 0.5
         assert environment.restarts == 0
     finally:
         environment.close()
@@ -153,10 +153,10 @@ def test_the_key_is_that_of_the_environment() -> None:
 
 
 class Sevens(Digits):
-    """A right answer has a 7 in it."""
+    """A right completion has a 7 in it."""
 
-    def score(self, answers):
-        return [tuple(float("7" in text) for text in texts) for _, texts in answers]
+    def score(self, completions):
+        return [tuple(float("7" in text) for text in texts) for _, texts in completions]
 
 
 class Swarm:
