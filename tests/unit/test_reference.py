@@ -118,7 +118,13 @@ def test_a_bootstrap_node_has_the_network_of_the_page(tmp_path: Path) -> None:
     memory = Memory(port=0, exchange={}, peers={})
     arguments = (Identity.create(), "public", tmp_path, NetworkConfig(), memory)
     service = NetworkService(*arguments, deliver=lambda action: None, say=lambda text, warning: None)
-    assert {"running", *service.view()} == rows("status.md", "network").keys() - {"enabled", "processes", "dropped"}
+    assert {"running", *service.view()} == rows("status.md", "network").keys() - {
+        "enabled",
+        "processes",
+        "dropped",
+        "resting",
+        "leaving",
+    }
 
 
 def test_a_report_folder_holds_the_files_of_the_page() -> None:
