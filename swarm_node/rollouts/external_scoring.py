@@ -152,14 +152,14 @@ class ScoringAhead(ExternalScoring):
             groups = self._next()
             taken = {external.content_hash for external in groups}
             self._waiting = [external for external in self._waiting if external.content_hash not in taken]
-            paying = self._paying(groups[0].author) if groups else None
-        if paying is None:
+            budget = self._budget_of(groups[0].author) if groups else None
+        if budget is None:
             return False
         began = self._clock()
         results = self._score(groups)
         with self._changed:
             seconds = self._clock() - began
-            paying.spend(seconds)
+            budget.spend(seconds)
             for external, result in zip(groups, results, strict=True):
                 self._done(external, result, seconds / len(groups))
         return True
@@ -184,7 +184,7 @@ class ScoringAhead(ExternalScoring):
         """One of a stranger, or a few of as many known authors: those are cheaper together."""
         ready = sum(isinstance(result, ScoredGroup) and result.informative for result in self._results.values())
         missing = 0 if self._closed else AHEAD * self._wanted - ready
-        first = next((each for each in self._waiting if missing > 0 and self._paying(each.author)), None)
+        first = next((each for each in self._waiting if missing > 0 and self._budget_of(each.author)), None)
         if first is None or not self._known(first.author):
             return [first] if first else []
         known = {each.author: each for each in reversed(self._waiting) if self._known(each.author)}
@@ -193,8 +193,8 @@ class ScoringAhead(ExternalScoring):
     def _known(self, author: PeerId) -> bool:
         return bool(self._quick.peek(author))
 
-    def _paying(self, author: PeerId) -> Budget | None:
-        """What pays for a group of this author: known authors may have what strangers leave."""
+    def _budget_of(self, author: PeerId) -> Budget | None:
+        """The budget for a group of this author: known authors may have what strangers leave."""
         budgets = [self._for_known, self._for_strangers] if self._known(author) else [self._for_strangers]
         return next((budget for budget in budgets if budget.holds), None)
 
