@@ -4,6 +4,7 @@
 one JSON object. Long runs are kept in runs/studies/NAME, and go on from there after an interruption. Results and
 figures go there too, unless `--out` names another folder, such as docs/results/NAME.
 
+on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
 learning     sharing, mixed (models), poisoning (hostile nodes), staleness (old text), fp8_learning, puzzle_learning
 figures      fp8 (mismatch by precision), scale (10,000 nodes), soak (memory through hours), temporal_clue (its puzzles)
 attacks      reflection and reflection_real (what an announced address makes nodes send)
