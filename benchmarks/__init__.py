@@ -3,6 +3,11 @@
 `python -m benchmarks.NAME`, NAME one of those below; `--help` says what it does and takes. With `--json` the last line
 is one JSON object. Results are in docs/results.
 
+beside others      generation (Hugging Face), step (TRL), real (TRL with its defaults, on shapes of real models),
+                   swarm and network (genrl)
+beside a release   compatibility (same rewards), structure (rooms, imports, files an external group passes); both
+                   take the release out of git
+of the pages       tutorials (how long each takes a newcomer)
 of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source), interruption, memory_plan (what fits on
                    which card), micro_batches, packing, scoring
 of its network     backends, punching (as root: network namespaces)

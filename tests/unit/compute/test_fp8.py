@@ -1,4 +1,5 @@
-"""FP8: products within the bound of the number format, one flow for generation and training, and what stays as it was."""
+"""FP8: products within the bound of the number format, one flow for generation and training, and what stays as it
+was."""
 
 from random import Random
 
