@@ -1,10 +1,10 @@
 """When external groups are scored: as they are selected, or ahead of that, in a thread beside training, on a budget.
 
 The author of a completion decides how long its scoring takes. So a node that others can reach scores ahead. A round
-selects among groups that are scored already, and waits for none. Known authors, whose last group was scored quickly, share a
-twentieth of the time that rounds take, or what as many honest groups take as a round selects. Strangers share half as
-much, or what one honest group takes, so that they cannot use up what is for the others. What an honest group takes is
-measured on local groups, which nobody else can influence.
+selects among groups that are scored already, and waits for none. Known authors, whose last group was scored quickly,
+share a twentieth of the time that rounds take, or what as many honest groups take as a round selects. Strangers share
+half as much, or what one honest group takes, so that they cannot use up what is for the others. What an honest group
+takes is measured on local groups, which nobody else can influence.
 """
 
 import threading
