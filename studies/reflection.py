@@ -74,27 +74,30 @@ def main() -> None:
     parser = command.parser("studies.reflection", __doc__)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--minutes", type=int, default=10)
+    parser.add_argument("--identities", type=int, nargs="*", default=[1, 120], help="of the attacker, by run")
+    parser.add_argument("--no-calm", action="store_true", help="leave out the swarm without an attacker")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     sides, lines = [], []
     for gated in (False, True):
-        for identities in (1, round(options.minutes * MINUTE / EVERY)):
+        for identities in options.identities:
             side = attacked(options.nodes, gated, options.minutes, identities, options.seed)
             total = sum(side["bytes_by_minute"])
             first = f"{side['bytes_by_minute'][0] / 1e6:.2f}"
             rate = f"{total / options.minutes / MINUTE / options.nodes:.1f}"
             lines.append(["gate" if gated else "before", f"{identities}", first, f"{total / 1e6:.2f}", rate])
             sides.append(side)
+            print(lines[-1], flush=True)
     command.show(["", "identities", "MB in the first minute", "MB in all", "bytes a second and node"], lines)
-    quiet = [calm(options.nodes, gated, options.seed) for gated in (False, True)]
+    quiet = [] if options.no_calm else [calm(options.nodes, gated, options.seed) for gated in (False, True)]
     lines = []
     for side in quiet:
         shares = [f"{side['groups_per_want'][phase]:.3f}" for phase in ("steady", "churned")]
         counts = [f"{side['dials'].get(name, 0)}" for name in ("answered", "in vain", "held back")]
         lines.append(["gate" if side["gated"] else "before", *shares, *counts])
     command.show(["", "groups that came", "after deaths", "dials answered", "in vain", "held back"], lines)
-    streams = [sum(side["bytes_by_minute"]) for side in sides if side["identities"] > 1]
-    command.finish(options, {"ratio": streams[0] / max(1, streams[1]), "attacked": sides, "calm": quiet})
+    totals = [sum(sum(side["bytes_by_minute"]) for side in sides if side["gated"] is gated) for gated in (False, True)]
+    command.finish(options, {"ratio": totals[0] / max(1, totals[1]), "attacked": sides, "calm": quiet})
 
 
 if __name__ == "__main__":

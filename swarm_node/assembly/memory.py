@@ -46,7 +46,7 @@ def plan_here(config: LearningConfig, policy: Policy) -> Plan | None:
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)
-    except AttributeError:  # a model without attention heads, or with other names for them
+    except (AttributeError, TypeError):  # a model without attention heads, or with other names for them
         return None
     return plans.plan(shape, how, config, room)
 

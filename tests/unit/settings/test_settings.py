@@ -7,7 +7,8 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import AskConfig, AttackSimulationConfig, EvaluationConfig, NodeConfig, SimulationConfig
-from swarm_node.settings.sources import describe, flatten, from_command_line, resolve
+from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.sources import describe, flatten
 
 ROOT = Path(__file__).parents[3]
 
