@@ -101,9 +101,7 @@ class Exchange:
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
         knowledge, key = self._knowledge, announcing.to_text(envelope_hash)
-        knowledge.charge(
-            author, points(outcome), now, outcome
-        )  # nobody else: who served it need not have scored it
+        knowledge.charge(author, points(outcome), now, outcome)  # nobody else: who served it need not have scored it
         if outcome not in (USEFUL, UNINFORMATIVE):
             knowledge.store.remove([key])  # not to be passed on
             if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:
