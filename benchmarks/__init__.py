@@ -8,8 +8,8 @@ beside others      generation (Hugging Face), step (TRL), real (TRL with its def
 beside a release   compatibility (same rewards), structure (rooms, imports, files an external group passes); both
                    take the release out of git
 of the pages       tutorials (how long each takes a newcomer)
-of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source), interruption, memory_plan (what fits on
-                   which card), micro_batches, packing, scoring
+of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source), interruption, memory_plan (what fits
+                   on which card), micro_batches, packing, scoring
 of its network     backends, punching (as root: network namespaces)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
                    prompts, sides in turn), waiting, pages (what a reader of the documentation does; tests, too),
