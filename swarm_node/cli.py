@@ -31,6 +31,7 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   attack [CONFIG.toml] [--flags]    the same with hostile nodes
   eval NAME|FOLDER [--flags]        accuracy of a model on held-out questions
   solve SIZE|FILE.json              the solution of a Temporal Clue puzzle
+  dataset FILE [--flags]            what a file of questions comes to
   init [--home FOLDER]              make this node's identity (run does so too)
   id [--home FOLDER]                show this node's identity
   completion bash|zsh|fish          a script that completes commands and options

@@ -24,10 +24,13 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
 
 
 def tasks_of(settings: EnvironmentConfig) -> tuple[str, ...]:
-    """The tasks that are asked: those given, else all of the environments in use, else those the starters know."""
+    """The tasks that are asked: those given, else what the user brings, else all of the environments in use, else those
+    the starters know."""
     if settings.tasks:
         return settings.tasks
     asked = kinds(settings.use)[: len(settings.use) or None]
+    if brought := tuple(task for kind in kinds(settings.use) for task in kind.brought(settings)):
+        return brought
     return tuple(task for kind in asked for task in kind.default_tasks)
 
 
@@ -36,6 +39,12 @@ def by_kind(settings: EnvironmentConfig) -> list[tuple[EnvironmentKind, list[str
     known = kinds(settings.use)
     homes = [(task, find(task, known)) for task in tasks_of(settings)]
     return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
+
+
+def leaving(settings: EnvironmentConfig) -> str:
+    """What of the user's leaves this machine in completions, as a sentence; nothing where all questions are public."""
+    what = " and ".join(said for kind, _ in by_kind(settings) if (said := kind.leaves(settings)))
+    return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
 
 
 def build_environments(settings: EnvironmentConfig) -> dict[str, AskingEnvironment]:

@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
     "attack": "simulate:ATTACK",
     "eval": "evaluate:EVAL",
     "solve": "solve:SOLVE",
+    "dataset": "dataset:DATASET",
     "init": "identity:INIT",
     "id": "identity:ID",
     "completion": "completion:COMPLETION",

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.sections import PlugIn, Positive, Section
 
 
@@ -15,10 +16,12 @@ class EnvironmentConfig(Section):
     """Environments from outside: names that installed packages register, or FILE:CLASS for a file beside the
     configuration (my_task:WordReversal). Those that ship need not be named."""
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: all tasks of the environments in use;
-    where none is in `use`, the nine tasks the starters know."""
+    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: dataset/train where
+    `dataset.file` is set, else all tasks of the environments in use; where none is in `use`, the nine tasks the starters
+    know."""
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks."""
+    dataset: DatasetConfig = DatasetConfig()
     scoring: Literal["exact", "graded"] = "exact"
     """exact: 1 for a right completion, else 0; graded: the data set's own partial credit."""
     instruction: str = ""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import tyro
 from pydantic import Field
 
+from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
@@ -128,5 +129,6 @@ class EvaluationConfig(Section):
     """Held-out questions per task."""
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks, all of them once."""
+    dataset: DatasetConfig = DatasetConfig()
     json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
     """Print one JSON object instead of the table."""

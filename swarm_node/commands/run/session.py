@@ -14,6 +14,7 @@ from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
+from swarm_node.assembly.environments import leaving
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
@@ -57,6 +58,8 @@ def work(
             stack.callback(node.generator.close)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node)))
+            if told := leaving(config.environment):
+                telemetry.emit(Notice(told))
             if not all((layers := sandbox.layers()).values()):
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)
