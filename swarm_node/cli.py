@@ -32,6 +32,8 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   eval NAME|FOLDER [--flags]        accuracy of a model on held-out questions
   solve SIZE|FILE.json              the solution of a Temporal Clue puzzle
   dataset FILE [--flags]            what a file of questions comes to
+  export DIR [--flags]              a trained model as a folder
+  push NAME/MODEL [--flags]         a trained model to the Hugging Face hub
   init [--home FOLDER]              make this node's identity (run does so too)
   id [--home FOLDER]                show this node's identity
   completion bash|zsh|fish          a script that completes commands and options

@@ -27,7 +27,8 @@ what peers must agree on, and what will leave this machine. Trains nothing.
   --held-out X       share of the questions that nobody trains on (0.1)
   --json             one JSON object, for scripts
 
-run takes the same options as --environment.dataset.file and so on."""
+run takes the same options under [environment.dataset] of CONFIG.toml, or as
+flags with environment.dataset. in front of their names."""
 
 
 class LookConfig(DatasetConfig):

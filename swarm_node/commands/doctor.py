@@ -184,11 +184,11 @@ def _not_understood(rejected: Mapping[str, int]) -> Iterator[Finding]:
     """Why groups of peers that are connected may still be of no use here."""
     if count := rejected.get(Reason.UNKNOWN_QUESTION, 0):
         text = (
-            f"{count} groups of others were about questions that this node cannot rebuild. They have another environment, "
+            f"{count} external groups were about questions that this node cannot rebuild. Their authors have another environment, "
             "or another version of it. Of a file that is another row, template or verifier: compare what swarm-node "
             "dataset FILE says there and here"
         )
-        yield Finding("questions of others", Level.NOTE, text)
+        yield Finding("external groups", Level.NOTE, text)
 
 
 _REMEDY = "give the multiaddr of a running node with --peers, and see that its port can be reached from here"

@@ -27,6 +27,8 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
     "eval": "evaluate:EVAL",
     "solve": "solve:SOLVE",
     "dataset": "dataset:DATASET",
+    "export": "hub.export:EXPORT",
+    "push": "hub.push:PUSH",
     "init": "identity:INIT",
     "id": "identity:ID",
     "completion": "completion:COMPLETION",

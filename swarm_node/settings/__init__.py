@@ -15,6 +15,7 @@ from swarm_node.settings.programs import (
     EvaluationConfig,
     LearningConfig,
     NodeConfig,
+    PushConfig,
     TrackingConfig,
     ValidationConfig,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "NetworkConfig",
     "NodeConfig",
     "PoolConfig",
+    "PushConfig",
     "RoundConfig",
     "Section",
     "SimulationConfig",

@@ -44,6 +44,19 @@ class ValidationConfig(Section):
     """Puzzle file of temporal_clue/published in validation, so that it is not the one trained on."""
 
 
+class PushConfig(Section):
+    """The model to the Hugging Face hub, while it is trained."""
+
+    repo: str = ""
+    """Repository, NAME/MODEL; it is made, private, if it is not there. The token is that of `hf auth login`, or HF_TOKEN."""
+    every: Annotated[int, Field(ge=0), tyro.conf.arg(aliases=["--push-every"])] = 0
+    """Rounds between pushes; 0 turns them off. What fails is a warning."""
+    public: bool = False
+    """Everybody may see a repository that is made."""
+    merge: bool = False
+    """Adapters become part of the weights."""
+
+
 class LearningConfig(Section):
     """What a node learns with and from; shared by one node and by a simulation of many."""
 
@@ -73,6 +86,7 @@ class NodeConfig(LearningConfig):
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
+    push: PushConfig = PushConfig()
     network: NetworkConfig = NetworkConfig()
 
 

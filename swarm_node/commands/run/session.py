@@ -4,7 +4,7 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from swarm_node.assembly.environments import leaving
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
+from swarm_node.commands.run.pushing import Pushing
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
 from swarm_node.commands.run.validation import Validation
 from swarm_node.common.printable import printable
@@ -64,6 +65,8 @@ def work(
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)
             stack.callback(validation.close)
+            pushing = Pushing(home, config.push)
+            stack.callback(pushing.close)
             kept.restore(node, telemetry)
             stop.updating = lambda: isinstance(node.trainer, GrpoTrainer) and node.trainer.updating
             runner = stack.enter_context(
@@ -79,7 +82,7 @@ def work(
                 )
             )
             keeper = Keeper(config, node, policy, telemetry)
-            Session(runner, keeper, validation, network, stop, telemetry, kept.done).run(config.max_rounds)
+            Session(runner, keeper, validation, network, stop, telemetry, pushing, kept.done).run(config.max_rounds)
 
 
 @dataclass
@@ -92,6 +95,7 @@ class Session:
     network: RemoteNetwork
     stop: Stop
     telemetry: Telemetry
+    pushing: Pushing
     done: int  # rounds, those of earlier runs included
 
     def run(self, max_rounds: int) -> None:
@@ -110,10 +114,13 @@ class Session:
             self.done += 1
             if self.validation.due(self.done):
                 self._validate()
-            if self.keeper.due(self.done):
+            if self.keeper.due(self.done) or self.pushing.due(self.done):
                 self.keeper.save(self.done, self.runner.waiting())
+            if self.pushing.due(self.done):
+                self.pushing.start()
         if self.done > start:
             self.keeper.save(self.done, self.runner.waiting())
+        self._tell(self.pushing.lines(wait=True))
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds"))
 
     def _validate(self) -> None:
@@ -134,8 +141,11 @@ class Session:
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds, in the middle of the next"))
 
     def _pass_on(self) -> None:
-        """What the network wants the user to know."""
-        for text, warning in self.network.lines():
+        """What the network, and whoever pushes the model, want the user to know."""
+        self._tell([*self.network.lines(), *self.pushing.lines()])
+
+    def _tell(self, lines: Sequence[tuple[str, bool]]) -> None:
+        for text, warning in lines:
             shown = printable(text, LINE_CHARS)
             self.telemetry.emit(Warned(shown) if warning else Notice(shown))
 
