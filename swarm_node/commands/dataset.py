@@ -65,8 +65,8 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     yield f"    verifier           {_verifier(facts)}"
     yield f"    held out           {config.held_out:g}"
     yield f"    version            {facts.version}"
-    yield "what leaves this machine: completions, which quote questions; whoever joins the swarm reads them, and a swarm's"
-    yield "    name is no lock. Reference answers, and the file itself, stay here."
+    yield "what leaves this machine: completions, which quote questions; whoever joins the swarm reads them,"
+    yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
 
 
 def _ends(values: tuple[int, int, int]) -> tuple[int, int, int]:

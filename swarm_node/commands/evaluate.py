@@ -84,9 +84,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
     """Each with its scorers by the suffix of their rows: puzzles have two, which score the same answers."""
-    settings = EnvironmentConfig(
-        use=config.use, tasks=config.tasks, puzzles=config.puzzles, dataset=config.dataset
-    )
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles, dataset=config.dataset)
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
     for kind, tasks in by_kind(settings):
         own = settings.model_copy(update={"scoring": kind.evaluated})

@@ -17,8 +17,8 @@ class EnvironmentConfig(Section):
     configuration (my_task:WordReversal). Those that ship need not be named."""
     tasks: tuple[str, ...] = ()
     """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: dataset/train where
-    `dataset.file` is set, else all tasks of the environments in use; where none is in `use`, the nine tasks the starters
-    know."""
+    `dataset.file` is set, else all tasks of the environments in use; where none is in `use`, the nine tasks the
+    starters know."""
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks."""
     dataset: DatasetConfig = DatasetConfig()

@@ -48,7 +48,8 @@ class PushConfig(Section):
     """The model to the Hugging Face hub, while it is trained."""
 
     repo: str = ""
-    """Repository, NAME/MODEL; it is made, private, if it is not there. The token is that of `hf auth login`, or HF_TOKEN."""
+    """Repository, NAME/MODEL; it is made, private, if it is not there. The token is that of `hf auth login`, or
+    HF_TOKEN."""
     every: Annotated[int, Field(ge=0), tyro.conf.arg(aliases=["--push-every"])] = 0
     """Rounds between pushes; 0 turns them off. What fails is a warning."""
     public: bool = False

@@ -28,7 +28,8 @@ def environment(hub: Hub, folder: Path, token: str = TOKEN) -> dict[str, str]:
 
 
 def logits(name: object, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run([sys.executable, "-c", LOGITS, str(name)], capture_output=True, text=True, env=env, check=False)
+    command = [sys.executable, "-c", LOGITS, str(name)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -86,7 +86,7 @@ def _hub(name: str) -> Iterator[Row | str]:
         from datasets import load_dataset
     except ImportError as error:
         raise _missing("data sets of the hub") from error
-    repository, config, split = (name.split(":") + ["", ""])[:3]
+    repository, config, split = [*name.split(":"), "", ""][:3]
     try:
         yield from load_dataset(repository, config or None, split=split or "train", streaming=True)
     except Exception as error:  # whatever the library raises of a name, a network or a file

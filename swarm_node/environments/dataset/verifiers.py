@@ -6,6 +6,7 @@ all of it (`answer_of`).
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
@@ -20,7 +21,7 @@ NUMBERS = re.compile(
     r"(?:/\d+(?![.,]?\d))?"
 )
 UNIT = re.compile(r"\s?([%°]?[^\W\d_]*(?:/[^\W\d_]+)?[²³]?)")
-WARM = ("0.5", "2/4", "10\\%", "\\{1, 2\\}", "(1, 2]", "x^2 + 1", "x = \\sqrt{2}", "\\begin{pmatrix}1 & 2\\end{pmatrix}")
+WARM = ("0.5", "2/4", "10\\%", "\\{1, 2\\}", "(1, 2]", "x^2", "x = \\sqrt{2}", "\\begin{pmatrix}1 & 2\\end{pmatrix}")
 DECIMALS = Context(prec=50, traps=[])
 
 Verifier = Callable[[str, Any], float]
@@ -103,9 +104,7 @@ def _text(answer: Any) -> str:
 
 def _quantity(text: str) -> tuple[Decimal, str] | None:
     """The last number of a text, and the word behind it. None where there is none."""
-    last = None
-    for last in NUMBERS.finditer(text[-MAX_CHARS:]):
-        pass
+    last = next(iter(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=1)), None)
     if last is None or len(last[0]) > MAX_NUMBER_CHARS:
         return None
     above, _, below = last[0].replace("\u2212", "-").partition("/")
