@@ -20,9 +20,9 @@ USAGE = """\
 A small language model that learns together with others by sharing its attempts.
 
 usage: swarm-node [COMMAND] [arguments]     (no command means run)
-
   run [CONFIG.toml] [--flags]       train here and share
   bootstrap [--flags]               an entry and relay node; does not train
+  contribute --api URL --model NAME gives completions of an API, trains nothing
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
   doctor [CONFIG.toml] [--flags]    what keeps a node from training or sharing
@@ -37,7 +37,6 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   init [--home FOLDER]              make this node's identity (run does so too)
   id [--home FOLDER]                show this node's identity
   completion bash|zsh|fish          a script that completes commands and options
-
 swarm-node COMMAND --help: its most used options; --help-all: all of them.
 Options come from defaults < CONFIG.toml < environment < flags, such as
 SWARM_NODE_TRAINING__LEARNING_RATE=1e-4. swarm-node --version: what this is."""

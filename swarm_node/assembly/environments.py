@@ -57,7 +57,12 @@ def build_environment(config: LearningConfig, prepare: bool = False) -> Environm
 
     `prepare` starts their processes, which otherwise start with the first question.
     """
-    environments = build_environments(config.environment)
+    return build_settings(config.environment, prepare)
+
+
+def build_settings(settings: EnvironmentConfig, prepare: bool = False) -> Environment:
+    """The same of the settings of environments alone, for who does not learn."""
+    environments = build_environments(settings)
     if prepare:
         for environment in environments.values():
             environment.prepare()

@@ -18,6 +18,7 @@ class Command:
 COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command in it
     "run": "run.start:RUN",
     "bootstrap": "bootstrap:BOOTSTRAP",
+    "contribute": "contribute.start:CONTRIBUTE",
     "status": "status:STATUS",
     "peers": "status:PEERS",
     "doctor": "doctor:DOCTOR",

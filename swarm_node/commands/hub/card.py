@@ -82,8 +82,8 @@ def card(told: Story) -> str:
         "",
         *_curve("Mean reward of local completions", told.rewards),
         *_curve("Reward on held-out questions", told.validated),
-        "External completions are text that this node scored itself, and their authors are not known. Measure the model",
-        "on your own task before you rely on it.",
+        "External completions are text that this node scored itself, and their authors are not known. Measure the",
+        "model on your own task before you rely on it.",
     ]
     return "\n".join(lines) + "\n"
 
