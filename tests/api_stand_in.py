@@ -5,7 +5,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -34,10 +34,8 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.keys.append(self.headers.get("Authorization", ""))
         self.server.asked.append(body)
-        try:
+        with suppress(OSError):  # the client has hung up
             self.server.respond(self, body)
-        except OSError:
-            pass  # the client has hung up
 
     def say(self, value: Any, status: int = 200, **headers: str) -> None:
         self.raw(json.dumps(value).encode(), status, **headers)
@@ -51,12 +49,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def choices(*texts: str) -> dict[str, Any]:
-    return {
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": t}, "finish_reason": "stop"} for t in texts
-        ],
-        "usage": {"total_tokens": 40},
-    }
+    said = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
+    return {"choices": said, "usage": {"total_tokens": 40}}
 
 
 @contextmanager
@@ -88,7 +82,8 @@ def main() -> None:
         handler.say(choices(*(each.text for each in made.completions)))
 
     api = Api(respond)
-    print(api.address, flush=True)
+    sys.stdout.write(f"{api.address}\n")
+    sys.stdout.flush()
     api.serve_forever()
 
 

@@ -69,13 +69,8 @@ def contribute(config: ContributeConfig, read: Callable[[], str], say: Callable[
         network = RemoteNetwork(
             identity, home, config.network, rules, 0, lambda: _progress(contributor, began)
         )  # 0: it fetches nothing
-        contributor = Contributor(
-            identity.peer_id,
-            environment,
-            network,
-            Rounds(home / "rounds.json"),
-            1 if config.human else config.questions,
-        )
+        questions = 1 if config.human else config.questions
+        contributor = Contributor(identity.peer_id, environment, network, Rounds(home / "rounds.json"), questions)
         complete = _completer(config, key, contributor, stack, read, say)
         network.start()
         stack.callback(network.close)
