@@ -21,7 +21,12 @@ def main(home: str, *peers: str) -> None:
         {
             "home": home,
             "environment": {"tasks": ["products/tiny", "lcm/tiny", "count_bits/tiny"]},
-            "network": {"peers": peers, "exchange_seconds": 2.0, "host": os.environ.get("HOST", "0.0.0.0")},
+            "network": {
+                "peers": peers,
+                "exchange_seconds": 2.0,
+                "mdns": "MDNS_OFF" not in os.environ,
+                "host": os.environ.get("HOST", "0.0.0.0"),
+            },
             "round": {"external_groups": 4},
         }
     )

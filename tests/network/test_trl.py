@@ -25,7 +25,7 @@ def test_a_trl_script_and_two_nodes_train_on_each_other(tmp_path: Path) -> None:
     with running(a, "run", *few, *TASKS, *HERE):
         peer = address(a)
         with running(b, "run", *few, *TASKS, *HERE, "--peers", peer):
-            environment = {**os.environ, "STEPS": "40", "HOST": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+            environment = {**os.environ, "STEPS": "40", "HOST": "127.0.0.1", "MDNS_OFF": "1", "PYTHONPATH": str(ROOT)}
             script = [sys.executable, ROOT / "examples" / "trl" / "train.py", tmp_path / "trl", peer]
             done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False, timeout=600)
             assert done.returncode == 0, done.stderr[-2000:]
