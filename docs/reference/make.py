@@ -241,6 +241,8 @@ def _words(hint: Any) -> str:
         return " and ".join(_words(each) for each in inner)
     if origin is tuple:
         return f"list of {_words(inner[0])}"
+    if origin is Literal:
+        return " or ".join(f"`{each}`" for each in inner)
     if origin is not None and issubclass(origin, Mapping):
         return f"object of {_words(inner[1])}"
     if inner:  # a union

@@ -78,7 +78,7 @@ def _verifier(facts: Facts) -> str:
     if "file" in facts.verifier:
         return f"{facts.verifier['name']} of a file with the digest {facts.verifier['file'][:32]}"
     tolerance = facts.verifier["tolerance"]
-    return facts.verifier["name"] + (f", tolerance {tolerance:g}" if tolerance else "")
+    return str(facts.verifier["name"]) + (f", tolerance {tolerance:g}" if tolerance else "")
 
 
 DATASET = Command(LookConfig, PAGE, command)
