@@ -54,8 +54,8 @@ def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_ro
     with running(a, "run", same):
         peers = ("--peers", address(a))
         with running(b, "run", same, *peers), running(c, "run", other, *peers):
-            until(lambda: learned(a) and learned(b), 120, "learning from each other")
-            until(lambda: reports(c) and reports(c)[-1]["rejected"].get("unknown question"), 120, "being told apart")
+            until(lambda: learned(a) and learned(b), 300, "learning from each other")
+            until(lambda: reports(c) and reports(c)[-1]["rejected"].get("unknown question"), 300, "being told apart")
             assert learned(c) == 0
             said = ended("doctor", other, "--home", c).stdout
             assert "cannot rebuild" in said and "another row, template or verifier" in said

@@ -1,5 +1,6 @@
 """`swarm-node export`: a checkpoint as a model folder that others open, with a card that says where it is from."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,13 +53,10 @@ def newest(home: Path, best: bool = False) -> Path:
 
 def export(home: Path, checkpoint: Path, out: Path, merge: bool = False) -> Path:
     """Write the model folder `out`, whole or not at all. UserError where it is taken, or nothing is to merge."""
-    from swarm_node.compute.training.checkpoint import read_state  # now: it loads torch
-
     out = out.expanduser()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is not empty: name another folder")
-    state = read_state(checkpoint)
-    model = state["extra"].get("model", ModelConfig().model_dump(mode="json"))
+    rounds, model = _made_by(checkpoint)
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -69,7 +67,7 @@ def export(home: Path, checkpoint: Path, out: Path, merge: bool = False) -> Path
             for file in checkpoint.iterdir():
                 if file.is_file() and file.name not in LEFT:
                     shutil.copy2(file, part)
-        (part / "README.md").write_text(card(story(home.expanduser(), int(state["rounds"]), model)), encoding="utf-8")
+        (part / "README.md").write_text(card(story(home.expanduser(), rounds, model)), encoding="utf-8")
         if out.exists():
             out.rmdir()
         part.rename(out)
@@ -78,6 +76,15 @@ def export(home: Path, checkpoint: Path, out: Path, merge: bool = False) -> Path
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return out
+
+
+def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
+    """Rounds and model of a checkpoint, read without torch."""
+    try:
+        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(mode="json")
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"checkpoint {checkpoint} is broken ({error}): take --best, or another home") from error
 
 
 def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
