@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -61,6 +62,8 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
 
 def _verifier(config: DatasetConfig) -> dict[str, Any]:
     """What peers have to agree on, and, for this machine, the place of a function."""
+    if config.verifier == "math" and find_spec("math_verify") is None:
+        raise UserError("the verifier math needs the extra math: pip install 'swarm-node[math]'")
     if config.verifier in VERIFIERS:
         return {"name": config.verifier, "tolerance": config.tolerance if config.verifier == "number" else 0.0}
     file, _, function = config.verifier.rpartition(":")

@@ -38,8 +38,8 @@ def read(config: DatasetConfig) -> Facts:
 
 
 def test_one_set_of_rows_has_one_version_in_whatever_format_and_order(tmp_path: Path) -> None:
-    import pyarrow
-    from pyarrow import parquet
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
 
     config = write(tmp_path)
     parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "sums.parquet")
@@ -57,6 +57,7 @@ def test_one_set_of_rows_has_one_version_in_whatever_format_and_order(tmp_path: 
 @pytest.mark.slow
 def test_a_data_set_of_the_hub_is_read_by_its_name(tmp_path: Path) -> None:
     """A folder stands for a repository: the library reads both in the same way, and here is no network."""
+    pytest.importorskip("datasets")
     config = write(tmp_path, name="train.jsonl")
     hub = config.model_copy(update={"file": f"hf:{tmp_path}"})
     assert read(hub).version == read(config).version
@@ -129,7 +130,6 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
         ("questions.txt", "x", "ends in none of .jsonl, .csv, .parquet"),
         ("empty.jsonl", "", "no question in it: no rows"),
         ("columns.jsonl", '{"question": "1 + 1", "solution": "2"}', "1 rows: no prompt; its columns are question, sol"),
-        ("broken.parquet", "PAR1 no", "is no Parquet file"),
         ("latin.csv", b"prompt,answer\n\xe9,1\n", "cannot be read"),
     ],
 )
@@ -140,6 +140,13 @@ def test_a_file_that_will_not_do_is_one_line(tmp_path: Path, name: str, content:
     with pytest.raises(UserError, match=said) as error:
         read_elsewhere(DatasetConfig(file=str(file)))
     assert "\n" not in str(error.value) and name in str(error.value)
+
+
+def test_a_parquet_file_that_is_none_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "broken.parquet").write_text("PAR1 no")
+    with pytest.raises(UserError, match="is no Parquet file"):
+        read(DatasetConfig(file=str(tmp_path / "broken.parquet")))
 
 
 def test_templates_join_columns_and_messages_become_one_text() -> None:
@@ -183,11 +190,15 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "said", "answer"), RIGHT)
 def test_verifiers_pay_for_what_is_right(name: str, said: str, answer: Any) -> None:
+    if name == "math":
+        pytest.importorskip("math_verify")
     assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == 1.0
 
 
 @pytest.mark.parametrize(("name", "said", "answer"), WRONG)
 def test_verifiers_pay_nothing_for_what_is_wrong(name: str, said: str, answer: Any) -> None:
+    if name == "math":
+        pytest.importorskip("math_verify")
     assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == 0.0
 
 
@@ -272,6 +283,7 @@ def test_a_pattern_that_backtracks_for_ever_costs_its_group(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_mathematics_is_compared_in_the_sandbox(tmp_path: Path) -> None:
+    pytest.importorskip("math_verify")
     rows = [{"prompt": f"Question {k}", "answer": "\\frac{1}{2}"} for k in range(20)]
     said = scored(settings(write(tmp_path, rows), verifier="math"), [["0.5", "0.6"], ["<answer>2/4</answer>", "x"]])
     assert said == [(1.0, 0.0), (1.0, 0.0)]
