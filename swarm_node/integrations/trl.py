@@ -59,7 +59,7 @@ class Swarm(script.Swarm):
         return Dataset.from_list(rows)
 
     def rollout(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
-        """For `rollout_func`: the trainer's own completions, and in the last places those of external groups."""
+        """For `rollout_func`: local completions, by the trainer, and in the last places those of external groups."""
         if trainer.args.shuffle_dataset:
             raise UserError("set GRPOConfig(shuffle_dataset=False): rounds are published in their order")
         self._ends = set(trainer.eos_token_ids)
