@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from swarm_node import starters
+from swarm_node.assembly.models import folder
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POINTS = 10  # of the curve
@@ -54,11 +54,11 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
 
 def licence(model: str) -> str:
     """That of the base model's own card, where it has one on this machine."""
-    folder = starters.folder(model) if model in starters.NAMES else Path(model).expanduser()
-    if not folder.is_dir():
+    place = folder(model)
+    if not place.is_dir():
         return _of_the_hub(model)
     try:
-        return _licence_in((folder / "README.md").read_text(encoding="utf-8"))
+        return _licence_in((place / "README.md").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return UNKNOWN
 
