@@ -8,7 +8,7 @@ Nothing here waits for anybody: the network gives what has arrived.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean
 
@@ -46,6 +46,7 @@ class Selection:
     skipped: Counts  # in selecting and rescuing
     seconds: Seconds  # of all phases so far
     random: Random  # the round's stream, where selecting left it
+    considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Node:
     config: RoundConfig
     group_size: int
     clock: Callable[[], float]  # seconds
+    watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
@@ -102,6 +104,7 @@ class Node:
         candidates = self.pool.candidates()
         local, wanted = self._choose_local(generated.groups, alone=not candidates, rng=rng)
         refused: list[Refused] = []
+        considered: list[ScoredGroup] = []
         faults: dict[bytes, str] = {}  # content hash -> why it could not be scored
 
         def score(asked: Sequence[ExternalGroup]) -> list[ScoredGroup]:
@@ -113,6 +116,7 @@ class Node:
                     faults[external.content_hash] = result.reason
                 else:
                     scored.append(result)
+            considered.extend(scored)
             screened = self.defence.screen(generated.groups, scored, rng)
             refused.extend(screened.refused)
             return screened.groups
@@ -126,7 +130,7 @@ class Node:
             self.network.verdict(external, useful, faults.get(external.content_hash, ""))
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
         seconds = _sum(generated.seconds, collecting, scoring)
-        return Selection(generated, local, selected.groups, refused, skipped, seconds, rng)
+        return Selection(generated, local, selected.groups, refused, skipped, seconds, rng, considered)
 
     def rescue(self, selection: Selection) -> Selection:
         """Compare external completions with local ones of the same prompts, where the defence asks for it."""
@@ -148,6 +152,8 @@ class Node:
         """One update of the policy, and the account of the round."""
         with _timed(self.clock, "train") as seconds:
             step = self.trainer.update(selection.local + selection.external)
+        if self.watch is not None:
+            self.watch(selection)
         groups = selection.generated.groups
         lengths = [len(tokens.ids) for group in groups for tokens in group.local_tokens if tokens]
         endings = [completion.ended for group in groups for completion in group.group.completions]
@@ -169,6 +175,9 @@ class Node:
             skipped=dict(skipped),
             rejected=dict(self.network.rejections()),
             step=step,
+            external_reward=_mean([fmean(group.rewards) for group in selection.considered]),
+            external_considered=len(selection.considered),
+            external_by_peer=_by_peer(selection),
             seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
 
@@ -257,6 +266,17 @@ def _by_task(groups: Sequence[ScoredGroup]) -> dict[str, float]:
         task = f"{group.question.dataset}/{group.question.config_id}"
         rewards.setdefault(task, []).append(fmean(group.rewards))
     return {task: fmean(values) for task, values in sorted(rewards.items())}
+
+
+def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
+    found: dict[PeerId, Counter[str]] = {}
+    for group in selection.considered:
+        found.setdefault(group.author, Counter()).update(scored=1, informative=int(group.informative))
+    for refused in selection.refused:
+        found.setdefault(refused.author, Counter()).update(refused=1)
+    for group in selection.external:
+        found.setdefault(group.author, Counter()).update(trained=1)
+    return {peer: dict(counts) for peer, counts in sorted(found.items())}
 
 
 def _mean(values: Sequence[float]) -> float:

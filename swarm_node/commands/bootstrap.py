@@ -4,6 +4,7 @@ One process beside the daemon of its backend, and no torch in either: it is mean
 """
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -63,7 +64,8 @@ async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Cal
     )
 
     async def answer() -> dict[str, object]:
-        return {"role": "bootstrap", "peer_id": identity.peer_id, "network": {"running": True, **service.view()}}
+        network = {"running": True, **service.view()}
+        return {"role": "bootstrap", "peer_id": identity.peer_id, "pid": os.getpid(), "network": network}
 
     living = asyncio.create_task(service.live())
     loop = asyncio.get_running_loop()

@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
     "bootstrap": "bootstrap:BOOTSTRAP",
     "status": "status:STATUS",
     "peers": "status:PEERS",
+    "page": "page.start:COMMAND",
     "doctor": "doctor:DOCTOR",
     "check": "check:CHECK",
     "simulate": "simulate:SIMULATE",

@@ -6,6 +6,7 @@ Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults <
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.page import PageConfig
 from swarm_node.settings.programs import (
     AskConfig,
     BootstrapConfig,
@@ -14,6 +15,7 @@ from swarm_node.settings.programs import (
     EvaluationConfig,
     LearningConfig,
     NodeConfig,
+    SamplesConfig,
     TrackingConfig,
     ValidationConfig,
 )
@@ -39,8 +41,10 @@ __all__ = [
     "ModelConfig",
     "NetworkConfig",
     "NodeConfig",
+    "PageConfig",
     "PoolConfig",
     "RoundConfig",
+    "SamplesConfig",
     "Section",
     "SimulationConfig",
     "TrackingConfig",

@@ -63,6 +63,15 @@ class LearningConfig(Section):
     """CPU threads for tensor maths; 0 leaves the choice to torch for one node, and means 1 in a simulation."""
 
 
+class SamplesConfig(Section):
+    """Rollouts kept for looking at: at most one a second, in the files rollouts*.jsonl of the home."""
+
+    enabled: bool = True
+    """Keep samples. They hold text of other peers."""
+    kilobytes: Annotated[int, Field(ge=2048)] = 4096
+    """Kilobytes that the samples take on disk at most."""
+
+
 class NodeConfig(LearningConfig):
     """One node."""
 
@@ -72,6 +81,7 @@ class NodeConfig(LearningConfig):
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
+    samples: SamplesConfig = SamplesConfig()
     network: NetworkConfig = NetworkConfig()
 
 

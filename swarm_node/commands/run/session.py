@@ -4,9 +4,10 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +17,12 @@ from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.trackers import build_trackers
+from swarm_node.commands.check import origins, values_of
 from swarm_node.commands.run.checkpoints import Keeper, Kept
+from swarm_node.commands.run.samples import watcher
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
 from swarm_node.commands.run.validation import Validation
+from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
@@ -27,6 +31,7 @@ from swarm_node.interfaces import Environment, Runner
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.sources import file_in
 from swarm_node.telemetry.events import Notice, RoundDone, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
@@ -56,6 +61,7 @@ def work(
             node = build_node(config, peer_id, environment, network, policy)
             stack.callback(node.generator.close)
             telemetry = stack.enter_context(_telemetry(home, config, console, progress))
+            node = replace(node, watch=watcher(config, home, lambda text: telemetry.emit(Warned(text))))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node)))
             if not all((layers := sandbox.layers()).values()):
                 telemetry.emit(Warned(sandbox.describe(layers)))
@@ -143,7 +149,7 @@ def _telemetry(home: Path, config: NodeConfig, console: Console, progress: Recen
     sinks: list[Sink] = [node_terminal(console), progress]
     warn = partial(say, console)
     try:
-        write_manifest(home / "manifest.json", manifest("node", config, [config.seed]))
+        write_manifest(home / "manifest.json", manifest("node", config, [config.seed]) | {"origins": _origins(config)})
         sinks.append(JsonLines(home / "events.jsonl", warn))
         sinks += build_trackers(config.tracking, home, warn)
         trouble = ""
@@ -153,6 +159,15 @@ def _telemetry(home: Path, config: NodeConfig, console: Console, progress: Recen
         if trouble:
             telemetry.emit(Warned(trouble))
         yield telemetry
+
+
+def _origins(config: NodeConfig) -> dict[str, str]:
+    """Where options come from, by name: "file", "environment" or "flag". Empty where a program made the configuration,
+    as a simulation does."""
+    argv = sys.argv[2:] if sys.argv[1:2] == ["run"] else sys.argv[1:]
+    with suppress(UserError, OSError):
+        return origins(values_of(config), file_in(argv))
+    return {}
 
 
 def _facts(policy: Policy, node: Node) -> dict[str, str]:

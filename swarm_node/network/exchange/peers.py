@@ -22,6 +22,7 @@ class PeerView:
     guilt: float  # points, see reputation.py
     state: str  # "ok", "quarantined" or "banned"
     note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
+    latency: float | None  # seconds until it answered the last exchange; None where it was not asked
 
 
 def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
@@ -47,4 +48,5 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
         guilt=record.guilt_at(now),
         state=knowledge.reputation.state(peer, now),
         note=contact.note,
+        latency=contact.latency,
     )

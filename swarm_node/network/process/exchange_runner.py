@@ -54,6 +54,7 @@ class ExchangeRunner:
         self.bootstrap_nodes = bootstrap_nodes
         self.addresses: tuple[str, ...] = ()
         self.connected: frozenset[PeerId] = frozenset()
+        self.connections: dict[PeerId, str] = {}  # the same, "direct" or, through relays only, "relayed"
         self.relayed = 0  # of them, through relays only
         self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
         self._backend: Backend | None = None
@@ -138,7 +139,9 @@ class ExchangeRunner:
 
     def _meet(self, backend: Backend, connections: Sequence[Any]) -> None:
         before, self.connected = self.connected, frozenset(each.peer for each in connections)
-        self.relayed = len(self.connected - {each.peer for each in connections if not each.relayed})
+        direct = {each.peer for each in connections if not each.relayed}
+        self.connections = {peer: "direct" if peer in direct else "relayed" for peer in sorted(self.connected)}
+        self.relayed = len(self.connected - direct)
         for peer in self.connected - before:
             self.exchange.learned(peer, (), self._clock())  # whoever called us can be called back while it is connected
 
