@@ -26,6 +26,7 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
   page [HOME|REPORT] [--flags]      a node or a simulation in a browser
+  plot RUN ... [--out FOLDER]       figures of runs, as PNG and SVG
   doctor [CONFIG.toml] [--flags]    what keeps a node from training or sharing
   check [CONFIG.toml] [--flags]     what a configuration comes to
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?

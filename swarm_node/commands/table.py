@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
     "status": "status:STATUS",
     "peers": "status:PEERS",
     "page": "page.start:COMMAND",
+    "plot": "plot:PLOT",
     "doctor": "doctor:DOCTOR",
     "check": "check:CHECK",
     "simulate": "simulate:SIMULATE",

@@ -6,7 +6,7 @@ Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults <
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.page import PageConfig
+from swarm_node.settings.page import PageConfig, PlotConfig
 from swarm_node.settings.programs import (
     AskConfig,
     BootstrapConfig,
@@ -42,6 +42,7 @@ __all__ = [
     "NetworkConfig",
     "NodeConfig",
     "PageConfig",
+    "PlotConfig",
     "PoolConfig",
     "RoundConfig",
     "SamplesConfig",

@@ -2,9 +2,19 @@
 
 from pathlib import Path
 
+from swarm_node.common.errors import UserError
 from swarm_node.settings.sections import Section
 
 LISTEN = "127.0.0.1:8420"
+
+
+class PlotConfig(Section):
+    """Figures of runs, as PNG and SVG."""
+
+    runs: tuple[str, ...] = ()
+    """Homes of nodes and report folders of simulations; they can be named without the flag."""
+    out: Path | None = None
+    """Folder for the figures; without it those of each run go into its own folder."""
 
 
 class PageConfig(Section):
@@ -24,3 +34,15 @@ class PageConfig(Section):
     """Answer /metrics without the token."""
     with_parent: bool = False
     """End when standard input is closed, as it is when the process that started the page has gone."""
+
+
+def listening(text: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT, [::1]:PORT or PORT. UserError for anything else."""
+    host, _, port = text.rpartition(":")
+    try:
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 65535:
+        raise UserError(f"{text} must be HOST:PORT, such as {LISTEN}")
+    return host.strip("[]") or "127.0.0.1", number

@@ -82,6 +82,15 @@ class NodeConfig(LearningConfig):
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
     samples: SamplesConfig = SamplesConfig()
+    page: str = ""
+    """HOST:PORT of a page that shows this node in a browser, a process of its own; --page alone takes 127.0.0.1:8420.
+    Empty: none."""
+    page_names: tuple[str, ...] = ()
+    """Host names by which that page is reached; numbers and localhost always work."""
+    page_public: bool = False
+    """Show the public view there at / without a token."""
+    page_open_metrics: bool = False
+    """Answer /metrics there without a token."""
     network: NetworkConfig = NetworkConfig()
 
 
@@ -113,6 +122,13 @@ class BootstrapConfig(Section):
     """Peers connected at the same time."""
     upload_limit: Positive = 4096
     """Kilobytes per second that others may fetch from this node, all together."""
+    page: str = ""
+    """HOST:PORT of a page with the public view of the swarm, a process of its own; --page alone takes 127.0.0.1:8420.
+    Empty: none."""
+    page_names: tuple[str, ...] = ()
+    """Host names by which that page is reached; numbers and localhost always work."""
+    page_open_metrics: bool = False
+    """Answer /metrics there without a token."""
 
 
 class AskConfig(Section):

@@ -35,63 +35,70 @@ def static_files() -> Mapping[str, Response]:
     }
 
 
-def routes(page: Page, public: PublicView | None) -> Starlette:
-    """`public`: what everybody may see; then the page itself is at /node."""
-    files = static_files()
-    doctor = Doctor(page.folder)
+class Answers:
+    """What each route says."""
 
-    async def file(request: Request) -> Response:
-        found = files.get(request.path_params["name"])
+    def __init__(self, page: Page, public: PublicView | None) -> None:
+        self._page, self._public = page, public
+        self._files = static_files()
+        self._doctor = Doctor(page.folder)
+
+    async def file(self, request: Request) -> Response:
+        found = self._files.get(request.path_params["name"])
         return found or Response("404: no such file\n", 404, media_type="text/plain")
 
-    async def state(request: Request) -> Response:
-        del request
+    async def index(self, _: Request) -> Response:
+        return self._files["index.html"]
+
+    async def front(self, _: Request) -> Response:
+        return self._files["public.html"]
+
+    async def state(self, _: Request) -> Response:
         units = {name: {"unit": metric.unit, "meaning": metric.meaning} for name, metric in METRICS.items()}
-        return answer({**page.state(), "metrics": units})
+        return answer({**self._page.state(), "metrics": units})
 
-    async def samples(request: Request) -> Response:
-        del request
-        return answer({"number": page.samples.number, "samples": page.samples.last()})
+    async def samples(self, _: Request) -> Response:
+        samples = self._page.samples
+        return answer({"number": samples.number, "samples": samples.last()})
 
-    async def described(request: Request) -> Response:
-        del request
-        return answer(await asyncio.to_thread(about, page.folder))
+    async def about(self, _: Request) -> Response:
+        return answer(await asyncio.to_thread(about, self._page.folder))
 
-    async def examined(request: Request) -> Response:
-        del request
-        return answer(await doctor.findings())
+    async def doctor(self, _: Request) -> Response:
+        return answer(await self._doctor.findings())
 
-    async def measured(request: Request) -> Response:
-        del request
-        status = await page.asking.fresh() if page.node is not None else {}
-        return Response(exposition(page, status), media_type=CONTENT_TYPE)
+    async def metrics(self, _: Request) -> Response:
+        status = await self._page.asking.fresh() if self._page.node is not None else {}
+        return Response(exposition(self._page, status), media_type=CONTENT_TYPE)
 
-    async def stream(request: Request) -> Any:
-        if page.viewers >= MOST_VIEWERS:
+    async def public(self, _: Request) -> Response:
+        return answer(self._public.view() if self._public else {})
+
+    async def stream(self, request: Request) -> Any:
+        if self._page.viewers >= MOST_VIEWERS:
             return Response("503: too many viewers\n", 503, media_type="text/plain", headers={"retry-after": "30"})
         try:
-            serial = int(request.headers.get("last-event-id") or request.query_params.get("serial", "-1"))
+            serial = int(request.query_params.get("serial", "-1"))
         except ValueError:
             serial = -1
-        return Stream(page, serial)
+        return Stream(self._page, serial)
 
+
+def routes(page: Page, public: PublicView | None) -> Starlette:
+    """`public`: what everybody may see; then the page itself is at /node."""
+    answers = Answers(page, public)
     table = [
-        Route("/static/{name}", file),
-        Route("/api/state", state),
-        Route("/api/samples", samples),
-        Route("/api/about", described),
-        Route("/api/doctor", examined),
-        Route("/api/stream", stream),
-        Route("/metrics", measured),
-        Route("/node" if public else "/", lambda request: files["index.html"]),
+        Route("/static/{name}", answers.file),
+        Route("/api/state", answers.state),
+        Route("/api/samples", answers.samples),
+        Route("/api/about", answers.about),
+        Route("/api/doctor", answers.doctor),
+        Route("/api/stream", answers.stream),
+        Route("/metrics", answers.metrics),
+        Route("/node" if public else "/", answers.index),
     ]
     if public is not None:
-
-        async def seen(request: Request) -> Response:
-            del request
-            return answer(public.view())
-
-        table += [Route("/", lambda request: files["public.html"]), Route("/api/public", seen)]
+        table += [Route("/", answers.front), Route("/api/public", answers.public)]
     return Starlette(routes=table)
 
 

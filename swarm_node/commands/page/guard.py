@@ -20,7 +20,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-NO_TOKEN = "401: this page needs its token. Open the address that swarm-node printed; it ends in ?token=...\n"
+REFUSED = "401: this page needs its token. Open the address that swarm-node printed; it ends in ?token=...\n"
 
 
 class Guard:
@@ -61,7 +61,7 @@ class Guard:
         if foreign or (site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate"):
             return PlainTextResponse("403: asked by another site\n", 403)
         if self._token and not entered and scope["path"] not in self._free and not self._may_enter(headers):
-            return PlainTextResponse(NO_TOKEN, 401, {"www-authenticate": "Bearer"})
+            return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})
         return None
 
     def _is_ours(self, host: str) -> bool:

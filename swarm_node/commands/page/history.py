@@ -12,7 +12,7 @@ Row = tuple[int, Mapping[str, float]]  # a round, and its figures
 
 
 class History:
-    """Points of equal width in rounds, each the mean of its rounds. When there are too many, they become twice as wide."""
+    """Points of equal width, each the mean of its rounds. When there are too many, they become twice as wide."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -147,5 +147,3 @@ def _counted(name: str, text: str, label: str, counts: Mapping[str, float]) -> M
     for key, count in sorted(counts.items()):
         family.add_metric([key], count)
     return family
-
-

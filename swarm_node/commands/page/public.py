@@ -7,7 +7,7 @@ from typing import Any
 
 from swarm_node.commands.page.page import Page
 
-FREE = ("/", "/api/public", "/static/app.css", "/static/public.js", "/static/charts.js", "/static/uPlot.iife.min.js")
+FREE: tuple[str, ...] = ("/", "/api/public", "/static/app.css", "/static/public.js", "/static/charts.js", "/static/uPlot.iife.min.js")
 FREE += ("/static/uPlot.min.css", "/static/icon.svg", "/static/tools.js")
 EVERY = 10.0  # seconds between two points
 POINTS = 2160  # six hours

@@ -82,11 +82,15 @@ def bound(host: str, port: int) -> socket.socket:
         found.bind((host, port))
     except OSError as error:
         found.close()
-        raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen HOST:PORT") from error
+        raise UserError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen HOST:PORT"
+        ) from error
     return found
 
 
-async def serve(page: Page, app: ASGIApp, listener: socket.socket, ready: Callable[[], None], with_parent: bool) -> None:
+async def serve(
+    page: Page, app: ASGIApp, listener: socket.socket, ready: Callable[[], None], with_parent: bool
+) -> None:
     """Until SIGINT or SIGTERM, or, if asked, until standard input is closed."""
     options: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False, "lifespan": "off"}
     config = uvicorn.Config(

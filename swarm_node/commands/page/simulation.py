@@ -14,7 +14,7 @@ POINTS = 512  # of a curve
 
 
 class SimulationWatch:
-    """Implements watched.Watched. Rewards are those of a completion: the swarm's sum over questions, divided by them."""
+    """Implements watched.Watched. Rewards are those of a completion: a round's sum, divided by its questions."""
 
     kind = "simulation"
 

@@ -15,7 +15,7 @@ from swarm_node.commands.status import ask
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings import PageConfig
-from swarm_node.settings.page import LISTEN
+from swarm_node.settings.page import LISTEN, listening
 from swarm_node.settings.sources import from_command_line
 
 PAGE = """\
@@ -31,6 +31,7 @@ run goes on.
   --public             the public view at / without the token
   --open-metrics       /metrics without the token, for Prometheus"""
 
+NICE = 10  # beside a node: whoever looks waits, training does not
 TOKEN_FILE = "page.token"  # noqa: S105  in the home of a node, so that the address stays the same
 
 
@@ -44,6 +45,8 @@ def command(argv: list[str]) -> None:
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
     watched = watched_in(folder)
     token = token_of(folder, keep=isinstance(watched, NodeWatch)) if config.token or config.public else ""
+    if config.with_parent:
+        os.nice(NICE)
     asyncio.run(_show(config, folder, watched, token))
 
 
@@ -80,18 +83,6 @@ async def _show(config: PageConfig, folder: Path, watched: Watched, token: str) 
     app = Guard(routes(page, public), token, cookie, config.names, free)
     addresses = shown(host, listener.getsockname()[1], token, public is not None)
     await serve(page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent)
-
-
-def listening(text: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT, [::1]:PORT or PORT. UserError for anything else."""
-    host, _, port = text.rpartition(":")
-    try:
-        number = int(port)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= 65535:
-        raise UserError(f"--listen {text} must be HOST:PORT, such as 127.0.0.1:8420")
-    return host.strip("[]") or "127.0.0.1", number
 
 
 def shown(host: str, port: int, token: str, public: bool) -> list[str]:

@@ -7,6 +7,7 @@ loaded.
 
 import os
 from contextlib import ExitStack
+from functools import partial
 from time import monotonic
 
 from rich.console import Console
@@ -14,11 +15,13 @@ from rich.console import Console
 from swarm_node.assembly.environments import build_environment
 from swarm_node.assembly.network import build_network
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.commands.page.beside import beside, completed
 from swarm_node.commands.table import Command
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.sources import from_command_line
 from swarm_node.telemetry.recent import RecentRounds
+from swarm_node.telemetry.terminal import say
 
 PAGE = """\
 usage: swarm-node [run] [CONFIG.toml] [--flags]
@@ -36,6 +39,7 @@ Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
   --max-rounds N                 stop after so many rounds in all
   --validation.every N           ask held-out questions every so many rounds
   --network.no-enabled           train alone
+  --page                         show it in a browser, on 127.0.0.1:8420
   --network.port N               to listen on (a free one)
   --asynchronous.enabled         write and train at the same time
 
@@ -47,6 +51,7 @@ def run(config: NodeConfig, console: Console) -> None:
     """Train until `max_rounds`, or until interrupted."""
     home = config.home.expanduser()
     with owned(home), ExitStack() as stack:
+        stack.enter_context(beside(home, config, partial(say, console)))
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
@@ -61,7 +66,7 @@ def run(config: NodeConfig, console: Console) -> None:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
-    config = from_command_line(NodeConfig, argv, "swarm-node run")
+    config = from_command_line(NodeConfig, completed(argv), "swarm-node run")
     if config.asynchronous.enabled:  # before torch is loaded: its idle threads must not spin on the generator's cores
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 

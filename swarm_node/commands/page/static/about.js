@@ -32,7 +32,7 @@ export class About {
     ];
     if (content.kind !== "simulation") parts.push(make("h2", {}, "Checkpoints"), make("section", { class: "card" }, content.checkpoints.length ? content.checkpoints.map(checkpoint) : make("p", { class: "empty" }, "none yet")));
     const options = content.options.filter((each) => this.all || each.differs);
-    const rows = options.map((each) => [make("code", {}, each.name), make("code", {}, shown(each.value)), each.origin, each.differs ? make("code", {}, shown(each.default)) : "", make("span", { class: "quiet" }, each.text)]);
+    const rows = options.map((each) => [make("code", {}, each.name), make("code", { class: "long" }, shown(each.value)), each.origin, each.differs ? make("code", { class: "long" }, shown(each.default)) : "", make("span", { class: "quiet" }, each.text)]);
     parts.push(make("h2", {}, "Configuration"),
       make("div", { class: "bar" }, make("label", {}, make("input", { type: "checkbox", checked: this.all, onchange: (event) => { this.all = event.target.checked; this.fill(); this.body.querySelector("input").focus(); } }), "all options, not only those that differ from their defaults")),
       make("section", { class: "card" }, rows.length ? table("Configuration", [["option", ""], ["value", ""], ["from", ""], ["default", ""], ["meaning", "text"]], rows) : make("p", { class: "empty" }, "all defaults")));

@@ -83,7 +83,7 @@ function listen() {
   });
   source.addEventListener("samples", (event) => { run.samples = JSON.parse(event.data).number; later("samples"); });
   source.addEventListener("anew", () => { source.close(); begin(); });
-  source.onerror = () => say("page is gone", "bad");
+  source.onerror = () => { say("page is gone", "bad"); source.close(); setTimeout(begin, 3000); };
   source.onopen = () => headline();
 }
 
@@ -155,5 +155,5 @@ function say(text, level) {
 
 keepTokenOut();
 theme(document.getElementById("theme"));
-addEventListener("hashchange", () => { if (run.state && kind) { open(); document.getElementById("main").focus(); } });
+addEventListener("hashchange", () => { if (run.state && kind) { open(); document.getElementById("main").focus({ preventScroll: true }); scrollTo(0, 0); } });
 begin();

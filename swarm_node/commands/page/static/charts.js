@@ -66,18 +66,22 @@ export class Chart {
     const axis = { stroke: style("--quiet"), grid: { stroke: style("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     this.uplot = new uPlot(
       {
-        width: this.width(), height: this.options.height, legend: { show: false }, padding: [8, 8, 0, 0],
+        width: this.width(), height: this.options.height, legend: { show: false }, padding: [8, 18, 0, 0],
         cursor: { y: false, drag: { x: true, y: false }, points: { size: 7 } },
         scales: { x: { time: false }, y: { range: this.options.range ?? ((u, low, high) => [Math.min(0, low), high > Math.max(0, low) ? high * 1.06 : Math.max(0, low) + 1]) } },
         axes: [
           { ...axis, size: 28, gap: 4, values: (u, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? number(tick) : "")), ...(this.options.xaxis ?? {}) },
-          { ...axis, size: 46, gap: 4, values: (u, ticks) => ticks.map((tick) => this.options.format(tick)) },
+          { ...axis, size: 46, gap: 4, values: (u, ticks) => ticks.map((tick) => this.tick(tick)) },
         ],
         series: [{}, ...order.map((each) => this.line(each))],
         hooks: { setCursor: [(u) => { this.at = u.cursor.idx; this.say(); }] },
       },
       this.data(), this.plot,
     );
+  }
+
+  tick(value) {
+    return this.options.format === number && Math.abs(value) < 10000 ? String(Number(value.toPrecision(6))) : this.options.format(value);
   }
 
   line(each) {

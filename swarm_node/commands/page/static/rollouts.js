@@ -42,7 +42,7 @@ export class Rollouts {
     const shown = this.samples.filter((each) => this.matches(each));
     replace(this.count, document.createTextNode(`${shown.length} of the last ${this.samples.length} groups`));
     const opened = new Set([...this.groups.querySelectorAll("details:not([open])")].map((each) => each.dataset.key));
-    const cards = shown.map((sample, i) => group(sample, i < 6 && !opened.has(key(sample))));
+    const cards = shown.map((sample, i) => group(sample, i < 2 && !opened.has(key(sample))));
     const why = this.samples.length ? "No group matches." : "No samples yet. A node keeps at most one a second, unless it was started with --samples.no-enabled.";
     replace(this.groups, cards.length ? cards : [make("p", { class: "card empty" }, why)]);
   }
@@ -74,7 +74,7 @@ function group(sample, open) {
       make("span", { class: "grow" }), make("span", { class: "quiet" }, `mean ${number(mean)}, round ${sample.round}, ${clock(sample.time)}`)),
     make("h4", {}, "Prompt"), text(sample.prompt, "Prompt"),
     make("h4", {}, `Completions${sample.left_out ? `, ${sample.left_out} more left out` : ""}`),
-    make("div", { class: "scroll" }, make("table", {},
+    make("div", { class: "scroll" }, make("table", { class: "completions" },
       make("caption", { class: "sr" }, "Completions with reward and advantage"),
       make("thead", {}, make("tr", {}, ["reward", "advantage", "completion"].map((each, i) => make("th", { scope: "col", class: i < 2 ? "number" : "" }, each)))),
       make("tbody", {}, completions.map(row)))),

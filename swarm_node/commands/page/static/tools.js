@@ -69,7 +69,7 @@ export const clock = (time) => new Date(1000 * time).toLocaleTimeString([], { ho
 export const short = (peer) => (peer.length > 14 ? `…${peer.slice(-8)}` : peer);
 
 export function tile(name, value, note = "") {
-  return make("div", { class: "tile" }, make("dt", {}, name), make("dd", {}, value, note ? make("small", {}, note) : null));
+  return make("div", { class: "tile" }, make("dt", {}, name), make("dd", { class: /^[a-z]/i.test(value) ? "words" : "" }, value, note ? make("small", {}, note) : null));
 }
 
 export function table(caption, columns, rows) {
