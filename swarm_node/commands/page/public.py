@@ -7,8 +7,8 @@ from typing import Any
 
 from swarm_node.commands.page.page import Page
 
-FREE: tuple[str, ...] = ("/", "/api/public", "/static/app.css", "/static/public.js", "/static/charts.js", "/static/uPlot.iife.min.js")
-FREE += ("/static/uPlot.min.css", "/static/icon.svg", "/static/tools.js")
+FILES = ("app.css", "public.js", "charts.js", "tools.js", "uPlot.iife.min.js", "uPlot.min.css", "icon.svg")
+FREE = ("/", "/api/public", *(f"/static/{name}" for name in FILES))
 EVERY = 10.0  # seconds between two points
 POINTS = 2160  # six hours
 PRESENT = 180.0  # seconds since a peer was seen, or announced itself, for which it counts as there

@@ -80,6 +80,7 @@ def bound(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
+        found.listen(128)  # before its address is shown
     except OSError as error:
         found.close()
         raise UserError(

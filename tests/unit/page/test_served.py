@@ -37,7 +37,7 @@ def test_without_the_token_everything_is_refused(tmp_path: Path, serve) -> None:
         assert page.get(path, token=False).status_code == 401, path
         for wrong in ("x", page.token[:-1], page.token + "x", "ä" * 9):
             assert httpx.get(f"{page.base}{path}", params={"token": wrong}).status_code == 401
-    assert httpx.get(page.base, headers={"cookie": "swarm-node=x; broken;;=\x80"}).status_code == 401
+    assert httpx.get(page.base, headers={"cookie": "swarm-node=x; broken;;="}).status_code == 401
 
 
 def test_the_token_in_the_address_becomes_a_cookie_that_only_this_page_gets(tmp_path: Path, serve) -> None:
@@ -150,7 +150,7 @@ def test_metrics_count_what_the_events_say(tmp_path: Path, serve) -> None:
     page = serve(home)
 
     def counted(name: str) -> float:
-        rows = [row.split() for row in page.get("/metrics").text.splitlines() if not row.startswith("#")]
+        rows = [row.rpartition(" ") for row in page.get("/metrics").text.splitlines() if not row.startswith("#")]
         return {row[0]: float(row[-1]) for row in rows}[name]
 
     before = counted("swarm_node_generated_tokens_total")
