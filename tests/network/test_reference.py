@@ -21,7 +21,7 @@ ARGUMENTS = (
     *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
 )
 # Of an asynchronous node, of one with a vLLM server, of a long run, and of a node that has a page.
-ONLY_SOMETIMES = {"generator.log", "vllm", "rollouts.old.jsonl", "page.token"}
+ONLY_SOMETIMES = {"generator.log", "vllm", "rollouts.old.jsonl", "page.token", "trackio", "tensorboard"}
 
 
 @dataclass

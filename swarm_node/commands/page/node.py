@@ -123,6 +123,8 @@ class NodeWatch:
 def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Of one round: every metric, seconds by phase, and what follows from both. Without those that it lacks."""
     for name in METRICS:
+        if name == "external_reward" and not report.get("external_considered"):
+            continue  # there were none
         value = report.get(name, report["step"].get(name))
         if isinstance(value, int | float) and not isinstance(value, bool):
             yield name, float(value)

@@ -89,7 +89,7 @@ export class Chart {
     const alone = this.x.length === 1;
     return {
       stroke: each.alpha ? stroke + each.alpha : stroke, width: each.points ? 0 : each.width ?? 2, dash: each.dash,
-      fill: this.options.stacked ? stroke : undefined, spanGaps: true,
+      fill: this.options.stacked ? stroke : undefined, spanGaps: !each.gaps,
       points: { show: Boolean(each.points) || alone, size: each.points ? 8 : 6, fill: stroke, stroke },
     };
   }

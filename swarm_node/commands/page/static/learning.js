@@ -59,7 +59,7 @@ export class Learning {
     charts.reward.show(x, [
       { name: "each point", values: of("reward"), colour: 0, width: 1, alpha: "55", quiet: true },
       { name: "local", values: smooth("reward"), colour: 0, width: 2.5 },
-      { name: "external", values: average(external, WINDOW), colour: 1, width: 2 },
+      { name: "external", values: average(external, WINDOW), colour: 1, width: 2, gaps: true },
       { name: "validation", values: this.validation(x), colour: 2, points: true },
     ], `moving average of ${WINDOW} points; ${each}`);
     charts.tasks.show(x, state.tasks.slice(0, MOST_TASKS).map((task, i) => ({ name: task, values: smooth(`task:${task}`), colour: i, width: 1.6 })),
@@ -107,7 +107,7 @@ export class Learning {
       tile("Tokens per second", number(now("tokens_per_second")), "generated here"),
       tile("External groups", number(now("external_informative"), 1), "trained on, a round"),
       tile("Informative", percent(now("informative_share")), "of local groups"),
-      tile("Peers", number(status.network?.connected), status.network?.running ? "connected" : "network off"),
+      tile("Peers", number(status.network?.connected), status.network?.running ? "connected" : status.role ? "network off" : "the node does not run"),
     ];
     this.tiles.replaceChildren(...tiles);
   }

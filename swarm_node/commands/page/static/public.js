@@ -4,7 +4,7 @@ import { Chart, theme } from "./charts.js";
 
 const EVERY = 10000;
 const tiles = make("dl", { class: "tiles" });
-const minutes = (value) => `${number(Math.abs(value), 0)} min`;
+const minutes = (value) => (Math.abs(value) < 3 ? `${Math.round(60 * Math.abs(value))} s` : `${Math.round(Math.abs(value))} min`);
 const options = { unit: "minutes ago", xaxis: { values: (u, ticks) => ticks.map((tick) => (tick ? minutes(tick) : "now")) } };
 const charts = { nodes: new Chart({ title: "≈ Nodes seen", ...options }), announcements: new Chart({ title: "≈ Announcements a minute", ...options }) };
 const versions = make("section", { class: "card" }), tasks = make("section", { class: "card" });
