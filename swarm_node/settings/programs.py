@@ -67,7 +67,7 @@ class SamplesConfig(Section):
     """Rollouts kept for looking at: at most one a second, in the files rollouts*.jsonl of the home."""
 
     enabled: bool = True
-    """Keep samples. They hold text of other peers."""
+    """Keep samples. They hold text of strangers."""
     kilobytes: Annotated[int, Field(ge=2048)] = 4096
     """Kilobytes that the samples take on disk at most."""
 

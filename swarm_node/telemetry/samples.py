@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from swarm_node.rollouts.groups import ScoredGroup
-
 FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
 PROMPT_CHARS, COMPLETION_CHARS = 8000, 4000
 COMPLETIONS = 16  # of a group
@@ -25,7 +23,11 @@ Advantages = Callable[[Sequence[float]], list[float]]
 class Sample:
     """A scored group, and what became of it."""
 
-    group: ScoredGroup
+    author: str  # peer id
+    task: str
+    prompt: str
+    completions: Sequence[tuple[str, bool]]  # text, and whether it ended by itself
+    rewards: Sequence[float]
     local: bool
     trained: bool
     why: str  # it was not trained on; "" where it was
@@ -94,27 +96,26 @@ class SampleRing:
             file.write(line)
 
     def _record(self, number: int, sample: Sample) -> dict[str, Any]:
-        scored = sample.group
-        advantages = self._advantages(scored.rewards)
-        rows = zip(scored.group.completions, scored.rewards, advantages, strict=True)
+        advantages = self._advantages(sample.rewards)
+        rows = zip(sample.completions, sample.rewards, advantages, strict=True)
         return {
             "time": round(self._now(), 3),
             "round": number,
-            "author": scored.author,
+            "author": sample.author,
             "local": sample.local,
             "trained": sample.trained,
             "why": sample.why,
-            "task": f"{scored.question.dataset}/{scored.question.config_id}",
-            "prompt": _cut(scored.prompt, PROMPT_CHARS),
-            "left_out": max(0, len(scored.rewards) - COMPLETIONS),
+            "task": sample.task,
+            "prompt": _cut(sample.prompt, PROMPT_CHARS),
+            "left_out": max(0, len(sample.rewards) - COMPLETIONS),
             "completions": [
                 {
-                    "text": _cut(completion.text, COMPLETION_CHARS),
+                    "text": _cut(text, COMPLETION_CHARS),
                     "reward": reward,
                     "advantage": round(advantage, 4),
-                    "ended": completion.ended,
+                    "ended": ended,
                 }
-                for completion, reward, advantage in list(rows)[:COMPLETIONS]
+                for (text, ended), reward, advantage in list(rows)[:COMPLETIONS]
             ],
         }
 

@@ -44,37 +44,47 @@ class Answers:
         self._doctor = Doctor(page.folder)
 
     async def file(self, request: Request) -> Response:
+        """What ships, by name."""
         found = self._files.get(request.path_params["name"])
         return found or Response("404: no such file\n", 404, media_type="text/plain")
 
     async def index(self, _: Request) -> Response:
+        """The page of a run."""
         return self._files["index.html"]
 
     async def front(self, _: Request) -> Response:
+        """The public view."""
         return self._files["public.html"]
 
     async def state(self, _: Request) -> Response:
+        """All that a browser begins with."""
         units = {name: {"unit": metric.unit, "meaning": metric.meaning} for name, metric in METRICS.items()}
         return answer({**self._page.state(), "metrics": units})
 
     async def samples(self, _: Request) -> Response:
+        """The last samples of rollouts."""
         samples = self._page.samples
         return answer({"number": samples.number, "samples": samples.last()})
 
     async def about(self, _: Request) -> Response:
+        """What the run is."""
         return answer(await asyncio.to_thread(about, self._page.folder))
 
     async def doctor(self, _: Request) -> Response:
+        """What doctor finds."""
         return answer(await self._doctor.findings())
 
     async def metrics(self, _: Request) -> Response:
+        """For Prometheus."""
         status = await self._page.asking.fresh() if self._page.node is not None else {}
         return Response(exposition(self._page, status), media_type=CONTENT_TYPE)
 
     async def public(self, _: Request) -> Response:
+        """What everybody may see."""
         return answer(self._public.view() if self._public else {})
 
     async def stream(self, request: Request) -> Any:
+        """News, until the viewer goes."""
         if self._page.viewers >= MOST_VIEWERS:
             return Response("503: too many viewers\n", 503, media_type="text/plain", headers={"retry-after": "30"})
         try:

@@ -1,4 +1,4 @@
-"""The running node's own answer, asked for only while somebody looks."""
+"""What the running node answers, asked for only while somebody looks."""
 
 import asyncio
 from collections.abc import Callable

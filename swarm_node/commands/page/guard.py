@@ -57,8 +57,8 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("405: a page only shows\n", 405, {"allow": "GET, HEAD"})
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-        foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-        if foreign or (site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate"):
+        strange = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        if strange or (site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate"):
             return PlainTextResponse("403: asked by another site\n", 403)
         if self._token and not entered and scope["path"] not in self._free and not self._may_enter(headers):
             return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})

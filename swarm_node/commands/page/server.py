@@ -29,10 +29,12 @@ class BoundedProtocol(H11Protocol):
     _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """The clock for the first request starts."""
         super().connection_made(transport)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
+        """The clock stops when a request is whole."""
         super().data_received(data)
         self._expect()
 
@@ -46,14 +48,17 @@ class BoundedProtocol(H11Protocol):
             self._asking = None
 
     def pause_writing(self) -> None:
+        """The client does not read: its clock starts."""
         super().pause_writing()
         self._reading = self.loop.call_later(READER_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
+        """It reads again."""
         self._stop_reading_clock()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """No clock outlives its connection."""
         self._stop_reading_clock()
         if self._asking is not None:
             self._asking.cancel()
@@ -70,6 +75,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Does nothing."""
         yield
 
 

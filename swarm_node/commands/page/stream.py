@@ -33,8 +33,8 @@ class Stream:
                 body = b"".join(self._body())
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
-                heard = await self._page.change(HEARTBEAT, gone)
-                if not heard:
+                looked = await self._page.change(HEARTBEAT, gone)
+                if not looked:
                     await send({"type": "http.response.body", "body": b": still here\n\n", "more_body": True})
             with suppress(OSError):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from swarm_node.common import plugins
 from swarm_node.node import Selection
+from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.samples import Sample, SampleRing
 
@@ -29,10 +30,23 @@ def samples_of(selection: Selection) -> Iterator[Sample]:
     for group in selection.generated.groups:
         trained = group.informative and id(group) in chosen
         why = "uninformative" if not group.informative else "not selected"
-        yield Sample(group, local=True, trained=trained, why="" if trained else why)
+        yield _sample(group, local=True, why="" if trained else why)
     taken = {(group.author, group.question) for group in selection.external}
     refused = {(each.author, each.question): each.reason for each in selection.refused}
     for group in selection.considered:
         name = (group.author, group.question)
         why = refused.get(name, "not selected" if group.informative else "uninformative")
-        yield Sample(group, local=False, trained=name in taken, why="" if name in taken else why)
+        yield _sample(group, local=False, why="" if name in taken else why)
+
+
+def _sample(group: ScoredGroup, *, local: bool, why: str) -> Sample:
+    return Sample(
+        author=group.author,
+        task=f"{group.question.dataset}/{group.question.config_id}",
+        prompt=group.prompt,
+        completions=[(completion.text, completion.ended) for completion in group.group.completions],
+        rewards=group.rewards,
+        local=local,
+        trained=not why,
+        why=why,
+    )
