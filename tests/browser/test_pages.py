@@ -83,7 +83,7 @@ def test_arms_of_a_simulation_stand_side_by_side(
     page = serve(report_of(tmp_path / "report"))
     for size in ("desktop", "phone"):
         seen = visit(page.addresses[0], size)
-        seen.tab.get_by_text("2.00 times 4/0").wait_for()
+        seen.tab.get_by_text("times 4/0").wait_for()
         assert seen.tab.locator("canvas").count() >= 4
         assert seen.overflow() <= 0 and seen.violations() == []
 
@@ -110,8 +110,7 @@ def test_hostile_rollouts_do_nothing(tmp_path: Path, serve: Any, visit: Callable
     before = seen.tab.evaluate(own)
     seen.section("Rollouts")
     seen.tab.get_by_text(f"{len(HOSTILE)} of the last {len(HOSTILE)} groups").wait_for()
-    for summary in seen.tab.locator("details:not([open]) > summary").all():
-        summary.click()
+    seen.tab.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     shown = seen.tab.locator("main").inner_text()
     assert HOSTILE[0] in shown and "‹U+202E›evil" in shown and "‹U+001B›" in shown
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", shown)
