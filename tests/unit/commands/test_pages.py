@@ -24,7 +24,7 @@ def test_usage_readme_and_code_have_one_list_of_commands() -> None:
 def test_a_page_of_help_fits_a_screen(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch([*command.split(), "--help"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) < LINES  # one is for the prompt
+    assert len(lines) < (LINES if command else 2 * LINES)  # one is for the prompt; the list of commands may be longer
     assert max(map(len, lines)) <= COLUMNS
     assert not command or (f"swarm-node {command} " in lines[0].replace("[run]", "run") and "--help-all" in lines[-1])
 
