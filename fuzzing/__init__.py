@@ -8,6 +8,7 @@ hostile    hostile completions (hostile_answers) against every data set, alone a
            through a real scoring process (hostile_source)
 spellings  honest spellings of right answers: our scores beside the library's
 slow       how long a completion can keep each scorer busy
+home       what a home survives: damaged files, signals at any moment, a full disk at any write
 flood      a real node under a thousand requests a second
 """
 

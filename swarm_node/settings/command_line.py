@@ -3,10 +3,12 @@
 The line names the option as the user wrote it: a flag, a variable, or a key of a file.
 """
 
+import io
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -214,7 +216,13 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 def _print_options(kind: type[BaseModel], program: str) -> None:
     import tyro  # only here: it lays out pages of options, which nothing else needs
 
-    tyro.cli(kind, default=kind(), args=["--help"], prog=program, description=kind.__doc__, registry=FLAGS)
+    page = io.StringIO()
+    try:
+        with redirect_stdout(page):
+            tyro.cli(kind, default=kind(), args=["--help"], prog=program, description=kind.__doc__, registry=FLAGS)
+    finally:  # it exits
+        _, _, options = page.getvalue().partition("\n")  # in the first line tyro names options until it is too long
+        print(f"usage: {program} [OPTIONS]\n{options}", end="")
 
 
 def _warn(text: str) -> None:

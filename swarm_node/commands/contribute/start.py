@@ -26,21 +26,21 @@ from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
 
 TERMS = (
-    "what the model writes is published, and others train on it: see that the terms of your provider and the licence "
+    "what the model generates is published, and others train on it: see that the terms of your provider and the licence "
     "of the model allow both"
 )
 
 PAGE = """\
 usage: swarm-node contribute [CONFIG.toml] --api URL --model NAME [--flags]
 
-Give a swarm completions without training: of a model behind an OpenAI-compatible
-server (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or your own.
+Give a swarm completions without training: of a model behind a server like
+OpenAI's (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or your own.
 
   --api URL                  such as http://127.0.0.1:11434/v1
   --model NAME               as the server calls it
   --human                    you answer, here, in place of a server
   --peers MULTIADDR ...      any running node
-  --environment.tasks TASK . what to answer: tasks of the swarm
+  --environment.tasks LIST   tasks of the swarm
   --samples N                completions per prompt (8)
   --tokens-per-day N         budget (no limit)
   --requests-per-minute N    (60)

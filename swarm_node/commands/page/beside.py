@@ -16,7 +16,7 @@ END_SECONDS = 3.0
 
 def completed(argv: Sequence[str]) -> list[str]:
     """`--page` without a value has the usual address."""
-    ends = [*argv[1:], "--"]
+    ends = [*argv[1:], "--"][: len(argv)]
     return [
         f"--page={LISTEN}" if one == "--page" and next_.startswith("-") else one
         for one, next_ in zip(argv, ends, strict=True)

@@ -189,14 +189,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "said", "answer"), RIGHT)
-def test_verifiers_pay_for_what_is_right(name: str, said: str, answer: Any) -> None:
+def test_verifiers_score_what_is_right(name: str, said: str, answer: Any) -> None:
     if name == "math":
         pytest.importorskip("math_verify")
     assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == 1.0
 
 
 @pytest.mark.parametrize(("name", "said", "answer"), WRONG)
-def test_verifiers_pay_nothing_for_what_is_wrong(name: str, said: str, answer: Any) -> None:
+def test_verifiers_score_nothing_for_what_is_wrong(name: str, said: str, answer: Any) -> None:
     if name == "math":
         pytest.importorskip("math_verify")
     assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == 0.0
