@@ -26,8 +26,8 @@ from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
 
 TERMS = (
-    "what the model generates is published, and others train on it: see that the terms of your provider and the licence "
-    "of the model allow both"
+    "what the model generates is published, and others train on it: see that the terms of your provider and the "
+    "licence of the model allow both"
 )
 
 PAGE = """\
@@ -44,7 +44,7 @@ OpenAI's (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or your own.
   --samples N                completions per prompt (8)
   --tokens-per-day N         budget (no limit)
   --requests-per-minute N    (60)
-  --key-file FILE            the server's key; or the variable SWARM_NODE_API_KEY
+  --key-file FILE            the server's key; or variable SWARM_NODE_API_KEY
   --home FOLDER              identity and budget (~/.swarm-node/contributor)
 
 Stops on Ctrl-C. The key stands in no log and in no list of processes."""
