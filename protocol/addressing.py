@@ -1,6 +1,7 @@
-"""Which questions a peer uses in a round. A hash chooses them, so nobody can pick easy or slow items.
+"""Which questions a peer uses in a round. A hash chooses their seed, so nobody can pick one for an easy or slow item.
 
-An author can still choose its key and its round number: both cost next to nothing.
+An author can still choose its key and its round number, which cost next to nothing, and within a round data set,
+configuration and index.
 """
 
 import hashlib
