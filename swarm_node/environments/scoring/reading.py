@@ -84,7 +84,10 @@ def rational_rows(text: str) -> list[list[Fraction]]:
 
 def digit_rows(text: str) -> list[list[int]]:
     """Rows of single digits, which may also stand side by side."""
-    return [[integer(digit) for cell in row for digit in cell] for row in _rows(text)]
+    rows = ["".join(row) for row in _rows(text)]
+    if sum(map(len, rows)) > MAX_ITEMS:
+        raise Unreadable("too many cells")
+    return [[integer(digit) for digit in row] for row in rows]
 
 
 def bounded_json(text: str) -> Any:
