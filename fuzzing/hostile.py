@@ -1,4 +1,4 @@
-"""Every data set of reasoning-gym against every hostile answer, through the scoring process as a node runs it.
+"""Every data set of reasoning-gym against every hostile completion, through the scoring process as a node runs it.
 
     python -m fuzzing.hostile --json        # docs/results/scoring.md
 
