@@ -96,7 +96,7 @@ def spellings(answer: str) -> dict[str, str]:
         "lower case": answer.lower(),
         "upper case": answer.upper(),
         "title case": answer.title(),
-        "full stop": f"{answer}.",
+        "full stop": answer if answer.endswith(".") else f"{answer}.",
         "double quotes": f'"{answer}"',
         "single quotes": f"'{answer}'",
         "square brackets": f"[{answer}]",

@@ -1,7 +1,8 @@
-"""Which questions a peer uses in a round. A hash chooses them, so nobody can pick easy or slow items.
+"""Which questions a peer uses in a round. A hash chooses their seed, so nobody can pick one for an easy or slow item.
 
-An author can still choose its key and its round number: both cost next to nothing. But none of its rounds has the
-questions that are held out for evaluation, nor those of a seed so near that an item may be the same.
+An author can still choose its key and its round number, which cost next to nothing, and within a round data set,
+configuration and index. But none of its rounds has the questions that are held out for evaluation, nor those of a seed
+so near that an item may be the same.
 """
 
 import hashlib

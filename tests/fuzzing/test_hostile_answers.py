@@ -4,9 +4,11 @@ import pytest
 
 from fuzzing import hostile
 from fuzzing.hostile_answers import answers, counts
+from fuzzing.right_answers import right_answer
 from fuzzing.targets import ENTRY
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scoring.scorers import SCORERS, score
 
@@ -27,6 +29,23 @@ def test_nothing_hostile_is_rewarded_or_leaves_a_trace() -> None:
     assert hostile.summary(results)["broken"] == {}
     assert hostile.summary(results)["forged"] == {}
     assert all(tally.answers == 42 for by_mode in results.values() for tally in by_mode.values())
+
+
+@pytest.mark.slow
+def test_nothing_hostile_is_worth_half_alone_behind_a_right_answer_or_before_it() -> None:
+    """Over the first configuration of every data set of the catalogue, without a sandbox: `fuzzing.hostile` has one."""
+    texts = hostile.some(answers("/nonexistent", 1), 8)
+    forged = {}
+    for name, levels in CATALOGUE.items():
+        for index in range(64):
+            item = LibraryItem(name, next(iter(levels.values())), hostile.SEED, index)
+            if (key := right_answer(name, item.dataset, item.entry)) is not None:
+                break
+        for label, text in texts.items():
+            for said in (text, f"{key} {text}", f"{key}\n{text}", f"{text} {key}"):
+                if REWARDED(item.score(said)) >= 0.5 and not hostile.same(said, str(key)):
+                    forged[name, label] = said
+    assert forged == {} and len(texts) == 48
 
 
 def test_our_own_scorers_neither_raise_nor_reward_any_of_it() -> None:

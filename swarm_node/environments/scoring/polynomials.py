@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from swarm_node.environments.scoring.reading import Unreadable
+from swarm_node.environments.scoring.reading import Unreadable, bare
 
 MAX_CHARS = 2000
 MAX_NODES = 600
@@ -46,6 +46,12 @@ def integers(text: str) -> list[int]:
     return [value for value in literals if isinstance(value, int)]
 
 
+def says_zero(text: str) -> bool:
+    """Whether a nought stands in an expression, which then says more than it has to; not for 0 itself."""
+    constants = (node.value for node in ast.walk(_tree(text)) if isinstance(node, ast.Constant))
+    return bare(text) != "0" and any(not value for value in constants)
+
+
 def derivative(polynomial: Polynomial, variable: str) -> Polynomial:
     """By this variable."""
     terms: dict[Monomial, Fraction] = {}
@@ -62,10 +68,11 @@ def derivative(polynomial: Polynomial, variable: str) -> Polynomial:
 def _tree(text: str) -> ast.expr:
     if len(text) > MAX_CHARS:
         raise Unreadable("too long")
+    text = bare(text)
     if not _PLAIN_SIGNS.fullmatch(text):  # a comment could say anything
         raise Unreadable("signs that no expression has")
     try:
-        return ast.parse(text.strip().removesuffix("."), mode="eval").body
+        return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise Unreadable("no expression") from error
 

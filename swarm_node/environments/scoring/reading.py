@@ -7,12 +7,13 @@ the answer can hold anything and still be scored as right, so what is read here 
 import json
 import re
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 MAX_DIGITS = 400  # of a number that is worth reading
 MAX_CHARS = 20_000  # of anything
 MAX_ITEMS = 2000  # moves, cells, words
-MAX_WRAPS = 4
+MAX_WRAPS = 6
 WRAPS = {'"': '"', "'": "'", "`": "`", "*": "*", "$": "$", "(": ")", "[": "]"}
 
 _NUMBER = re.compile(
@@ -48,16 +49,27 @@ def amount(text: str) -> Fraction:
 
 
 def bare(text: str) -> str:
-    """Without a full stop behind it, or a pair of quotes, brackets or asterisks around it."""
-    text = bounded(text).strip()
+    """Without a full stop behind it, and without quotes, brackets or asterisks around it."""
+    text, stopped = bounded(text).strip(), False
     for _ in range(MAX_WRAPS):
-        shorter = text.removesuffix(".").rstrip()
-        if shorter[:1] in WRAPS and len(shorter) > 1 and shorter[-1] == WRAPS[shorter[0]]:
-            shorter = shorter[1:-1].strip()
-        if shorter == text:
+        if not stopped and text[-1:] == "." and text[-2:-1].strip() not in ("", "."):
+            text, stopped = text[:-1], True
+        elif _is_wrapped(text):
+            text = text[1:-1].strip()
+        else:
             break
-        text = shorter
     return text
+
+
+def _is_wrapped(text: str) -> bool:
+    """Whether its first and last signs belong together: not in (1+2)*(3+4)."""
+    inside, first = text[1:-1], text[:1]
+    if not inside or WRAPS.get(first) != text[-1]:
+        return False
+    if first in "([":
+        depth = [(sign == first) - (sign == WRAPS[first]) for sign in inside]
+        return min(accumulate(depth)) >= 0
+    return first in "*$" or first not in inside
 
 
 def whole_rows(text: str) -> list[list[int]]:
@@ -72,7 +84,10 @@ def rational_rows(text: str) -> list[list[Fraction]]:
 
 def digit_rows(text: str) -> list[list[int]]:
     """Rows of single digits, which may also stand side by side."""
-    return [[integer(digit) for cell in row for digit in cell] for row in _rows(text)]
+    rows = ["".join(row) for row in _rows(text)]
+    if sum(map(len, rows)) > MAX_ITEMS:
+        raise Unreadable("too many cells")
+    return [[integer(digit) for digit in row] for row in rows]
 
 
 def bounded_json(text: str) -> Any:
@@ -98,7 +113,9 @@ def bounded(text: str) -> str:
 
 
 def _rows(text: str) -> list[list[str]]:
-    rows = [row for line in bounded(text).splitlines() if (row := words(bare(line.strip(" \t\r,|")), ",|"))]
+    rows = [words(bare(line.strip(" \t\r,|")), ",|") for line in bounded(text).splitlines() if line.strip()]
+    if not all(rows):
+        raise Unreadable("a row of nothing")
     if sum(map(len, rows)) > MAX_ITEMS:
         raise Unreadable("too many cells")
     return rows

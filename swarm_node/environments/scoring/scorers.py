@@ -162,6 +162,8 @@ def polynomial(answer: str, entry: Entry) -> float:
     if "(" in answer:
         return 0.0
     try:
+        if polynomials.says_zero(answer):
+            return 0.0
         return float(polynomials.parse(answer, names) == polynomials.parse(entry["answer"], names))
     except Unreadable:
         return 0.0
@@ -171,7 +173,9 @@ def antiderivative(answer: str, entry: Entry) -> float:
     """1.0 for a polynomial whose derivative is the integrand; C is a constant."""
     variable = entry["metadata"]["variable"]
     try:
-        given = polynomials.derivative(polynomials.parse(bare(answer), frozenset((variable, "C", "c"))), variable)
+        if polynomials.says_zero(answer):
+            return 0.0
+        given = polynomials.derivative(polynomials.parse(answer, frozenset((variable, "C", "c"))), variable)
         return float(given == polynomials.parse(entry["metadata"]["integrand"], frozenset((variable,))))
     except Unreadable:
         return 0.0

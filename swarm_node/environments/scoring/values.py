@@ -230,7 +230,7 @@ def _roles(text: str, roles: frozenset[str]) -> dict[str, str]:
     """Name -> role of "A is a knight, and B is a knave". Unreadable where another word stands, or a name twice."""
     found: dict[str, str] = {}
     name = ""
-    for word in re.sub(r"[.,()]", " ", bare(text).lower()).split():
+    for word in re.sub(r",|\.\s", " ", bare(text).lower()).split():
         if word in roles and name:
             found[name], name = word, ""
         elif (word in ("is", "a", "an") and name) or (word == "and" and found and not name):
