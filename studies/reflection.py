@@ -1,10 +1,11 @@
-"""A thousand nodes learn that a peer is where a victim is: what do they send there? docs/results/reflection.md.
+"""An attacker announces a peer at a victim's address: what do a thousand nodes send there? docs/results/reflection.md.
 
     python -m studies.reflection --json
 
 State machines and gates of a node on an event queue, with the swarm of `studies.scale`; nodes keep 64 connections and
-dial whom they are not connected to. Every few seconds the attacker tells every node of a new identity, whose four
-addresses are ports of one victim. A dial into the void costs what `studies.reflection_real` measured.
+dial peers to which they are not connected. Every few seconds the attacker tells every node of a new identity, whose
+four addresses are ports of one victim. A dial to an address without a host costs what `studies.reflection_real`
+measured.
 
 Beside it the same swarm without an attacker: what the gate costs the honest, before and after 30 % of them die.
 """
@@ -25,7 +26,7 @@ MINUTE = 60.0
 
 
 def attacked(nodes: int, gated: bool, minutes: int, identities: int, seed: int = 0) -> dict[str, Any]:
-    """What the victim gets of all nodes, minute by minute. `identities`: of the attacker, one after another."""
+    """What the victim receives from all nodes, minute by minute. `identities`: of the attacker, one after another."""
     world = DiallingWorld(seed, gated)
     swarm = grown(nodes, seed, world)
     for number in range(identities):
@@ -47,7 +48,7 @@ def grown(nodes: int, seed: int, world: DiallingWorld) -> Swarm:
 
 
 def tell(swarm: Swarm) -> None:
-    """Every node learns of a new peer, from that peer, as it seems at the victim."""
+    """A new peer announces itself to every node, with the address of the victim."""
     world = swarm.world
     identity = Identity.from_seed_bytes(swarm.rng.randbytes(32))
     request = wire.ExchangeRequest(wire.swarm_tag(SWARM), 0, {}, reflector(identity, swarm=SWARM))

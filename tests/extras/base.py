@@ -31,6 +31,8 @@ def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
     [
         (("run", "--network.backend", "libp2p", "--home", "home"), "libp2p"),
         (("bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--home", "home"), "libp2p"),
+        (("run", "--training.optimizer", "adamw_8bit", "--home", "home"), "memory"),
+        (("run", "--model.quantization", "nf4", "--model.lora.r", 4, "--home", "home"), "memory"),
         (("simulate", "--engine", "docker", "--nodes", 2, "--rounds", 1, "--out", "out"), "docker"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Inbound streams: what others ask of this node. Every answer is bounded, paid for from a budget, and never raises."""
+"""Inbound streams: requests of peers. Every reply is bounded and rationed, and handling a request never raises."""
 
 from collections.abc import Mapping
 

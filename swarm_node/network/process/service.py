@@ -28,12 +28,13 @@ from swarm_node.network.process import cache, reachability
 from swarm_node.network.process.access_file import AccessFile
 from swarm_node.network.process.descriptors import raise_limit
 from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
-from swarm_node.network.process.messages import Memory
+from swarm_node.network.process.messages import Alive, Memory
 from swarm_node.network.transport.backends import make_backend, make_gate
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
 
+TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
 SAVE_SECONDS = 30.0
 LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
@@ -161,6 +162,21 @@ class NetworkService:
         best = dict(list(known.items())[: cache.MAX_PEERS])
         private = tuple(map(str, self._gate.where.private))
         return Memory(port=self._port, exchange=self.exchange.state(), peers=best, private=private)
+
+    def spent(self) -> int:
+        """Bytes exchanged with others so far, both ways."""
+        return sum(count for name, count in self.exchange.counters().items() if name.endswith(TRAFFIC))
+
+    def alive(self) -> Alive:
+        """What the trainer is told every few seconds."""
+        strangers = sum(bool(peer.note) for peer in self.exchange.peers(self.clock()))
+        return Alive(
+            connected=len(self.runner.connected),
+            known=len(self.exchange.view),
+            strangers=strangers,
+            addresses=self.runner.addresses,
+            spent=self.spent(),
+        )
 
     def view(self) -> dict[str, Any]:
         """Plain data for those who ask."""
