@@ -5,7 +5,10 @@
 #
 # Built by the legacy builder too: no cache mounts, no heredocs.
 
-FROM debian:bookworm-slim AS builder
+# To build on one that cannot change under its name: --build-arg BASE=debian@sha256:... (docker/README.md says how to find it)
+ARG BASE=debian:bookworm-slim
+
+FROM ${BASE} AS builder
 RUN apt-get update -q \
     && apt-get install -qy --no-install-recommends python3 python3-venv python3-dev gcc libc6-dev libgmp-dev \
     && rm -rf /var/lib/apt/lists/*
@@ -16,7 +19,12 @@ ENV PATH=/opt/swarm-node/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_
 # a folder of wheels (--build-arg PIP_FIND_LINKS=URL) can add to.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG PIP_FIND_LINKS=
-RUN pip install --no-compile ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} 'torch>=2.9,<2.14'
+# Every package by hash, for the CPU on x86-64. Empty, or elsewhere: what the ranges of pyproject.toml allow today.
+ARG LOCK=docker/locks/cpu-linux-x86_64-py311.txt
+COPY docker/locks /locks/docker/locks
+RUN if [ -n "$LOCK" ] && [ -n "$TORCH_INDEX" ] && [ "$(uname -m)" = x86_64 ]; then \
+        pip install --no-compile --require-hashes --extra-index-url "$TORCH_INDEX" -r "/locks/$LOCK"; \
+    else pip install --no-compile ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} 'torch>=2.9,<2.14'; fi
 
 # Dependencies before the code, so that a change of code does not install them again. What goes again: the needs of
 # hivemind's Python code, which is never imported (only its daemon is run), and what compiles or tests.
@@ -40,7 +48,7 @@ RUN pip install --no-compile --no-deps . \
         swarm-node doctor --home /tmp/home --network.backend $backend || [ $? = 1 ] || exit 1; done \
     && rm -rf /tmp/home && pip uninstall -qy setuptools pip
 
-FROM debian:bookworm-slim
+FROM ${BASE}
 RUN apt-get update -q \
     && apt-get install -qy --no-install-recommends python3 tini libgmp10 ca-certificates \
     && apt-get clean && rm -rf /var/lib/apt/lists/* \

@@ -117,6 +117,11 @@ class Contacts:
         contact = self._contacts.get(peer)
         return contact is None or now >= contact.retry
 
+    def tried(self, peer: PeerId) -> float:
+        """When it was called last."""
+        contact = self._contacts.get(peer)
+        return contact.tried if contact else -inf
+
     @property
     def anchors(self) -> tuple[PeerId, ...]:
         return self._anchors

@@ -68,7 +68,9 @@ class Gossip:
             self._next = now + self._every * self._knowledge.rng.uniform(0.8, 1.2)
         if not len(self._knowledge.view) or self._unanswered >= LONELY_AFTER:
             return self._seek(now)
-        return self._spread(1 if self._news > 0 else 0, now) + self._probe(now) if due else []
+        if not due:
+            return []
+        return self._spread(1 if self._news > 0 else 0, now) + self._keep(now) + self._probe(now)
 
     def replied(self, asked: Asked, reply: bytes, now: float) -> None:
         """Takes in the announcements of a reply; one that breaks the rules is charged to its sender."""
@@ -125,7 +127,7 @@ class Gossip:
         steady = sorted(self._knowledge.steady().difference(peers, busy))
         others = [peer for peer in steady if self._may_call(peer, now)]
         if peers and others and self._knowledge.rng.random() < STEADY_SHARE:
-            peers[0] = self._knowledge.rng.choice(others)
+            peers[0] = min(others, key=self._knowledge.contacts.tried)  # in turn, before their announcements expire
         share = math.ceil(self._news / max(1, len(peers)))
         return [self._exchange(peer, share, now) for peer in peers]
 
@@ -136,6 +138,13 @@ class Gossip:
             self._exchange(contact.peer, MIN_NEWS, now)
             for contact in self._neglected(LONELY_PAUSE, now)[: max(0, room)]
         ]
+
+    def _keep(self, now: float) -> list[Action]:
+        """One peer that others cannot push out, and that gossip does not name: it is asked for its own news."""
+        busy, view = self._calls.busy(wire.EXCHANGE), self._knowledge.view
+        missing = sorted(peer for peer in self._knowledge.steady().difference(busy) if peer not in view)
+        able = [peer for peer in missing if self._may_call(peer, now)]
+        return [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
 
     def _probe(self, now: float) -> list[Action]:
         """One peer that gossip does not name: a bootstrap, or somebody behind a partition that may have healed."""

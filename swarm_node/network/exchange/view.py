@@ -18,6 +18,7 @@ from swarm_node.common.lru import Lru
 from swarm_node.network.exchange.addresses import NETWORK_SHARE, fair_sample
 
 CAPACITY = 64  # announcements
+CROWDED = 2  # in one network of addresses, when the view is full
 CARRIED = CAPACITY // 4  # by one peer, when the view is full
 PUSHED = CAPACITY // 8  # by their authors, unasked: anybody may come as often as it likes
 MAX_AGE = 180.0  # seconds since its author made it
@@ -132,7 +133,7 @@ class View:
 
     def _evict(self, keep: Collection[PeerId]) -> None:
         free = [entry for author, entry in self._entries.items() if author not in keep]
-        crowd = _largest(free, lambda entry: entry.network, NETWORK_SHARE)
+        crowd = _largest(free, lambda entry: entry.network, CROWDED)
         crowd = crowd or _largest(free, lambda entry: entry.source, CARRIED)
         pushed = [entry for entry in free if entry.pushed]
         crowd = crowd or (pushed if len(pushed) > PUSHED else free)

@@ -3,7 +3,7 @@
 from protocol.messages import Announcement, PeerId
 from swarm_node.network.exchange.contacts import ANCHORS, MAX_CONTACTS, MAX_RETRY, Contacts
 from swarm_node.network.exchange.store import MAX_BYTES, MIN_SECONDS, GroupStore
-from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, SEQ_SECONDS, Entry, View, youngest
+from swarm_node.network.exchange.view import CAPACITY, CROWDED, MAX_AGE, SEQ_SECONDS, Entry, View, youngest
 
 
 def announcement(author: str, seq: int = 0) -> Announcement:
@@ -84,7 +84,7 @@ def test_when_full_the_most_crowded_network_loses_its_oldest() -> None:
         view.add(entry(str(number), made=1.0), 1.0, ())
     for number in range(1000):
         view.add(entry(f"sybil-{number}", made=100.0 + number, network="20.1.2.0/24"), 100.0 + number, ())
-    assert sum(name.startswith("sybil") for name in authors(view)) == 4
+    assert sum(name.startswith("sybil") for name in authors(view)) == CROWDED
     assert "sybil-999" in authors(view)
 
 
