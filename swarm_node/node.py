@@ -8,7 +8,7 @@ the network returns what has arrived.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from statistics import fmean
@@ -20,6 +20,7 @@ from swarm_node.rollouts.defence import Refused
 from swarm_node.rollouts.external_scoring import ExternalScoring, ScoringInStep
 from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.samplers import choose_local
 from swarm_node.settings import RoundConfig
 
@@ -66,6 +67,7 @@ class Node:
     config: RoundConfig
     group_size: int
     clock: Callable[[], float]  # seconds
+    reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
     external: ExternalScoring | None = None  # None: as they are selected, in step
 
     def run_round(self, now: Round) -> RoundReport:
@@ -103,8 +105,9 @@ class Node:
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
         scoring, waiting = self._external_scoring(), self.pool.candidates()
-        ready = scoring.ready(waiting, self.config.external_groups, _each(generated, "score"))
-        local, wanted = self._choose_local(generated.groups, alone=not ready.groups, rng=rng)
+        ready = scoring.ready(waiting, self.config.external_groups, [each.group for each in generated.groups])
+        alone = not ready.groups and not self.reuse.waiting(self.clock())
+        local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
         refused: list[Refused] = []
         faults = {external.content_hash: reason for external, reason in ready.faults}  # why it could not be scored
         hung = {external.author for external, reason in ready.faults if reason in HUNG}
@@ -130,9 +133,11 @@ class Node:
         for external in spent:
             useful = (external.author, external.question) in used
             self.network.verdict(external, useful, faults.get(external.content_hash, ""))
+        again = self.reuse.select(wanted - len(selected.groups), self.clock(), rng)
+        self.reuse.add(selected.groups, self.clock())
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
         seconds = _sum(generated.seconds, collecting, seconds_scoring)
-        return Selection(generated, local, selected.groups, refused, skipped, seconds, rng)
+        return Selection(generated, local, selected.groups + again, refused, skipped, seconds, rng)
 
     def rescue(self, selection: Selection) -> Selection:
         """Compare external completions with local ones of the same prompts, where the defence asks for it."""
@@ -257,11 +262,6 @@ def _timed(clock: Callable[[], float], phase: str) -> Iterator[dict[str, float]]
     start = clock()
     yield seconds
     seconds[phase] = clock() - start
-
-
-def _each(generated: Generated, phase: str) -> float:
-    """Seconds of the phase for each group that was generated."""
-    return generated.seconds.get(phase, 0.0) / max(1, len(generated.groups))
 
 
 def _sum(*parts: Seconds) -> Seconds:

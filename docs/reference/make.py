@@ -54,7 +54,7 @@ An option has one name and four places. `training.learning_rate` is
 - a flag: `--training.learning-rate 1e-4`;
 - or its default. Flags go before variables, variables before the file, the file before the default.
 
-`check` takes a file and variables, no flags. `eval`, `bootstrap`, `status` and `peers` take flags and variables, no
+`eval`, `bootstrap`, `status` and `peers` take flags and variables, no
 file. `init` and `id` take what `run` takes, and use `home` alone. A list takes several values behind one flag:
 `--environment.tasks gcd/easy lcm/easy`. What is true or false is a flag without a value: `--network.mdns`, and
 `--network.no-mdns` for false. A path that begins with `~` is below your home folder.

@@ -27,9 +27,11 @@ from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.external_scoring import ExternalScoring
 from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.reuse import Reuse
 from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig
 from swarm_node.settings.training import REGROUPING, TRUST
 
+REUSE_SECONDS = 5.0  # after its first round; some announcements apart
 SCREENING = ("length", "duplicates", "ngrams")  # layers that ship, in their order
 
 
@@ -69,6 +71,7 @@ def build_node(
         trainer=trainer or build_trainer(config, policy, _reference(config)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
+        reuse=Reuse(config.round.external_rounds, REUSE_SECONDS),
         sampler=plugins.load("samplers", config.round.external_sampler)(),
         defence=build_defence(config.defence),
         config=config.round,

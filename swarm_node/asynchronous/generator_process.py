@@ -13,6 +13,7 @@ from queue import SimpleQueue
 
 from protocol.messages import Round
 from swarm_node.asynchronous.messages import Message, Order, generator_environment, read_message
+from swarm_node.common import private
 
 COMMAND = (sys.executable, "-m", "swarm_node.assembly.generator")
 
@@ -32,7 +33,7 @@ class GeneratorProcess:
 
     def start(self) -> None:
         self._messages = SimpleQueue()
-        with self._log.open("ab") as stderr:
+        with private.open_to_write(self._log, append=True) as stderr:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,

@@ -1,10 +1,12 @@
 """`swarm-node eval`: accuracy per task on held-out questions, with Wilson intervals. Puzzles by both scorers."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import sqrt
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -12,19 +14,22 @@ from rich.table import Table
 from protocol.messages import Question
 from swarm_node.assembly.environments import by_kind
 from swarm_node.commands.table import Command
+from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line, origins, sources_of
 
 BATCH = 64  # prompts decoded together
+CHECKPOINTS = "checkpoints"  # of a home
 Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
 
 PAGE = """\
-usage: swarm-node eval NAME|FOLDER [--flags]
+usage: swarm-node eval [NAME|FOLDER|HOME] [--flags]
 
-Accuracy of a model on held-out questions, with 95 % intervals.
+Accuracy on held-out questions, with 95 % intervals: of a model by its name or
+folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
 
   --tasks TASK ...            what to ask, such as gcd/easy,lcm/easy
   --questions N               of each task (100)
@@ -101,7 +106,7 @@ def answer(
     batch: Sequence[Question],
     stream: str,
 ) -> dict[str, list[float | None]]:
-    """By scorer the score of one sampled answer to each question; None where it could not be asked, answered or
+    """By scorer the score of one sampled completion of each prompt; None where it could not be asked, answered or
     scored."""
     asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
     written = generator.generate([prompt for _, prompt in asked], 1, stream)
@@ -157,14 +162,31 @@ def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
 
 
 def command(argv: list[str]) -> None:
-    """Prints a table, or one JSON object. A first argument without dashes is the model."""
-    arguments = ["--model.name", *argv] if argv and not argv[0].startswith("-") else argv
-    config = from_command_line(EvaluationConfig, arguments, "swarm-node eval", flags_only=True)
+    """Prints a table, or one JSON object. A first argument without dashes is the model, or the home of a node."""
+    line = (EvaluationConfig, argv, "swarm-node eval", True, "model.name")
+    config = from_command_line(*line)
+    named = "model.name" in origins(sources_of(*line)[1])
+    name = _named(config.model.name if named else "", config.home.expanduser())
+    config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
     rows = evaluate(config, Console(stderr=True))
     if config.json_output:
         print(json.dumps(as_json(rows)))
     else:
         Console().print(table(rows))
+
+
+def _named(name: str, home: Path) -> str:
+    """The model to ask: the one of this name; the newest checkpoint of a home, where that is named, or nothing is."""
+    folder = Path(name).expanduser() if name else home
+    if name and not (folder / CHECKPOINTS).is_dir():
+        return name
+    newest = max(
+        (path for path in (folder / CHECKPOINTS).glob("[0-9]*") if (path / "state.json").is_file()), default=None
+    )
+    if newest is None:
+        raise UserError(f"home {folder} holds no checkpoint yet; name a model: swarm-node eval NAME|FOLDER")
+    print(f"the newest checkpoint of {folder}: {newest.name}", file=sys.stderr)
+    return str(newest)
 
 
 EVAL = Command(EvaluationConfig, PAGE, command)

@@ -2,7 +2,7 @@
 
 from swarm_node.commands.table import Command
 from swarm_node.settings import AttackSimulationConfig, SimulationConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.simulation.main import simulate
 
 PAGE = """\

@@ -18,6 +18,8 @@ class Command:
 COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command in it
     "run": "run.start:RUN",
     "bootstrap": "bootstrap:BOOTSTRAP",
+    "pause": "pause:PAUSE",
+    "resume": "pause:RESUME",
     "status": "status:STATUS",
     "peers": "status:PEERS",
     "doctor": "doctor:DOCTOR",
@@ -28,6 +30,8 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
     "solve": "solve:SOLVE",
     "init": "identity:INIT",
     "id": "identity:ID",
+    "backup": "backup:BACKUP",
+    "restore": "backup:RESTORE",
     "completion": "completion:COMPLETION",
 }
 

@@ -42,7 +42,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
+        part.unlink(missing_ok=True)  # of a process that had this number and was killed; or a link somebody put there
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

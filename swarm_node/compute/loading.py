@@ -11,46 +11,62 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from swarm_node.common.errors import UserError
+from swarm_node.compute import hub
 from swarm_node.compute.memory import attempt
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.linear import Fp8, swap_linears
+from swarm_node.compute.training import soundness
+from swarm_node.compute.training.soundness import Damaged
 from swarm_node.settings import LoraConfig, ModelConfig
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
-    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from."""
+    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from. Raises
+    Damaged where that cannot be loaded, UserError where the model cannot."""
     device = choose_device(config.device)
     source = _locate(config.name) if config.lora.r or resume is None else resume
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # of loading: it leaves its bars in pipes, and above the view
     try:
         return attempt(partial(_loaded, config, device, source, resume), f"in loading model {str(source)!r}")
     except UserError:
         raise
     except Exception as error:  # each library underneath raises types of its own on missing or broken files
+        if source is resume or (resume is not None and isinstance(error, Damaged)):
+            raise Damaged(_first_line(error)) from error
         raise UserError(f"cannot load model {str(source)!r}: {_first_line(error)}") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None) -> Policy:
     # trust_remote_code: when not told, transformers asks whoever sits at the terminal
-    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    here = isinstance(source, str) and hub.only_here(source)
+    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, local_files_only=here)
     model, loading = AutoModelForCausalLM.from_pretrained(
         source,
         dtype=weights_dtype(config, device),
         use_safetensors=True,
         trust_remote_code=False,
+        local_files_only=here,
         output_loading_info=True,
         **_quantized(config, device),
     )
     if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
-        raise UserError(f"cannot load model {str(source)!r}: {len(missing)} weights are missing, e.g. {missing[0]}")
+        raise Damaged(f"{len(missing)} weights are missing, e.g. {missing[0]}")
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
     fp8 = _with_fp8(model, config, device)
     if config.lora.r:
         model = _with_lora(model, config.lora, resume).to(device)
+    soundness.check_finite(model)
+    soundness.check_template(tokenizer)
     policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, fp8)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
@@ -96,8 +112,7 @@ def _locate(name: str) -> str | Path:
         if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
             raise UserError(f"model folder {name!r} has no config.json; is it a Hugging Face model folder?")
         return path
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
-    if looks_local:
+    if not hub.is_hub_name(name):
         raise UserError(f"model folder {name!r} does not exist")
     return name
 
@@ -133,7 +148,10 @@ def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:
     import peft  # slow to import, and few need it
 
     if resume is not None:
-        return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
+        try:
+            return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
+        except Exception as error:
+            raise Damaged(_first_line(error)) from error
     targets = list(config.target_modules) or "all-linear"
     try:
         return peft.get_peft_model(

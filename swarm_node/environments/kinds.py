@@ -4,15 +4,16 @@ import difflib
 from collections.abc import Sequence
 from typing import Protocol
 
+from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.rewards import Scoring
 from swarm_node.interfaces import Environment
 from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.settings import EnvironmentConfig
 
-EVALUATION = PeerId("evaluation")  # no key makes this id, so no peer has these questions; see `held_out`
+EVALUATION = HELD_OUT  # see `held_out`
 
 
 class UnknownTaskError(UserError, ValueError):
@@ -112,5 +113,7 @@ def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     tasks = len(environment.tasks)
     page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: all tasks equally often
     full, rest = divmod(count, page)
+    if count > page * HELD_OUT_ROUNDS:
+        raise UserError(f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask for fewer")
     sizes = [page] * full + [rest] * (rest > 0)
     return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]

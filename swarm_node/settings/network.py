@@ -29,6 +29,9 @@ class NetworkConfig(Section):
     this machine's interfaces and those where `peers` are."""
     exchange_seconds: Annotated[float, Field(gt=0.0, le=3600.0)] = 10.0
     """Seconds between two exchanges of announcements with another peer."""
+    quick_traffic: Positive = 6000
+    """Kilobytes per minute, both ways, within which rounds of less than 3 seconds are announced and fetched for more
+    often than every 3 seconds."""
     pull: Count = 0
     """External groups to fetch per round; 0 fetches as many as a round trains on."""
     serve_rounds: Positive = 3

@@ -1,15 +1,16 @@
 """One configuration for each command that has one."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from pydantic import Field
 
 from swarm_node.settings.environment import EnvironmentConfig
+from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.sections import Count, PlugIn, Positive, Section
+from swarm_node.settings.sections import Count, PlugIn, Positive, Section, SwarmName
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
 
 
@@ -18,6 +19,9 @@ class TrackingConfig(Section):
 
     to: tuple[Annotated[str, PlugIn("trackers")], ...] = ()
     """Trackers: registered names, or FILE:CLASS. csv writes rounds.csv into the folder of the run."""
+    max_megabytes: Count = 100
+    """Size at which the events.jsonl of a node is put aside as events.1.jsonl, in place of the one before. 0 keeps all
+    in one file."""
 
 
 class CheckpointConfig(Section):
@@ -58,7 +62,7 @@ class LearningConfig(Section):
     defence: DefenceConfig = DefenceConfig()
     asynchronous: AsynchronousConfig = AsynchronousConfig()
     tracking: TrackingConfig = TrackingConfig()
-    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    swarm: SwarmName = "public"
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0
     """Seed of every random choice."""
@@ -76,6 +80,7 @@ class NodeConfig(LearningConfig):
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
     network: NetworkConfig = NetworkConfig()
+    limits: LimitsConfig = LimitsConfig()
 
 
 class CheckConfig(NodeConfig):
@@ -87,24 +92,48 @@ class CheckConfig(NodeConfig):
     """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices. Loads no weights."""
 
 
+class DoctorConfig(NodeConfig):
+    """What keeps a node from training or sharing."""
+
+    bundle: Path | None = None
+    """File for a bug report: what was found, figures, options and versions, without keys, addresses and what
+    peers sent. Read it before you send it."""
+
+
+class ArchiveConfig(Section):
+    """A backup of a home."""
+
+    file: tyro.conf.Positional[Path | None] = None
+    """The backup: a tar file. It holds the private key of the node."""
+    home: Path = Path("~/.swarm-node")
+    """Folder of the node."""
+
+
+def _as_in_run(name: str) -> Any:
+    """The flag may be written as `run` has it, too: so advice that names it is right for both."""
+    return tyro.conf.arg(aliases=[f"--network.{name}"])
+
+
 class BootstrapConfig(Section):
     """A bootstrap and relay node: other nodes find and reach each other through it."""
 
     home: Path = Path("~/.swarm-node")
     """Folder that holds identity and known peers."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 31330
+    port: Annotated[int, Field(ge=0, le=65535), _as_in_run("port")] = 31330
     """TCP and UDP port to listen on. Other nodes must be able to reach it. 0 takes a free one."""
-    host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
+    host: Annotated[str, _as_in_run("host")] = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on."""
-    announce: tuple[str, ...] = ()
+    announce: Annotated[tuple[str, ...], _as_in_run("announce")] = ()
     """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
-    private_networks: tuple[str, ...] = ()
+    private_networks: Annotated[tuple[str, ...], _as_in_run("private-networks")] = ()
     """Networks that are not public in which addresses that others tell may be dialled, as network.private_networks."""
-    peers: tuple[str, ...] = ()
+    peers: Annotated[tuple[str, ...], _as_in_run("peers")] = ()
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
-    backend: Literal["hivemind", "libp2p"] = "hivemind"
+    mdns: Annotated[bool, _as_in_run("mdns")] = True
+    """Be found by nodes on the same local network."""
+    backend: Annotated[Literal["hivemind", "libp2p"], _as_in_run("backend")] = "hivemind"
     """Library that carries the messages."""
-    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    swarm: SwarmName = "public"
     """Name of the swarm."""
     max_connections: Positive = 512
     """Peers connected at the same time."""
@@ -121,9 +150,22 @@ class AskConfig(Section):
     """Print one JSON object."""
 
 
+class SolveConfig(Section):
+    """The solution of a puzzle: ours by its address, others' from their text."""
+
+    what: tyro.conf.Positional[str] = ""
+    """temporal_clue/tiny, small, medium, large or full; or a JSON file of puzzles."""
+    seed: Count = 0
+    """Of the address, where it is one."""
+    index: Count = 0
+    """Of the address, or the place in the file, from 0."""
+
+
 class EvaluationConfig(Section):
     """Accuracy of a model on held-out questions."""
 
+    home: Path = Path("~/.swarm-node")
+    """Home whose newest checkpoint is asked where no model is named."""
     model: ModelConfig = ModelConfig()
     generation: GenerationConfig = GenerationConfig()
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()

@@ -1,13 +1,23 @@
 """The base of all options: frozen, strict about names. Their docstrings are the help texts of the command line."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+def _swarm(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._+-]{1,64}", name):
+        raise ValueError("should be 1 to 64 letters, digits, or any of . _ + -")
+    return name
+
+
+SwarmName = Annotated[str, AfterValidator(_swarm)]
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class WithCommas:
 class Section(BaseModel):
     """Base of every group of options."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

@@ -48,15 +48,19 @@ class ReportFolder:
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         warning = None
-        if self.path.is_dir() and any(self.path.iterdir()):
+        found = list(self.path.iterdir()) if self.path.is_dir() else []
+        if any(path != self._cells or any(path.iterdir()) for path in found):  # an empty `cells` is a start that failed
             earlier = self._earlier_manifest()
             if config.resume:
                 warning = self._check_same(earlier, config)
-            elif config.overwrite:
+            elif config.overwrite or not (kept := self._worth()):
                 self._clear()
             else:
-                raise UserError(f"{self.path} holds a report: go on with it by --resume, or replace it by --overwrite")
-        self._cells.mkdir(parents=True, exist_ok=True)
+                raise UserError(f"{self.path} holds {kept}: go on with it by --resume, or replace it by --overwrite")
+        try:
+            self._cells.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{self.path} cannot be written ({error.strerror}): choose another --out") from error
         seeds = range(config.seed, config.seed + config.seeds)
         write_manifest(self.manifest, manifest(KIND, config, seeds))
         return warning
@@ -94,6 +98,13 @@ class ReportFolder:
 
     def _file(self, cell: Cell) -> Path:
         return self._cells / f"{cell.file_stem}.json"
+
+    def _worth(self) -> str:
+        """What would be lost if it were cleared; "" where an earlier run failed before it had anything."""
+        if self.report.exists():
+            return "a report"
+        done = len(list(self._cells.glob("*.json")))
+        return f"{done} finished cells of a simulation that did not end" if done else ""
 
     def _earlier_manifest(self) -> dict[str, Any]:
         try:

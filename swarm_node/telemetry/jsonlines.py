@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common import renamed
+from swarm_node.common import private, renamed
 from swarm_node.common.files import plain
 from swarm_node.telemetry.events import Event
 
@@ -21,11 +21,18 @@ class JsonLines:
     """A sink that appends to `path`. If it cannot write it calls `warn` once, and tries again at later events."""
 
     def __init__(
-        self, path: Path, warn: Callable[[str], None], clock: Callable[[], float] = time.time, *, fresh: bool = False
+        self,
+        path: Path,
+        warn: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+        *,
+        fresh: bool = False,
+        most: int = 0,
     ) -> None:
-        self._path, self._warn, self._clock = path, warn, clock
+        """`fresh`: what is there is written over. `most`: bytes at which the file is put aside; 0 for no end."""
+        self._path, self._warn, self._clock, self._most = path, warn, clock, most
         self._warned = False
-        self._file = path.open("wb" if fresh else "ab", buffering=0)
+        self._file = private.open_to_write(path, append=not fresh, mode=None)
         self._in_line = not _ends_a_line(path)  # whether the file stops in the middle of a line
 
     def take(self, event: Event) -> None:
@@ -36,6 +43,7 @@ class JsonLines:
         }
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         try:
+            self._rotate()
             self._append(b"\n" + line if self._in_line else line)
         except OSError as error:
             if not self._warned:
@@ -44,6 +52,14 @@ class JsonLines:
 
     def close(self) -> None:
         self._file.close()
+
+    def _rotate(self) -> None:
+        """Begins a new file where this one is large; the one before the last goes."""
+        if not self._most or self._file.tell() < self._most:
+            return
+        self._path.rename(self._path.with_suffix(f".1{self._path.suffix}"))
+        self._file.close()
+        self._file, self._in_line = private.open_to_write(self._path, append=True, mode=None), False
 
     def _append(self, content: bytes) -> None:
         """Writes one event. A disk that fills up may take a part, and refuses the rest at the second write."""

@@ -19,7 +19,7 @@ from swarm_node.environments.plugged import PluggedKind
 from swarm_node.reports import METRICS
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import LearningConfig, NodeConfig, TrackingConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 from tests.commands import ended
 
 ROOT = Path(__file__).parents[2]

@@ -4,11 +4,12 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import sleep
 
 from rich.console import Console
 
@@ -19,9 +20,13 @@ from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.memory import fitted
 from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
+from swarm_node.commands.run.guest import Guest
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
+from swarm_node.commands.run.traffic import Traffic
 from swarm_node.commands.run.validation import Validation
+from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
+from swarm_node.compute.gpu_limit import limit_gpu_memory
 from swarm_node.compute.plan import Plan, amount
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
@@ -30,14 +35,15 @@ from swarm_node.interfaces import Environment, Runner
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import Notice, RoundDone, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
 from swarm_node.telemetry.recent import RecentRounds
 from swarm_node.telemetry.sinks import Sink, Telemetry
-from swarm_node.telemetry.terminal import node_terminal, say
+from swarm_node.telemetry.terminal import NodeView, node_terminal, say
 
 LINE_CHARS = 400  # of what the network says
+REST_SECONDS = 0.5  # between two looks whether to go on
 
 
 def work(
@@ -52,23 +58,31 @@ def work(
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
     with stoppable() as stop, suppress(Interrupted), stop.interruptible():
+        limit_gpu_memory(config.limits.gpu_memory, config.model.device)
+        progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
         both, config = config, trainer_side(config)
+
+        def make(resume: Path | None) -> tuple[Policy, Node]:
+            policy = build_policy(config.model, resume)
+            return policy, build_node(config, peer_id, environment, network, policy, external=ahead)
+
         with ExitStack() as stack:
-            policy = build_policy(config.model, kept.latest)
-            config, plan = fitted(config, policy)
             ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
-            node = build_node(config, peer_id, environment, network, policy, external=ahead)
+            policy, node = kept.build(make)
+            config, plan = fitted(config, policy)
             stack.callback(node.generator.close)
-            telemetry = stack.enter_context(_telemetry(home, config, console, progress))
-            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan)))
+            view = node_terminal(console)
+            stop.note = view.note
+            telemetry = stack.enter_context(_telemetry(home, config, console, view, progress))
+            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan), kept.done))
+            kept.tell(telemetry)
             if plan and not plan.fits:
                 telemetry.emit(Warned(plan.lines()[0]))
             if not all((layers := sandbox.layers()).values()):
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)
             stack.callback(validation.close)
-            kept.restore(node, telemetry)
             stop.updating = lambda: isinstance(node.trainer, GrpoTrainer) and node.trainer.updating
             runner = stack.enter_context(
                 driving(
@@ -83,7 +97,11 @@ def work(
                 )
             )
             keeper = Keeper(config, node, policy, telemetry)
-            Session(runner, keeper, validation, network, stop, telemetry, kept.done).run(config.max_rounds)
+            keeper.look()
+            guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
+            stack.callback(traffic.save)
+            session = Session(runner, keeper, validation, network, stop, telemetry, guest, traffic, progress, kept.done)
+            session.run(config.max_rounds)
 
 
 @dataclass
@@ -96,28 +114,39 @@ class Session:
     network: RemoteNetwork
     stop: Stop
     telemetry: Telemetry
+    guest: Guest
+    traffic: Traffic
+    progress: RecentRounds
     done: int  # rounds, those of earlier runs included
+    pause: Callable[[float], None] = sleep
+    addresses: tuple[str, ...] = ()  # as they were last said
+    capped: bool = False  # whether the traffic of this month is used up
 
     def run(self, max_rounds: int) -> None:
         """Until it is told to stop, or, unless that is 0, `max_rounds` are done."""
         start = self.done
         self._pass_on()
         while not self.stop.wanted and (not max_rounds or self.done < max_rounds):
+            if reason := self.guest.resting():
+                self._rest(reason)
+                continue
             try:
                 with self.stop.interruptible():
                     report = self.runner.run_round(Round(self.done))
             except Interrupted:
                 self._give_up(start)
                 return
-            self.telemetry.emit(RoundDone(report, self.network.connected))
+            alone = "" if report.external_informative else self.network.why_alone()
+            self.telemetry.emit(RoundDone(report, self.network.connected, self.network.waiting, alone))
             self._pass_on()
             self.done += 1
+            self.stop.to_save = True
             if self.validation.due(self.done):
                 self._validate()
             if self.keeper.due(self.done):
                 self.keeper.save(self.done, self.runner.waiting())
         if self.done > start:
-            self.keeper.save(self.done, self.runner.waiting())
+            self._save_last(self.runner.waiting())
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds"))
 
     def _validate(self) -> None:
@@ -134,24 +163,57 @@ class Session:
             lost = "stopped in the middle of an update: what was learned since the last checkpoint is lost"
             self.telemetry.emit(Warned(lost))
         elif self.done > start:
-            self.keeper.save(self.done, [])
+            self._save_last([])
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds, in the middle of the next"))
+
+    def _count(self) -> None:
+        """Leaves the swarm when the traffic of this month is used up, and comes back in the next."""
+        exceeded = self.traffic.exceeded(self.network.traffic)
+        self.progress.note("traffic_megabytes", self.traffic.megabytes)
+        if exceeded != self.capped:
+            self.capped = exceeded
+            self.network.rest(exceeded)
+            how = "reached: training alone until the next month" if exceeded else "begins anew: sharing again"
+            self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
+
+    def _save_last(self, waiting: list[str]) -> None:
+        """UserError where it fails: nothing of the next run would make up for it."""
+        self.telemetry.emit(Notice("saving ..."))
+        if failed := self.keeper.save(self.done, waiting):
+            raise UserError(f"the last checkpoint could not be written ({failed}): make room, the one before is whole")
+
+    def _rest(self, reason: str) -> None:
+        """Until the reason is gone: no training, and no traffic. It is told to stop meanwhile as at any time."""
+        self.telemetry.emit(Resting(reason))
+        self.network.rest(True)
+        while reason and not self.stop.wanted:
+            self.pause(REST_SECONDS)
+            reason = self.guest.resting()
+        self.network.rest(self.capped)
+        self.telemetry.emit(Resting(""))
 
     def _pass_on(self) -> None:
         """What the network wants the user to know."""
+        if self.network.addresses != self.addresses:
+            self.addresses = self.network.addresses
+            self.telemetry.emit(Listening(self.addresses))
+        self._count()
         for text, warning in self.network.lines():
             shown = printable(text, LINE_CHARS)
             self.telemetry.emit(Warned(shown) if warning else Notice(shown))
 
 
 @contextmanager
-def _telemetry(home: Path, config: NodeConfig, console: Console, progress: RecentRounds) -> Iterator[Telemetry]:
+def _telemetry(
+    home: Path, config: NodeConfig, console: Console, view: NodeView, progress: RecentRounds
+) -> Iterator[Telemetry]:
     """To the terminal, the home folder and whoever asks. A folder that cannot be written costs its files, no more."""
-    sinks: list[Sink] = [node_terminal(console), progress]
+    sinks: list[Sink] = [view, progress]
     warn = partial(say, console)
     try:
         write_manifest(home / "manifest.json", manifest("node", config, [config.seed]))
-        sinks.append(JsonLines(home / "events.jsonl", warn))
+        most = config.tracking.max_megabytes * 1_000_000
+        sinks.append(JsonLines(home / "events.jsonl", warn, most=most))
         sinks += build_trackers(config.tracking, home, warn)
         trouble = ""
     except OSError as error:

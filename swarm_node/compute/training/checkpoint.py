@@ -18,11 +18,14 @@ from safetensors.torch import load_file, save_file
 
 from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.training import soundness
+from swarm_node.compute.training.soundness import Damaged
 from swarm_node.compute.training.trainer import GrpoTrainer
 
 FORMAT = 1
 STATE, OPTIMIZER = "state.json", "optimizer.safetensors"
 PARTIAL = ".partial-"
+DAMAGED = "damaged-"
 
 
 def save(
@@ -40,8 +43,9 @@ def save(
         states: so many of the newest keep the optimiser's state, which is twice as large as the weights.
     """
     final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
-    if final.exists():
+    if (final / STATE).is_file():
         return final
+    shutil.rmtree(final, ignore_errors=True)  # of one that was damaged
     for left_over in folder.glob(f"{PARTIAL}*"):
         shutil.rmtree(left_over)
     try:
@@ -91,38 +95,43 @@ def all_checkpoints(folder: Path) -> list[Path]:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """`rounds`, `optimizer_steps` and what was given as `extra`."""
-    try:
-        state: dict[str, Any] = json.loads((checkpoint / STATE).read_text())
-        if state["format"] != FORMAT:
-            raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
-    except (OSError, ValueError, KeyError) as error:
-        raise _broken(checkpoint, error) from error
+    """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for another format."""
+    state = soundness.read_state(checkpoint / STATE)
+    if state["format"] != FORMAT:
+        raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
     return state
 
 
 def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
-    """Optimiser state, if it was kept, and counts. The policy's weights were loaded from the same folder before."""
+    """Optimiser state, if it was kept, and counts. The policy's weights were loaded from the same folder before. Raises
+    Damaged."""
     try:
         tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
     except Exception as error:  # safetensors raises a type of its own
-        raise _broken(checkpoint, error) from error
+        raise Damaged(f"{OPTIMIZER}: {str(error)[:100]}") from error
+    parameters = [each for group in trainer.optimizer.param_groups for each in group["params"]]
+    soundness.check_optimizer(tensors, parameters)
     counts = read_state(checkpoint)
-    trainer.steps = int(counts["optimizer_steps"])
-    trainer.policy.version = int(counts.get("version", counts["rounds"]))  # older checkpoints: one update a round
-    parameters = [p for group in trainer.optimizer.param_groups for p in group["params"]]
-    try:
-        for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
-            index, name = key.split(".", 1)
-            parameter = parameters[int(index)]
-            whole = tensor.dim() == 0 and not tensor.is_floating_point()
-            trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
-    except (ValueError, IndexError) as error:
-        raise _broken(checkpoint, error) from error
+    trainer.steps = counts["optimizer_steps"]
+    trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
+    for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
+        index, name = key.split(".", 1)
+        parameter = parameters[int(index)]
+        whole = tensor.dim() == 0 and not tensor.is_floating_point()
+        trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
 
 
-def _broken(checkpoint: Path, error: Exception) -> UserError:
-    return UserError(f"checkpoint {checkpoint} is broken ({error}); move it away to resume from an older one")
+def check_plain(checkpoint: Path) -> None:
+    """See soundness.check_plain."""
+    soundness.check_plain(checkpoint)
+
+
+def set_aside(checkpoint: Path) -> Path:
+    """A damaged one, kept under a name that is not taken for a checkpoint. OSError."""
+    aside = checkpoint.with_name(f"{DAMAGED}{checkpoint.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    checkpoint.rename(aside)
+    return aside
 
 
 def _optimizer_tensors(trainer: GrpoTrainer) -> dict[str, torch.Tensor]:

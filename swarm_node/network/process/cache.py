@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
 
 from protocol.messages import PeerId
+from swarm_node.common import private
 from swarm_node.common.files import write_bytes, write_json
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.transport import multiaddr
@@ -59,8 +60,7 @@ def save(home: Path, swarm: str, memory: Memory) -> None:
 
 
 def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MAX_FILE_BYTES)
+    return private.read_plain(path, MAX_FILE_BYTES)
 
 
 def _exchange(home: Path, swarm: str) -> dict[str, Any]:

@@ -133,6 +133,10 @@ class Alive(_Frame):
 
     kind: Literal["alive"] = "alive"
     connected: int  # peers
+    known: int = 0  # peers of this swarm that have announced themselves
+    strangers: int = 0  # peers of another swarm or version
+    addresses: tuple[str, ...] = ()  # of this node, best first
+    spent: int = 0  # bytes exchanged both ways since this process began
 
 
 class View(_Frame):

@@ -29,15 +29,16 @@ def check_installed(backend: str) -> None:
 def check_addresses(config: NetworkConfig) -> None:
     """UserError of one line for an address that makes no sense."""
     listen_addresses(config.host, config.port)
-    try:
-        for peer in config.peers:
-            split_peer(peer)
-        for address in config.announce:
-            to_bytes(address)
-        for network in config.private_networks:
-            ip_network(network)
-    except ValueError as error:
-        raise UserError(f"--peers, network.announce or network.private_networks: {error}") from error
+    for flag, addresses, check in (
+        ("--peers", config.peers, split_peer),
+        ("--network.announce", config.announce, to_bytes),
+        ("--network.private-networks", config.private_networks, ip_network),
+    ):
+        try:
+            for address in addresses:
+                check(address)
+        except ValueError as error:
+            raise UserError(f"{flag}: {error}") from error
 
 
 def make_gate(config: NetworkConfig, private: Sequence[str] = ()) -> DialGate:
