@@ -43,16 +43,17 @@ FUSED = "benchmark_fused"  # as transformers knows it
 def ways() -> dict[str, LearningConfig]:
     """Ways to train, as configured."""
     lora = LoraConfig(r=RANK)
+    plain, small = TrainingConfig(optimizer="adamw"), TrainingConfig(optimizer="adamw_8bit")
     made = {
-        "full": (ModelConfig(), "adamw"),
-        "full, 8-bit Adam": (ModelConfig(), "adamw_8bit"),
-        "LoRA": (ModelConfig(lora=lora), "adamw"),
-        "QLoRA": (ModelConfig(lora=lora, quantization="nf4"), "adamw"),
+        "full": (ModelConfig(), plain),
+        "full, 8-bit Adam": (ModelConfig(), small),
+        "LoRA": (ModelConfig(lora=lora), plain),
+        "QLoRA": (ModelConfig(lora=lora, quantization="nf4"), plain),
     }
     generation = GenerationConfig(max_completion_length=256)
     return {
-        name: LearningConfig(model=model, generation=generation, training=TrainingConfig(optimizer=optimizer))
-        for name, (model, optimizer) in made.items()
+        name: LearningConfig(model=model, generation=generation, training=training)
+        for name, (model, training) in made.items()
     }
 
 
@@ -74,11 +75,11 @@ def table() -> list[list[str]]:
     return lines
 
 
-class Bytes(TorchDispatchMode):
+class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of tensors alive."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._alive: dict[int, int] = {}
         self.now = self.peak = 0
 
@@ -112,7 +113,8 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = self.base(x)
-        return (result + 2.0 * self.up(self.down(x.float()))).to(result.dtype)
+        adapted: Tensor = self.up(self.down(x.float()))
+        return (result + 2.0 * adapted).to(result.dtype)
 
 
 def _fused(

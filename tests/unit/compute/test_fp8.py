@@ -1,4 +1,4 @@
-"""FP8: products within the bound of the number format, one flow for generation and training, and what stays as it was."""
+"""FP8: products within the bound of the number format, one flow for generation and training, and what stays."""
 
 from random import Random
 
