@@ -43,17 +43,18 @@ FUSED = "benchmark_fused"  # as transformers knows it
 def ways() -> dict[str, LearningConfig]:
     """Ways to train, as configured."""
     lora = LoraConfig(r=RANK)
-    plain, small = TrainingConfig(optimizer="adamw"), TrainingConfig(optimizer="adamw_8bit")
     made = {
-        "full": (ModelConfig(), plain),
-        "full, 8-bit Adam": (ModelConfig(), small),
-        "LoRA": (ModelConfig(lora=lora), plain),
-        "QLoRA": (ModelConfig(lora=lora, quantization="nf4"), plain),
+        "full": (ModelConfig(), "adamw"),
+        "full, 8-bit Adam": (ModelConfig(), "adamw_8bit"),
+        "LoRA": (ModelConfig(lora=lora), "adamw"),
+        "QLoRA": (ModelConfig(lora=lora, quantization="nf4"), "adamw"),
     }
     generation = GenerationConfig(max_completion_length=256)
     return {
-        name: LearningConfig(model=model, generation=generation, training=training)
-        for name, (model, training) in made.items()
+        name: LearningConfig(
+            model=model, generation=generation, training=TrainingConfig.model_validate({"optimizer": optimizer})
+        )
+        for name, (model, optimizer) in made.items()
     }
 
 
@@ -113,8 +114,8 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = self.base(x)
-        adapted: Tensor = self.up(self.down(x.float()))
-        return (result + 2.0 * adapted).to(result.dtype)
+        added: Tensor = self.up(self.down(x.float()))
+        return (result + 2.0 * added).to(result.dtype)
 
 
 def _fused(

@@ -90,7 +90,8 @@ def expected_hours(options: argparse.Namespace) -> float:
         began = monotonic()
         simulated(config(options, "4/4", rounds, out))
         seconds.append(monotonic() - began)
-    return max(0.0, seconds[1] - seconds[0]) / FIRST * float(options.rounds) * len(ARMS) / 3600
+    each = max(0.0, seconds[1] - seconds[0]) / FIRST
+    return each * float(options.rounds) * len(ARMS) / 3600
 
 
 def main() -> None:

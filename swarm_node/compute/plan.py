@@ -171,7 +171,7 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     logits = float(3 * CHUNK_BYTES if is_large(tokens, shape.vocabulary) else 5 * 4 * tokens * shape.vocabulary)
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
     if checkpointing:
-        inputs = float(shape.layers * residual)
+        inputs: float = shape.layers * residual
         return max(
             inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, _embedding(lora, table) + residual
         )

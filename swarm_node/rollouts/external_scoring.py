@@ -1,10 +1,10 @@
 """When external groups are scored: as they are selected, or ahead of that, in a thread beside training, on a budget.
 
-Whoever writes a completion decides what scoring it costs. So a node that others can reach scores ahead: a round selects
-among groups that are scored already, and waits for none. Known authors, whose last group was scored quickly, share a
-twentieth of the time that rounds take, or what as many honest groups take as a round selects. Strangers share half as
-much, or what one honest group takes, so that they cannot use up what is for the others. What an honest group takes is
-measured on groups of this node's own making: nobody else can bend that.
+The author of a completion decides how long its scoring takes. So a node that others can reach scores ahead. A round
+selects among groups that are scored already, and waits for none. Known authors, whose last group was scored quickly,
+share a twentieth of the time that rounds take, or what as many honest groups take as a round selects. Strangers share
+half as much, or what one honest group takes, so that they cannot use up what is for the others. What an honest group
+takes is measured on local groups, which nobody else can influence.
 """
 
 import threading
@@ -20,7 +20,7 @@ from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
 SHARE = 0.05  # of the time of rounds, for scoring groups of known authors
 STRANGERS = 0.025  # of the time of rounds, for scoring those of strangers
 AHEAD = 2  # informative groups that are kept ready, for each one that a round selects
-QUICK = 10  # times what an honest group takes: an author whose group took more is a stranger still
+QUICK = 10  # times what an honest group takes: an author whose group took more stays a stranger
 MEASURED = 16  # rounds from one measurement of an honest group to the next
 NEWEST = 0.3  # weight of the newest measurement
 KEPT_AUTHORS = 1024
@@ -31,7 +31,7 @@ ScoreGroups = Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What of the groups that wait can be selected now, and what turned out to be no good."""
+    """Waiting groups that can be selected now, and those that could not be scored."""
 
     groups: list[ExternalGroup]
     faults: list[tuple[ExternalGroup, str]] = field(default_factory=list)  # with the reason of the skip
@@ -45,11 +45,11 @@ class ExternalScoring(Protocol):
         ...
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
-        """Of groups that are ready."""
+        """The scores of groups that are ready."""
         ...
 
     def close(self) -> None:
-        """No more is scored."""
+        """Ends scoring."""
         ...
 
 
@@ -70,7 +70,7 @@ class ScoringInStep(ExternalScoring):
 
 
 class Budget:
-    """Seconds that may be spent. What was overspent is earned back first; what is left over is not saved up."""
+    """Seconds that may be spent. What was overspent is made up for first; what is left over is not saved."""
 
     def __init__(self, share: float) -> None:
         self._share, self._left = share, 0.0
@@ -81,12 +81,12 @@ class Budget:
         return self._left > 0
 
     def earn(self, seconds: float, least: float) -> None:
-        """The share of so many seconds, or `least` if that is more."""
+        """Adds the share of these seconds, or `least` if that is more."""
         earned = max(self._share * seconds, least)
         self._left = min(earned, self._left + earned)
 
     def spend(self, seconds: float) -> None:
-        """It may come to less than nothing: what a group costs is known afterwards."""
+        """What is left may become negative, since the time of a group is known only afterwards."""
         self._left -= seconds
 
 
@@ -120,7 +120,7 @@ class ScoringAhead(ExternalScoring):
         self._thread.start()
 
     def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
-        """Raises what the thread died of."""
+        """Raises the exception that ended the thread."""
         with self._changed:
             if self._error is not None:
                 raise self._error
@@ -181,7 +181,7 @@ class ScoringAhead(ExternalScoring):
             self._honest += (NEWEST if self._honest else 1.0) * (seconds - self._honest)
 
     def _next(self) -> list[ExternalGroup]:
-        """One of a stranger, or a few of as many known authors: those are cheaper together."""
+        """One group of a stranger, or a few of as many known authors, which are cheaper together."""
         ready = sum(isinstance(result, ScoredGroup) and result.informative for result in self._results.values())
         missing = 0 if self._closed else AHEAD * self._wanted - ready
         first = next((each for each in self._waiting if missing > 0 and self._budget_of(each.author)), None)
@@ -194,7 +194,7 @@ class ScoringAhead(ExternalScoring):
         return bool(self._quick.peek(author))
 
     def _budget_of(self, author: PeerId) -> Budget | None:
-        """The budget for a group of this author: known authors may have what strangers leave."""
+        """The budget for a group of this author. Known authors may also use what strangers leave."""
         budgets = [self._for_known, self._for_strangers] if self._known(author) else [self._for_strangers]
         return next((budget for budget in budgets if budget.holds), None)
 

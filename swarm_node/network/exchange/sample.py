@@ -1,4 +1,4 @@
-"""Peers that nobody can crowd out: a sample of all networks of addresses that were ever named, however often.
+"""Peers that nobody can crowd out: a sample of the networks of addresses that were ever met, however often.
 
 Each slot has a secret, and keeps the peer in whose network the hash with it is least (min-wise sampling, as in Brahms:
 Bortnikov, Gurevich, Keidar, Kliot and Shraer, 2009). Who talks more, sooner or under more names gets no more of it: a
@@ -22,7 +22,7 @@ class Sample:
         self.peers: frozenset[PeerId] = frozenset()
 
     def offer(self, peer: PeerId, network: str) -> None:
-        """It was named. In one network the one who came first stays, while it answers."""
+        """Adds a peer that was met. Of one network the first stays, as long as it replies."""
         if not network or peer in self.peers:
             return
         name, changed = network.encode(), False

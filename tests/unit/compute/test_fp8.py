@@ -1,4 +1,4 @@
-"""FP8: products within the bound of the number format, one flow for generation and training, and what stays."""
+"""FP8: products within the bound of the number format, one flow for generation and training, and what stays equal."""
 
 from random import Random
 

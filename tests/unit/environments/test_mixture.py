@@ -1,4 +1,4 @@
-"""Several environments behind one seam."""
+"""Several environments as one."""
 
 from collections.abc import Sequence
 
