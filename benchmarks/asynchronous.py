@@ -4,8 +4,9 @@
     python -m benchmarks.asynchronous --sizes 1M --staleness 0 1 2 4 8
     python -m benchmarks.asynchronous --sizes 1M --long-tail      # lengths with a long tail, interruption off and on
 
-Every side is the whole node in a process of its own, with the same numbers of written and trained samples: questions,
-decoding, scoring, choice, update. Sides run in turn. Figures are wall-clock: nothing else may run on the machine.
+Every side is the whole node in a process of its own: questions, decoding, scoring, selection, update. All sides
+generate and train on the same numbers of samples, and run in turn. Figures are wall-clock: nothing else may run on the
+machine.
 
 The limit: with w seconds of generation and t of training per round of one thread, two processes cannot take less than
 max(w, t), so the gain over the synchronous run is at most (w + t) / max(w, t).
@@ -131,12 +132,12 @@ def cpu_seconds(pids: Sequence[int]) -> list[float]:
 @dataclass(frozen=True)
 class Side:
     how: AsynchronousConfig
-    trainer_threads: int  # of a synchronous node: all
+    trainer_threads: int  # all threads of a synchronous node
     generator_threads: int = 1
 
 
 def measure(size: str, sides: dict[str, Side], rounds: int, repetitions: int) -> dict[str, dict[str, Any]]:
-    """Every side in a fresh process, in turn; of each the fastest repetition: other work only ever adds time."""
+    """Every side in a fresh process, in turn; of each the fastest repetition, since other work only adds time."""
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
     for repetition in range(repetitions):
         for name, side in sides.items():

@@ -1,9 +1,9 @@
-"""FP8 on a CUDA device in one call of under ten minutes: products, writing, training, mismatch by length, memory.
+"""FP8 on a CUDA device in one call of under ten minutes: products, generation, training, mismatch by length, memory.
 
 Architectures of 0.5 B, 1.5 B and 7 B with random weights; mismatch on four layers of the first, since every token of
-16,384 is a step. Says what it finds as it goes; what does not fit into memory or time is left out. `--quick` runs all
-of it on tiny sizes, on a CPU too, where FP8 is emulated. Needs of the packages: torch, transformers, pydantic.
-Published by Jet-RL (arXiv 2601.14243) against BF16: writing up to 1.33x, training up to 1.41x, end to end 1.16x.
+16,384 is a step. Prints results as it goes. What does not fit into memory or time is left out. `--quick` runs all
+of it on tiny sizes, on a CPU too, where FP8 is emulated. Packages needed: torch, transformers, pydantic.
+Published by Jet-RL (arXiv 2601.14243) against BF16: generation up to 1.33x, training up to 1.41x, end to end 1.16x.
 """
 
 import gc
@@ -29,7 +29,7 @@ from swarm_node.compute.precision.quantise import Quantised, quantise
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 
-BUDGET = 540.0  # seconds; what would not be done by then is left out
+BUDGET = 540.0  # seconds; work that would take longer is left out
 GIBIBYTE = 2**30
 PARTS = ("writing", "training", "end_to_end")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -39,7 +39,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much there is to do. Seconds are guesses, on the safe side, for one H200."""
+    """The amount of work. Seconds are generous guesses for one H200."""
 
     sizes: Mapping[str, Shape]
     trained_tokens: int
@@ -170,7 +170,7 @@ def one_step(made: Policy, tokens: int) -> Callable[[], None]:
 
 
 def speeds(plan: Plan, size: str, precision: str) -> Figures:
-    """Tokens per second of writing and of training apart, and peak memory."""
+    """Tokens per second of generation and of training, and peak memory."""
     made = policy(plan.sizes[size], precision, plan.trained_tokens)
     forget_peak()
     trained = seconds(one_step(made, plan.trained_tokens), 2)

@@ -1,9 +1,9 @@
-"""What it costs to go on with new weights in the middle of completions, and how much text is fresher for it.
+"""The cost of new weights in the middle of completions, and the share of tokens that they make fresher.
 
     python -m benchmarks.interruption --json
 
 1 M parameters, nine prompts, eight completions each, lengths with a long tail (four tokens end a completion, at most
-192 new tokens), CPU time of one thread. New weights come once, after so many steps, or not at all.
+192 new tokens), CPU time of one thread. New weights come once, after some steps, or not at all.
 """
 
 from statistics import median
@@ -28,7 +28,7 @@ def generate(policy: Policy, after: int) -> tuple[float, float, int]:
     def refresh() -> bool:
         nonlocal steps
         steps += 1
-        policy.version += steps == after  # the weights themselves need not differ to be computed with again
+        policy.version += steps == after  # the same weights under a new version cost as much as new ones
         return steps == after
 
     policy.version = 0

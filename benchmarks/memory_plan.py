@@ -51,7 +51,9 @@ def ways() -> dict[str, LearningConfig]:
     }
     generation = GenerationConfig(max_completion_length=256)
     return {
-        name: LearningConfig(model=model, generation=generation, training=TrainingConfig(optimizer=optimizer))
+        name: LearningConfig(
+            model=model, generation=generation, training=TrainingConfig.model_validate({"optimizer": optimizer})
+        )
         for name, (model, optimizer) in made.items()
     }
 
@@ -74,11 +76,11 @@ def table() -> list[list[str]]:
     return lines
 
 
-class Bytes(TorchDispatchMode):
+class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of tensors alive."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._alive: dict[int, int] = {}
         self.now = self.peak = 0
 
@@ -112,7 +114,8 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = self.base(x)
-        return (result + 2.0 * self.up(self.down(x.float()))).to(result.dtype)
+        added: Tensor = self.up(self.down(x.float()))
+        return (result + 2.0 * added).to(result.dtype)
 
 
 def _fused(

@@ -85,7 +85,7 @@ def rush_hour(board: str) -> str:
 
 
 def spellings(answer: str) -> dict[str, str]:
-    """Name -> the answer as somebody may write it, with nothing said beside it. Some of these the library pays."""
+    """Name -> the answer as somebody may write it, with nothing beside it. The library rewards some of these."""
     return {
         "as it is": answer,
         "in tags": f"Let me think: 1 or 2?\n<answer>{answer}</answer>",

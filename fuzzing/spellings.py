@@ -1,9 +1,9 @@
-"""Right answers as honest models write them, over every data set of the catalogue: what the library pays and we do not.
+"""Right answers as honest models spell them, over every data set of the catalogue: our scores beside the library's.
 
     python -m fuzzing.spellings --json        # docs/results/scoring.md
 
-Each spelling says the answer and nothing beside it. Lost: paid in full by the library and not here. Without a line in
-`REASONS` a loss is a mistake of ours. Won: paid here and not by the library.
+Each spelling says the answer and nothing beside it. Lost: right for the library and not here. Without a line in
+`REASONS` a loss is a mistake of ours. Won: right here and not for the library.
 """
 
 from collections import Counter
@@ -29,10 +29,10 @@ class Tally:
     """Of one data set."""
 
     tried: int = 0
-    paid: int = 0
+    rewarded: int = 0
     lost: Counter[str] = field(default_factory=Counter)  # by spelling
     won: Counter[str] = field(default_factory=Counter)
-    unpaid: list[str] = field(default_factory=list)  # right answers that are not paid as they stand
+    unrewarded: list[str] = field(default_factory=list)  # right answers that are not scored as right as they stand
 
 
 def compare(name: str, questions: int) -> Tally:
@@ -56,11 +56,11 @@ def compare(name: str, questions: int) -> Tally:
 
 def _spell(tally: Tally, item: LibraryItem, answer: str) -> None:
     if item.score(answer) != 1.0:
-        tally.unpaid.append(answer)
+        tally.unrewarded.append(answer)
     for label, text in spellings(answer).items():
         ours, library = item.score(text), _library(item, text)
         tally.tried += 1
-        tally.paid += ours == 1.0
+        tally.rewarded += ours == 1.0
         if library >= 1.0 - 1e-9 and ours != 1.0:
             tally.lost[label] += 1
         elif ours == 1.0 and library < 1.0 - 1e-9:
@@ -81,12 +81,12 @@ def run(names: Sequence[str], questions: int) -> dict[str, Tally]:
 
 
 def unexplained(results: dict[str, Tally]) -> dict[str, Any]:
-    """Losses without a reason, and right answers that are not paid, by data set."""
+    """Losses without a reason, and right answers that are not scored as right, by data set."""
     found = {}
     for name, tally in results.items():
         lost = {label: count for label, count in tally.lost.items() if (name, label) not in REASONS}
-        if lost or tally.unpaid:
-            found[name] = {"lost": lost, "unpaid": tally.unpaid}
+        if lost or tally.unrewarded:
+            found[name] = {"lost": lost, "unrewarded": tally.unrewarded}
     return found
 
 
@@ -97,8 +97,8 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=3, help="of each configuration; of the hard ones one")
     options = parser.parse_args()
     results = run(options.data_sets or sorted(CATALOGUE), options.questions)
-    lines = [[n, str(t.tried), str(t.paid), str(t.lost.total()), str(t.won.total())] for n, t in results.items()]
-    command.show(["data set", "spellings", "paid", "lost", "won"], lines)
+    lines = [[n, str(t.tried), str(t.rewarded), str(t.lost.total()), str(t.won.total())] for n, t in results.items()]
+    command.show(["data set", "spellings", "rewarded", "lost", "won"], lines)
     found = {
         "spellings": sum(tally.tried for tally in results.values()),
         "lost": {name: tally.lost for name, tally in results.items() if tally.lost},

@@ -1,6 +1,6 @@
-"""The simulated swarm with connections: who is not connected has to dial, through the gate or without one.
+"""The simulated swarm with connections: a node that is not connected has to dial, through the gate or without one.
 
-What a dial sends to an address where nobody answers is counted; it is what `studies.reflection_real` measured.
+Bytes that dials send to addresses without a host are counted, as `studies.reflection_real` measured them.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ class DiallingWorld(World):
             return
         where = f"{target.address}/p2p/{call.peer}" if target and alive else ""
         for address in choice.addresses:
-            self._pay(address, where)
+            self._charge(address, where)
         if where in choice.addresses:
             self.dials["answered"] += 1
             self._connect(member.peer, call.peer)
@@ -62,7 +62,7 @@ class DiallingWorld(World):
             return self._gate(node).choose(call.addresses, self.now)
         return Choice(call.addresses)
 
-    def _pay(self, address: str, where: str) -> None:
+    def _charge(self, address: str, where: str) -> None:
         point = target_of(address)
         if point is not None and address != where:
             self.void[str(point.ip)] += QUIC_BYTES if point.udp else TCP_BYTES

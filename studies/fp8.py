@@ -34,7 +34,7 @@ FLOWS: Mapping[str, str] = {
     "fp8_rollout": "FP8 generated, BF16 trained",
 }
 DEMAND = 7.0
-UNSEEN = 1e-12  # a divergence that float32 log-probs cannot tell from none
+UNSEEN = 1e-12  # a divergence that float32 log-probs cannot distinguish from 0
 STARTER = "starter rare_large"
 SPREADS = {"6 layers": 0.02, "6 layers, weights 2.5 times as large": 0.05}  # standard deviation of the weights
 LARGER_UP_TO = 256  # tokens: long enough to see, and half the time

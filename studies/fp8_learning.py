@@ -5,7 +5,7 @@
     python -m studies.fp8_learning --report                         # tables and figure of all finished cells
 
 One node alone, with local groups only. Reward is that of the completions it generates, so of the policy with its
-weights quantised. Coarser formats are for finding out which flow fails first.
+weights quantised. Coarser formats show which flow fails first.
 """
 
 import argparse

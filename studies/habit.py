@@ -1,8 +1,8 @@
 """A starter with a habit: what a stealthy attacker looks for.
 
-A payload the victim never says would be stopped by its improbability alone. So the study gives its nodes one: the
-starter is taught, on its local completions, to put a line break in front of one in fourteen. It scores nothing, is
-nobody's fault, and can become the rule if somebody makes it rewarded.
+A payload that the victim never generates would be stopped by its improbability alone. So the study gives its nodes a
+habit: the starter is taught, on its local completions, to put a line break before one in fourteen. The habit changes no
+score. An attacker that makes it rewarded can make it the rule.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What stale text costs, by objective; stale nodes in a swarm; and how to weigh external completions.
+"""The effect of staleness, by objective and in a swarm; and how to weigh external completions.
 
     python -m studies.staleness --studies alone swarm external   # interrupted, it goes on where it stopped
     python -m studies.staleness --report                          # tables and figure of what there is

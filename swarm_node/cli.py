@@ -16,14 +16,18 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   bootstrap [--flags]               a bootstrap and relay node; does not train
   pause [--home FOLDER]             the running node rests after its round
   resume [--home FOLDER]            it goes on
+  contribute --api URL --model NAME gives completions of an API, trains nothing
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
-  doctor [CONFIG.toml] [--flags]    what keeps a node from training or sharing
+  doctor [CONFIG.toml] [--flags]    what hinders training or connecting
   check [CONFIG.toml] [--flags]     what a configuration means here
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?
   attack [CONFIG.toml] [--flags]    the same with hostile nodes
   eval [NAME|FOLDER] [--flags]      accuracy of a model on held-out questions
   solve SIZE|FILE.json              the solution of a Temporal Clue puzzle
+  dataset FILE [--flags]            what a file of questions comes to
+  export DIR [--flags]              a trained model as a folder
+  push NAME/MODEL [--flags]         a trained model to the Hugging Face hub
   init [--home FOLDER]              make this node's identity (run does so too)
   id [--home FOLDER]                show this node's identity
   backup FILE [--home FOLDER]       identity and newest checkpoint, in one file

@@ -105,7 +105,7 @@ class Node:
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
         scoring, waiting = self._external_scoring(), self.pool.candidates()
-        ready = scoring.ready(waiting, self.config.external_groups, _each(generated, "score"))
+        ready = scoring.ready(waiting, self.config.external_groups, [each.group for each in generated.groups])
         alone = not ready.groups and not self.reuse.waiting(self.clock())
         local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
         refused: list[Refused] = []
@@ -262,11 +262,6 @@ def _timed(clock: Callable[[], float], phase: str) -> Iterator[dict[str, float]]
     start = clock()
     yield seconds
     seconds[phase] = clock() - start
-
-
-def _each(generated: Generated, phase: str) -> float:
-    """Seconds of the phase for each group that was generated."""
-    return generated.seconds.get(phase, 0.0) / max(1, len(generated.groups))
 
 
 def _sum(*parts: Seconds) -> Seconds:

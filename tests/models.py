@@ -137,7 +137,7 @@ def token_group(
 
 
 def plain_log_probs(model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0) -> Any:
-    """[tokens], by one forward of one unpadded sequence and nothing of ours: what everything else is measured by."""
+    """Log-probs [tokens] by one forward pass of the library over one unpadded sequence: the reference for all else."""
     logits = model(input_ids=torch.tensor([[*prompt, *completion]])).logits[0, len(prompt) - 1 : -1].float()
     chosen = torch.tensor(list(completion))[:, None]
     return torch.log_softmax(logits / temperature, -1).gather(1, chosen)[:, 0]
@@ -204,7 +204,7 @@ def make_node(
     defence: Sequence[str] = (),
     **training: Any,
 ) -> Node:
-    """A whole node on a tiny model; only the clock is not a real one."""
+    """A whole node on a tiny model. Only the clock is not real."""
     peer_id = IDENTITIES[number].peer_id
     policy = policy or tiny_policy("Qwen2", seed, eos=MANY_EOS)
     ticks = count()
@@ -234,7 +234,7 @@ def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:
 
 
 def considered(node: Node, generated: Generated) -> Selection:
-    """What the node would train on."""
+    """The groups that the node would train on."""
     return node.rescue(node.select(generated))
 
 

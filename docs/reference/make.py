@@ -237,10 +237,11 @@ def _words(hint: Any) -> str:
     if hint in simple or is_dataclass(hint):
         return simple.get(hint) or hint.__name__
     origin, inner = get_origin(hint), get_args(hint)
-    if origin is tuple and inner[-1] is not Ellipsis:
-        return " and ".join(_words(each) for each in inner)
     if origin is tuple:
-        return f"list of {_words(inner[0])}"
+        one_kind = inner[-1] is Ellipsis
+        return f"list of {_words(inner[0])}" if one_kind else " and ".join(_words(each) for each in inner)
+    if origin is Literal:
+        return " or ".join(f"`{each}`" for each in inner)
     if origin is not None and issubclass(origin, Mapping):
         return f"object of {_words(inner[1])}"
     if inner:  # a union

@@ -24,10 +24,13 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
 
 
 def tasks_of(settings: EnvironmentConfig) -> tuple[str, ...]:
-    """The tasks of a node: those given, else all of the environments in use, else those of the starters."""
+    """The tasks of a node: those given, else those of the user's data set, else all of the environments in use, else
+    those of the starters."""
     if settings.tasks:
         return settings.tasks
     asked = kinds(settings.use)[: len(settings.use) or None]
+    if brought := tuple(task for kind in kinds(settings.use) for task in kind.brought(settings)):
+        return brought
     return tuple(task for kind in asked for task in kind.default_tasks)
 
 
@@ -36,6 +39,12 @@ def by_kind(settings: EnvironmentConfig) -> list[tuple[EnvironmentKind, list[str
     known = kinds(settings.use)
     homes = [(task, find(task, known)) for task in tasks_of(settings)]
     return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
+
+
+def leaving(settings: EnvironmentConfig) -> str:
+    """What of the user's leaves this machine in completions, as a sentence; nothing where all questions are public."""
+    what = " and ".join(said for kind, _ in by_kind(settings) if (said := kind.leaves(settings)))
+    return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
 
 
 def build_environments(settings: EnvironmentConfig) -> dict[str, AskingEnvironment]:
@@ -48,7 +57,12 @@ def build_environment(config: LearningConfig, prepare: bool = False) -> Environm
 
     `prepare` starts their processes, which otherwise start with the first question.
     """
-    environments = build_environments(config.environment)
+    return build_settings(config.environment, prepare)
+
+
+def build_settings(settings: EnvironmentConfig, prepare: bool = False) -> Environment:
+    """The same of the settings of environments alone, for who does not learn."""
+    environments = build_environments(settings)
     if prepare:
         for environment in environments.values():
             environment.prepare()

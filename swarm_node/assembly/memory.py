@@ -46,7 +46,7 @@ def plan_here(config: LearningConfig, policy: Policy) -> Plan | None:
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)
-    except AttributeError:  # a model without attention heads, or with other names for them
+    except (AttributeError, TypeError):  # a model without attention heads, or with other names for them
         return None
     return plans.plan(shape, how, config, room)
 
@@ -76,7 +76,7 @@ def plan_of(config: LearningConfig, found: Any, room: float) -> Plan:
         4 if lora else weight,
         4 if config.model.autocast == "off" and weight == 4 else 2,
     )
-    total, linear = _counted(type(found), found.to_json_string())
+    total, linear = _counted(found.to_json_string())
     targets = config.model.lora.target_modules
     adapted = (inputs + outputs for name, inputs, outputs in linear if not targets or name in targets)
     shape = plans.shape_of(found, total, config.model.lora.r * sum(adapted))
@@ -84,10 +84,10 @@ def plan_of(config: LearningConfig, found: Any, room: float) -> Plan:
 
 
 @lru_cache(maxsize=8)
-def _counted(kind: Any, described: str) -> tuple[int, list[tuple[str, int, int]]]:
+def _counted(described: str) -> tuple[int, list[tuple[str, int, int]]]:
     """Parameters of a model so described; name, inputs and outputs of each of its linear layers but the head."""
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(kind.from_dict(json.loads(described)))
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**json.loads(described)))
     head = model.get_output_embeddings()
     linear = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear) and m is not head]
     shapes = [(name.rpartition(".")[2], m.in_features, m.out_features) for name, m in linear]

@@ -1,4 +1,4 @@
-"""Whether the model of a configuration can be had, found out before torch is loaded."""
+"""Where the model of a configuration lies, and whether it can be had: found out before torch is loaded."""
 
 from pathlib import Path
 
@@ -18,3 +18,8 @@ def check_model(config: ModelConfig) -> None:
         hub.only_here(name)
         return
     raise UserError(f"model folder {name!r} does not exist")
+
+
+def folder(name: str) -> Path:
+    """Of a starter or a folder, as far as it is on this machine; a hub name is none."""
+    return starters.folder(name) if name in starters.NAMES else Path(name).expanduser()

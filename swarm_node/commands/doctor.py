@@ -20,6 +20,7 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
+from protocol.rejection import Reason
 from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.home import in_use, load_identity
 from swarm_node.commands.status import only_strangers
@@ -158,6 +159,7 @@ def _network(config: NodeConfig, home: Path, identity: Identity, answer: Mapping
         return
     if answer is not None:
         yield from _of_running(answer.get("network", {}))
+        yield from _not_understood(answer.get("training", {}).get("rejected", {}))
         return
     if in_use(home):
         text = "a node runs here and does not answer: it may be starting; ask again in a minute"
@@ -192,6 +194,17 @@ def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("peers", Level.OK, f"{network['connected']} connected, {network['relayed']} of them by a relay")
     else:
         yield Finding("peers", Level.ALONE, "nobody is connected; " + _REMEDY)
+
+
+def _not_understood(rejected: Mapping[str, int]) -> Iterator[Finding]:
+    """Why groups of peers that are connected may still be of no use here."""
+    if count := rejected.get(Reason.UNKNOWN_QUESTION, 0):
+        text = (
+            f"{count} external groups were about questions that this node cannot rebuild. Their authors have another "
+            "environment, or another version of it. Of a file that is another row, template or verifier: compare what "
+            "swarm-node dataset FILE says there and here"
+        )
+        yield Finding("external groups", Level.NOTE, text)
 
 
 _REMEDY = "give the multiaddr of a running node with --peers, and see that its port can be reached from here"
@@ -280,6 +293,8 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
         return
     finally:
         environment.close()
+    for name, (version, _) in environment.catalogue.environments.items():
+        yield Finding("questions", Level.OK, f"{name} {version}; peers of another version are not understood")
     if isinstance(prompt, str) and isinstance(scores, tuple):
         yield Finding("scoring", Level.OK, f"scored two completions of {asked[0].dataset}/{asked[0].config_id}")
     else:

@@ -34,6 +34,7 @@ folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
   --tasks TASK ...            what to ask, such as gcd/easy,lcm/easy
   --questions N               of each task (100)
   --puzzles FILE.json         puzzles that temporal_clue/published asks
+  --dataset.file FILE         questions of your own: those held out
   --model.device NAME         cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
   --generation.temperature X  of sampling (1.0)
   --generation.max-completion-length N
@@ -81,14 +82,14 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
                         else:
                             scores[task].append(score)
     rows = [_row(task, scores[task], skipped[task]) for task in scores]
-    tasks = [f"{dataset}/{config_id}" for environment, _ in asked for dataset, config_id in environment.tasks]
+    tasks = [task for task in scores if not task.endswith(")")]  # by the scorer that trains
     every = [score for task in tasks for score in scores[task]]
     return [*rows, _row("all", every, sum(skipped[task] for task in tasks))]
 
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
     """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
-    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles)
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles, dataset=config.dataset)
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
     for kind, tasks in by_kind(settings):
         own = settings.model_copy(update={"scoring": kind.evaluated})
@@ -106,7 +107,7 @@ def answer(
     batch: Sequence[Question],
     stream: str,
 ) -> dict[str, list[float | None]]:
-    """By scorer the score of one sampled answer to each question; None where it could not be asked, answered or
+    """By scorer the score of one sampled completion of each prompt; None where it could not be asked, answered or
     scored."""
     asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
     written = generator.generate([prompt for _, prompt in asked], 1, stream)

@@ -41,7 +41,7 @@ Whom the running node knows.
 
 
 def ask(home: Path) -> dict[str, Any]:
-    """The node's answer with "healthy" and "problems"; the same without an answer, where there is none."""
+    """The node's reply with "healthy" and "problems"; only these two if there is no reply."""
     answer = control.ask(home)
     if answer is None:
         running = in_use(home)
@@ -123,7 +123,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Peer, state, seconds since anything came from it, round, groups pulled, address."""
+    """Peer, state, seconds since anything came from it, round, what it gave and took, why it was charged, address."""
     return [
         tuple(
             printable(text)
@@ -132,7 +132,9 @@ def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 f"{peer['state']} {peer['note']}".strip(),
                 "never" if peer["last_seen"] is None else f"{peer['last_seen']:.0f} s ago",
                 "" if peer["round"] is None else str(peer["round"]),
-                str(peer["pulls"]),
+                str(peer.get("authored", "")),
+                str(peer.get("served", "")),
+                ", ".join(f"{why}: {count}" for why, count in sorted(peer.get("faults", {}).items())),
                 next(iter(peer["addresses"]), ""),
             )
         )
@@ -140,7 +142,7 @@ def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-PEER_COLUMNS = ("peer", "state", "last seen", "round", "pulls", "address")
+PEER_COLUMNS = ("peer", "state", "last seen", "round", "gave", "took", "charged for", "address")
 
 
 def status_command(argv: list[str]) -> None:

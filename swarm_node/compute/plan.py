@@ -168,10 +168,10 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     table = shape.vocabulary * shape.hidden
     copied = _copied(shape, how)  # of one block's weights, kept for the way back
     cast = table * how.product if how.weight > how.product else 0.0
-    logits = 3 * CHUNK_BYTES if is_large(tokens, shape.vocabulary) else 5 * 4 * tokens * shape.vocabulary
+    logits = float(3 * CHUNK_BYTES if is_large(tokens, shape.vocabulary) else 5 * 4 * tokens * shape.vocabulary)
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
     if checkpointing:
-        inputs = shape.layers * residual
+        inputs: float = shape.layers * residual
         return max(
             inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, _embedding(lora, table) + residual
         )

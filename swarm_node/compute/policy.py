@@ -30,7 +30,7 @@ NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
 
 
-SMALL_VOCABULARY = 2**13  # the logits of a micro-batch are never large with fewer
+SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are not worth a trial
 
 Batch = rows.RowBatch | tree.TreeBatch
 
@@ -216,10 +216,8 @@ class Policy:
     def _head(self) -> nn.Linear | None:
         """The output head, where all that follows the hidden states is a plain linear layer: found by trying."""
         head = self._causal.get_output_embeddings()
-        if type(head) is not nn.Linear:
+        if type(head) is not nn.Linear or head.out_features < SMALL_VOCABULARY:
             return None
-        if head.out_features < SMALL_VOCABULARY:
-            return head  # of no matter here: the direct way is taken
         ids = torch.tensor([[(7 * i + 3) % head.out_features for i in range(11)]], device=self.device)
 
         def project() -> tuple[Tensor, Tensor]:

@@ -49,6 +49,14 @@ class EnvironmentKind(Protocol):
         """The tasks if a configuration names this environment and no task."""
         return ()
 
+    def brought(self, settings: EnvironmentConfig) -> Sequence[str]:
+        """Tasks of what the user brings, such as a file: asked where a configuration names no task."""
+        return ()
+
+    def leaves(self, settings: EnvironmentConfig) -> str:
+        """What of the user's the completions quote, and so leaves this machine; nothing where questions are public."""
+        return ""
+
     @property
     def scorers(self) -> Sequence[str]:
         """Names of the scorers that `eval` compares; the first, "", is the one that trains."""

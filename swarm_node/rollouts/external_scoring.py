@@ -1,8 +1,10 @@
 """When external groups are scored: as they are selected, or ahead of that, in a thread beside training, on a budget.
 
-Whoever writes a completion decides what scoring it costs. So a node that others can reach scores ahead: a round selects
-among groups that are scored already, and waits for none. What the thread may use is a share of the time that rounds
-take. Half of it is for authors whose groups were scored quickly before, so that strangers cannot use up all of it.
+The author of a completion decides how long its scoring takes. So a node that others can reach scores ahead. A round
+selects among groups that are scored already, and waits for none. Known authors, whose last group was scored quickly,
+share a twentieth of the time that rounds take, or what as many honest groups take as a round selects. Strangers share
+half as much, or what one honest group takes, so that they cannot use up what is for the others. What an honest group
+takes is measured on local groups, which nobody else can influence.
 """
 
 import threading
@@ -11,22 +13,25 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from protocol.messages import PeerId
+from protocol.messages import PeerId, RolloutGroup
 from swarm_node.common.lru import Lru
 from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
 
-SHARE = 0.05  # of the time of rounds, for scoring external groups
+SHARE = 0.05  # of the time of rounds, for scoring groups of known authors
+STRANGERS = 0.025  # of the time of rounds, for scoring those of strangers
 AHEAD = 2  # informative groups that are kept ready, for each one that a round selects
-QUICK = 10  # times what a local group takes: an author whose group took more is a stranger still
-QUICK_SECONDS = 0.05  # but never less than so much
+QUICK = 10  # times what an honest group takes: an author whose group took more stays a stranger
+MEASURED = 16  # rounds from one measurement of an honest group to the next
+NEWEST = 0.3  # weight of the newest measurement
 KEPT_AUTHORS = 1024
+TOGETHER = 4  # groups that are scored in one call, of as many known authors
 
 ScoreGroups = Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What of the groups that wait can be selected now, and what turned out to be no good."""
+    """Waiting groups that can be selected now, and those that could not be scored."""
 
     groups: list[ExternalGroup]
     faults: list[tuple[ExternalGroup, str]] = field(default_factory=list)  # with the reason of the skip
@@ -35,16 +40,16 @@ class Ready:
 class ExternalScoring(Protocol):
     """Scores the external groups of one node."""
 
-    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local_seconds: float) -> Ready:
-        """Once a round, before it selects `wanted` of them. `local_seconds`: what scoring a local group took."""
+    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
+        """Once a round, before it selects `wanted` of them. `local`: what this node generated."""
         ...
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
-        """Of groups that are ready."""
+        """The scores of groups that are ready."""
         ...
 
     def close(self) -> None:
-        """No more is scored."""
+        """Ends scoring."""
         ...
 
 
@@ -54,7 +59,7 @@ class ScoringInStep(ExternalScoring):
     def __init__(self, score: ScoreGroups) -> None:
         self._score = score
 
-    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local_seconds: float) -> Ready:
+    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
         return Ready(list(waiting))
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
@@ -65,7 +70,7 @@ class ScoringInStep(ExternalScoring):
 
 
 class Budget:
-    """Seconds that may be spent. What was overspent is earned back first; what is left over is not saved up."""
+    """Seconds that may be spent. What was overspent is made up for first; what is left over is not saved."""
 
     def __init__(self, share: float) -> None:
         self._share, self._left = share, 0.0
@@ -76,17 +81,17 @@ class Budget:
         return self._left > 0
 
     def earn(self, seconds: float, least: float) -> None:
-        """The share of so many seconds, or `least` if that is more."""
+        """Adds the share of these seconds, or `least` if that is more."""
         earned = max(self._share * seconds, least)
         self._left = min(earned, self._left + earned)
 
     def spend(self, seconds: float) -> None:
-        """It may come to less than nothing: what a group costs is known afterwards."""
+        """What is left may become negative, since the time of a group is known only afterwards."""
         self._left -= seconds
 
 
 class ScoringAhead(ExternalScoring):
-    """Scores groups that wait, one at a time, until enough informative ones are ready for the next round."""
+    """Scores groups that wait, a few at a time, until enough informative ones are ready for the next round."""
 
     def __init__(
         self,
@@ -102,8 +107,10 @@ class ScoringAhead(ExternalScoring):
         self._waiting: list[ExternalGroup] = []  # in the order in which they will be scored
         self._results: dict[bytes, ScoredGroup | Skipped] = {}  # by content hash, of groups that still wait
         self._quick: Lru[PeerId, bool] = Lru(KEPT_AUTHORS)  # whether an author's last group was scored quickly
-        self._budgets = {known: Budget(SHARE / 2) for known in (True, False)}
-        self._wanted, self._local_seconds, self._asked_at = 0, 0.0, clock()
+        self._for_known, self._for_strangers = Budget(SHARE), Budget(STRANGERS)
+        self._wanted, self._rounds, self._asked_at = 0, 0, clock()
+        self._honest = 0.0  # seconds that scoring a local group takes here, once measured
+        self._measured: RolloutGroup | None = None  # a local group that is to be measured
         self._changed, self._closed = threading.Condition(), False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="scoring", daemon=True)
@@ -112,15 +119,18 @@ class ScoringAhead(ExternalScoring):
         """Begin to score in a thread."""
         self._thread.start()
 
-    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local_seconds: float) -> Ready:
-        """Raises what the thread died of."""
+    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
+        """Raises the exception that ended the thread."""
         with self._changed:
             if self._error is not None:
                 raise self._error
             now = self._clock()
-            for budget in self._budgets.values():
-                budget.earn(now - self._asked_at, local_seconds)
-            self._asked_at, self._wanted, self._local_seconds = now, wanted, local_seconds
+            self._for_known.earn(now - self._asked_at, wanted * self._honest)
+            self._for_strangers.earn(now - self._asked_at, self._honest)
+            self._asked_at, self._wanted = now, wanted
+            if local and self._rounds % MEASURED == 0:
+                self._measured = local[0]
+            self._rounds += 1
             hashes = {external.content_hash for external in waiting}
             self._results = {key: result for key, result in self._results.items() if key in hashes}
             rest = [external for external in waiting if external.content_hash not in self._results]
@@ -135,16 +145,23 @@ class ScoringAhead(ExternalScoring):
             return [self._results[external.content_hash] for external in groups]
 
     def work(self) -> bool:
-        """Score the next group, if there is one that may be scored now."""
+        """Score the next groups, if there are some that may be scored now."""
+        if self._measured is not None:
+            self._measure()
         with self._changed:
-            external = self._next()
-            if external is None:
-                return False
-            self._waiting.remove(external)
+            groups = self._next()
+            taken = {external.content_hash for external in groups}
+            self._waiting = [external for external in self._waiting if external.content_hash not in taken]
+            budget = self._budget_of(groups[0].author) if groups else None
+        if budget is None:
+            return False
         began = self._clock()
-        (result,) = self._score([external])
+        results = self._score(groups)
         with self._changed:
-            self._done(external, result, self._clock() - began)
+            seconds = self._clock() - began
+            budget.spend(seconds)
+            for external, result in zip(groups, results, strict=True):
+                self._done(external, result, seconds / len(groups))
         return True
 
     def close(self) -> None:
@@ -154,21 +171,37 @@ class ScoringAhead(ExternalScoring):
         if self._thread.is_alive():
             self._thread.join()
 
-    def _next(self) -> ExternalGroup | None:
-        ready = sum(isinstance(result, ScoredGroup) and result.informative for result in self._results.values())
-        if self._closed or ready >= AHEAD * self._wanted:
-            return None
-        return next((external for external in self._waiting if self._budget(external.author).holds), None)
+    def _measure(self) -> None:
+        with self._changed:
+            local, self._measured = self._measured, None
+        if local is not None:
+            began = self._clock()
+            self._score([ExternalGroup(local, b"")])
+            seconds = self._clock() - began
+            self._honest += (NEWEST if self._honest else 1.0) * (seconds - self._honest)
 
-    def _budget(self, author: PeerId) -> Budget:
-        return self._budgets[bool(self._quick.peek(author))]
+    def _next(self) -> list[ExternalGroup]:
+        """One group of a stranger, or a few of as many known authors, which are cheaper together."""
+        ready = sum(isinstance(result, ScoredGroup) and result.informative for result in self._results.values())
+        missing = 0 if self._closed else AHEAD * self._wanted - ready
+        first = next((each for each in self._waiting if missing > 0 and self._budget_of(each.author)), None)
+        if first is None or not self._known(first.author):
+            return [first] if first else []
+        known = {each.author: each for each in reversed(self._waiting) if self._known(each.author)}
+        return [known.pop(first.author), *known.values()][: min(TOGETHER, missing)]
+
+    def _known(self, author: PeerId) -> bool:
+        return bool(self._quick.peek(author))
+
+    def _budget_of(self, author: PeerId) -> Budget | None:
+        """The budget for a group of this author. Known authors may also use what strangers leave."""
+        budgets = [self._for_known, self._for_strangers] if self._known(author) else [self._for_strangers]
+        return next((budget for budget in budgets if budget.holds), None)
 
     def _done(self, external: ExternalGroup, result: ScoredGroup | Skipped, seconds: float) -> None:
         author = external.author
         self._results[external.content_hash] = result
-        self._budget(author).spend(seconds)
-        within = seconds <= max(QUICK_SECONDS, QUICK * self._local_seconds)
-        self._quick.put(author, within and isinstance(result, ScoredGroup))
+        self._quick.put(author, seconds <= QUICK * self._honest and isinstance(result, ScoredGroup))
         if isinstance(result, Skipped) and result.reason in HUNG:
             self._waiting = [waiting for waiting in self._waiting if waiting.author != author]
 
@@ -178,6 +211,6 @@ class ScoringAhead(ExternalScoring):
             while not self._closed:
                 if not self.work():
                     with self._changed:
-                        self._changed.wait_for(lambda: self._closed or self._next() is not None)
+                        self._changed.wait_for(lambda: self._closed or bool(self._measured or self._next()))
         except BaseException as error:  # noqa: BLE001  raised in the trainer's next round
             self._error = error

@@ -3,6 +3,7 @@
 Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults < file < environment < flags.
 """
 
+from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
@@ -14,6 +15,7 @@ from swarm_node.settings.programs import (
     EvaluationConfig,
     LearningConfig,
     NodeConfig,
+    PushConfig,
     TrackingConfig,
     ValidationConfig,
 )
@@ -29,6 +31,7 @@ __all__ = [
     "BootstrapConfig",
     "CheckConfig",
     "CheckpointConfig",
+    "DatasetConfig",
     "DefenceConfig",
     "EnvironmentConfig",
     "EvaluationConfig",
@@ -40,6 +43,7 @@ __all__ = [
     "NetworkConfig",
     "NodeConfig",
     "PoolConfig",
+    "PushConfig",
     "RoundConfig",
     "Section",
     "SimulationConfig",

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.sections import PlugIn, Positive, Section
 
 
@@ -15,10 +16,11 @@ class EnvironmentConfig(Section):
     """Environments from outside: names that installed packages register, or FILE:CLASS for a file beside the
     configuration (my_task:WordReversal). Those that ship need not be named."""
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: all tasks of the environments in
-    `use`; if `use` is empty too, the nine tasks of the starters."""
+    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: dataset/train where `dataset.file` is
+    set, else all tasks of the environments in `use`; if `use` is empty too, the nine tasks of the starters."""
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) for the task temporal_clue/published."""
+    dataset: DatasetConfig = DatasetConfig()
     scoring: Literal["exact", "graded"] = "exact"
     """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial credit."""
     instruction: str = ""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from pydantic import Field
 
+from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
@@ -50,6 +51,20 @@ class ValidationConfig(Section):
     """Puzzle file of temporal_clue/published for validation, so that it can differ from the one trained on."""
 
 
+class PushConfig(Section):
+    """The model to the Hugging Face hub, while it is trained."""
+
+    repo: str = ""
+    """Repository, NAME/MODEL; it is made, private, if it is not there. The token is that of `hf auth login`, or
+    HF_TOKEN."""
+    every: Annotated[int, Field(ge=0), tyro.conf.arg(aliases=["--push-every"])] = 0
+    """Rounds between pushes; 0 turns them off. What fails is a warning."""
+    public: bool = False
+    """Everybody may see a repository that is made."""
+    merge: bool = False
+    """Adapters become part of the weights."""
+
+
 class LearningConfig(Section):
     """What a node trains with and on. The same for one node and for a simulation of many."""
 
@@ -79,6 +94,7 @@ class NodeConfig(LearningConfig):
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
+    push: PushConfig = PushConfig()
     network: NetworkConfig = NetworkConfig()
     limits: LimitsConfig = LimitsConfig()
 
@@ -177,5 +193,6 @@ class EvaluationConfig(Section):
     """Held-out questions per task."""
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) for the task temporal_clue/published, each used once."""
+    dataset: DatasetConfig = DatasetConfig()
     json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
     """Print one JSON object instead of the table."""

@@ -82,6 +82,9 @@ class SimulationConfig(LearningConfig):
     node_tasks: Annotated[tuple[str, ...], WithCommas()] = ()
     """Tasks of nodes 0, 1, ... in turn, separated by spaces, each a list with commas: gcd/easy,lcm/easy gcd/hard. Empty
     gives every node the same."""
+    node_roles: tuple[Literal["learner", "contributor"], ...] = ()
+    """Roles of nodes 0, 1, ... in turn. A contributor generates and never trains, as a model behind an API does;
+    figures are of learners."""
     node_devices: tuple[str, ...] = ()
     """Devices of nodes 0, 1, ... in turn."""
 

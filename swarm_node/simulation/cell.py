@@ -15,6 +15,7 @@ from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.simulation.faults import Schedule
+from swarm_node.simulation.node_options import contributors
 from swarm_node.telemetry.events import CellRound
 
 
@@ -38,10 +39,10 @@ def run_cell(
     config: SimulationConfig, cell: Cell, population: Population, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[CellRound]:
     """Yields every round. First all nodes produce, then each consumes. So without delay a group arrives in the round
-    in which it was generated, whatever the order of nodes. Hostile nodes only produce; reports are about the honest
-    nodes. `config` is the cell's own (see `cell_config`)."""
+    in which it was generated, whatever the order of nodes. Hostile nodes and contributors only produce; reports are
+    about the others. `config` is the cell's own (see `cell_config`)."""
     schedule = Schedule(config.faults, config.nodes, config.rounds)
-    hostile = hostile_nodes(config)
+    silent = hostile_nodes(config) | contributors(config)
     members: dict[int, Participant] = {}
     rejected: dict[int, Mapping[str, int]] = {}
     for number in range(config.rounds):
@@ -55,8 +56,8 @@ def run_cell(
         active = schedule.active(number)
         started = clock()  # after joining: loading models is not part of a round
         produced = {node: members[node].produce(Round(number)) for node in active}
-        honest = [node for node in active if node not in hostile]
-        reports = {node: members[node].consume(produced[node]) for node in honest}
+        learning = [node for node in active if node not in silent]
+        reports = {node: members[node].consume(produced[node]) for node in learning}
         rejected.update({node: report.rejected for node, report in reports.items()})
         yield summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
 

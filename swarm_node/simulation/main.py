@@ -21,7 +21,7 @@ from swarm_node.simulation.cell_pool import Failed, Finished, run_cells
 from swarm_node.simulation.engines.registry import ENGINES
 from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import Record, ReportFolder
-from swarm_node.simulation.node_options import is_mixed, node_config
+from swarm_node.simulation.node_options import contributors, is_mixed, node_config
 from swarm_node.simulation.progress import simulation_terminal
 from swarm_node.simulation.report import Report, build_report
 from swarm_node.simulation.tables import result
@@ -61,6 +61,7 @@ def check(config: SimulationConfig) -> list[Cell]:
     """Checks all that can be checked before anything starts. Returns the cells to run."""
     Schedule(config.faults, config.nodes, config.rounds)
     hostile_nodes(config)
+    contributors(config)
     for node in range(config.nodes):
         node_config(config, node)
     ENGINES[config.engine].check(config)

@@ -26,9 +26,18 @@ def split_tasks(text: str) -> tuple[str, ...]:
     return tasks
 
 
+def contributors(config: SimulationConfig) -> frozenset[int]:
+    """Nodes that generate and never train. UserError where nobody would."""
+    roles = config.node_roles
+    found = frozenset(node for node in range(config.nodes) if roles and roles[node % len(roles)] == "contributor")
+    if len(found) == config.nodes:
+        raise UserError("--node-roles leaves no learner: name one, as in --node-roles learner contributor")
+    return found
+
+
 def is_mixed(config: SimulationConfig) -> bool:
     """Whether nodes differ."""
-    return bool(config.node_models or config.node_tasks or config.node_devices)
+    return bool(config.node_models or config.node_tasks or config.node_devices or config.node_roles)
 
 
 def node_names(config: SimulationConfig) -> list[str]:
@@ -43,5 +52,7 @@ def node_names(config: SimulationConfig) -> list[str]:
             parts.append(",".join(own.environment.tasks))
         if config.node_devices:
             parts.append(own.model.device)
+        if config.node_roles:
+            parts.append(config.node_roles[node % len(config.node_roles)])
         names.append(" ".join(parts))
     return names

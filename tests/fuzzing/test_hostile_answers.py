@@ -22,15 +22,15 @@ def test_the_corpus_has_more_than_a_hundred_answers() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_hostile_is_paid_or_leaves_a_trace() -> None:
+def test_nothing_hostile_is_rewarded_or_leaves_a_trace() -> None:
     results = hostile.run([*EXECUTE, *PLAIN], only=7)
     assert hostile.summary(results)["broken"] == {}
     assert hostile.summary(results)["forged"] == {}
     assert all(tally.answers == 42 for by_mode in results.values() for tally in by_mode.values())
 
 
-def test_our_own_scorers_neither_raise_nor_pay_for_any_of_it() -> None:
-    """Without a sandbox, so that what goes wrong is seen; what it would have run is at most a parser."""
+def test_our_own_scorers_neither_raise_nor_reward_any_of_it() -> None:
+    """Without a sandbox, so that faults show. At most a parser would run."""
     texts = answers("/nonexistent", 1)
     entry = {"metadata": ENTRY["metadata"] | {"numbers": [2, 3, 5, 7], "target": 1000}}
     keys = {"number_sorting": "['1.0', '2.5']", "prime_factorization": "2 × 3", "coin_flip": "0.125"}

@@ -1,4 +1,4 @@
-"""Peers that lie, flood, crowd and replay: what they get is little, and the honest go on."""
+"""Peers that lie, flood, crowd and replay achieve little, and honest nodes go on."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -24,7 +24,7 @@ Answer = Callable[[Caller, str, bytes, float], bytes]
 
 
 class Scripted:
-    """Answers as it is told to."""
+    """Replies by a script."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -79,7 +79,7 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
     swarm.hostile(12, Scripted(serve(items, {key_of(group): sealed_groups(author, 1, 1)[0]})))
     swarm.hostile(11, Scripted(serve([], {key_of(group): group})))  # the author itself cannot be reached
     exchange.learned(liar.peer_id, [address(12)], 0.0)
-    for _ in range(20):  # until chance has asked the liar
+    for _ in range(20):  # until the liar happens to be called
         swarm.world.perform(victim, exchange.publish([], Round(0), 1, swarm.world.now))
         swarm.run(30)
         if victim.delivered:
@@ -194,7 +194,7 @@ def test_bans_survive_a_restart() -> None:
     assert tell(after, caller(5), b"", 3100.0) != b""
 
 
-def test_nobody_says_something_in_the_name_of_another() -> None:
+def test_nobody_announces_in_the_name_of_another() -> None:
     exchange, author, forger = node(), identity(5), identity(6)
     forged = announced(author, 1)
     payload = forged[64:]
@@ -234,7 +234,7 @@ def test_more_than_was_asked_for_is_refused() -> None:
     assert exchange.counters()["exchange malformed"] == 1
 
 
-def test_what_the_dead_said_dies_although_some_call_it_young() -> None:
+def test_announcements_of_the_dead_expire_although_some_call_them_young() -> None:
     exchange, dead = node(), announced(identity(5), 1)
     ask(exchange, identity(6).peer_id, [dead], 0.0, age=int(MAX_AGE * 10) - 50)
     assert len(exchange.view) == 1
@@ -432,8 +432,8 @@ def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, flo
 
 
 @pytest.mark.parametrize("fault", sorted(HUNG))
-def test_nobody_is_framed_by_serving_what_another_wrote(fault: str) -> None:
-    """Whose signature is under the groups goes into quarantine. Who served them is asked less often, no more."""
+def test_nobody_is_blamed_for_serving_a_group_of_another(fault: str) -> None:
+    """The author of the groups goes into quarantine. The peer that served them is only called less often."""
     exchange, author, holder, now = serve_what_another_wrote(fault)
     reputation = exchange._knowledge.reputation
     assert (reputation.state(author, now), reputation.state(holder, now)) == ("quarantined", "ok")

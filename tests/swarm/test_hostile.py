@@ -35,7 +35,7 @@ def generated(texts=("1", "a"), round: int = 0, index: int = 0, author: str = EV
 
 
 def rounds_with(attack, rounds: int = 2):
-    """Two honest nodes; `attack(now)` gives the bytes that Eve sends to both before they listen."""
+    """Two honest nodes; `attack(now)` gives the bytes that Eve sends to both before they collect."""
     swarm = MemorySwarm(Random(0))
     nodes = make_swarm(swarm, 2)
     for now in map(Round, range(rounds)):
@@ -86,7 +86,7 @@ def test_a_message_that_breaks_a_rule_is_refused_by_name(message, reason) -> Non
     assert all(report.step.optimizer_steps == 1 for report in reports)
 
 
-def test_a_thousand_completions_cannot_be_said() -> None:
+def test_a_thousand_completions_fit_into_no_message() -> None:
     payload = codec.encode(generated(["1"] * 64))
     one = b'{"ended":true,"text":"1"}'
     assert payload.count(one) == 64
@@ -116,7 +116,7 @@ def test_replays_are_counted_and_a_reworded_group_is_not_used_twice() -> None:
     assert report.rejected == {"replayed": 7}
 
 
-def test_groups_of_right_answers_only_are_never_trained_on_however_large_and_many() -> None:
+def test_groups_of_right_completions_only_are_never_trained_on_however_large_and_many() -> None:
     swarm = MemorySwarm(Random(0))
     node, bob = make_node(0, join(swarm, 0), external=4), join(swarm, 1)
     for index in range(30):
@@ -141,7 +141,7 @@ def test_groups_of_right_answers_only_are_never_trained_on_however_large_and_man
     ],
     ids=["longer than any context", "as much as a message holds", "control tokens", "odd signs", "empty", "lines"],
 )
-def test_any_text_that_may_be_said_is_trained_on_or_skipped_and_never_raises(texts) -> None:
+def test_any_text_that_may_be_published_is_trained_on_or_skipped_and_never_raises(texts) -> None:
     _, reports = rounds_with(lambda now: [sealed(generated(texts, now))])
     for report in reports:
         assert report.rejected == {}

@@ -1,4 +1,4 @@
-"""Losses, delays, deaths and late arrivals cost what was lost and nothing else: nobody waits for anybody."""
+"""Losses, delays, deaths and late arrivals cost only what was lost: no node waits for another."""
 
 from random import Random
 
@@ -19,7 +19,7 @@ def trained(reports) -> bool:
 
 
 @pytest.mark.slow
-def test_with_half_of_all_messages_lost_everybody_still_trains_and_hears() -> None:
+def test_with_half_of_all_messages_lost_everybody_still_trains_and_collects() -> None:
     nodes = make_swarm(MemorySwarm(Random(0), loss=0.5), 3, external=6)
     lossless = make_swarm(MemorySwarm(Random(0)), 3, external=6)
     lossy, whole = run_together(nodes, 5), run_together(lossless, 5)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from random import Random
 
 import pytest
@@ -63,7 +64,7 @@ def test_questions_differ_between_nodes_and_between_rounds() -> None:
     assert len({question.seed for question in asked}) == 12
 
 
-def test_nodes_with_the_same_weights_seed_and_question_write_different_texts_and_every_round_others() -> None:
+def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completions_in_every_round() -> None:
     class Same(Digits):
         def prompts(self, questions):
             return ["1:" for _ in questions]
@@ -203,7 +204,7 @@ def test_the_step_count_is_that_of_rounds_with_informative_groups() -> None:
     assert informative > 0
 
 
-def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same_question() -> None:
+def test_with_regroup_right_external_completions_stand_beside_local_ones_of_the_same_prompt() -> None:
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
     reader = make_node(1, join(swarm, 1), external=3, defence=("regroup",), seed=1)
@@ -246,7 +247,7 @@ def test_an_uninformative_group_is_not_published() -> None:
     assert [group.question.index for group in listener.collect(Round(0))] == [1]
 
 
-def test_the_network_hears_what_its_groups_were_worth() -> None:
+def test_the_network_is_told_what_its_groups_were_worth() -> None:
     class Half(Digits):
         """Question 0 of anybody else teaches nothing here."""
 
@@ -269,7 +270,7 @@ def test_the_network_hears_what_its_groups_were_worth() -> None:
     assert told
 
 
-def test_own_groups_fill_a_batch_for_which_nothing_was_received() -> None:
+def test_local_groups_fill_a_batch_for_which_nothing_was_received() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, local=1, external=2)
     assert len(considered(reader, reader.produce(Round(0))).local) == 3
@@ -287,12 +288,12 @@ def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
 class Hanging(Digits):
     """External groups hang the scorer."""
 
-    def score(self, answers):
+    def score(self, completions):
         mine = {make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(now), 1)[0].seed for now in range(4)}
-        results = super().score(answers)
+        results = super().score(completions)
         return [
             result if asked.seed in mine else Skipped("scoring timeout")
-            for (asked, _), result in zip(answers, results, strict=True)
+            for (asked, _), result in zip(completions, results, strict=True)
         ]
 
 
@@ -311,13 +312,15 @@ def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing()
     """Selecting had scored external groups one after another, each for as long as its author liked."""
     swarm, asked = MemorySwarm(Random(0)), []
     writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), external=2)
-    ahead = ScoringAhead(partial(score_external, Digits()), lambda: 0.0, Random(0))
+    ahead = ScoringAhead(partial(score_external, Digits()), map(float, count()).__next__, Random(0))
     reader = replace(reader, external=ahead)
     writer.produce(Round(0))
-    generated = replace(reader.produce(Round(0)), seconds={"score": 1000.0})  # so that there is something to spend
+    generated = reader.produce(Round(0))
     reader.environment.score = asked.append
     assert reader.select(generated).external == [] and len(reader.pool) > 2
-    while ahead.work():
-        pass
+    for _ in range(9):  # budget is earned round by round
+        while ahead.work():
+            pass
+        ahead.ready(reader.pool.candidates(), 2, [])
     batch = reader.select(generated)
     assert (len(batch.external), len(batch.local), asked) == (2, 2, [])

@@ -4,7 +4,7 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +15,14 @@ from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
+from swarm_node.assembly.environments import leaving
 from swarm_node.assembly.external import scoring_ahead
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.memory import fitted
 from swarm_node.assembly.trackers import build_trackers
 from swarm_node.commands.run.checkpoints import Keeper, Kept
 from swarm_node.commands.run.guest import Guest
+from swarm_node.commands.run.pushing import Pushing
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
 from swarm_node.commands.run.traffic import Traffic
 from swarm_node.commands.run.validation import Validation
@@ -63,14 +65,17 @@ def work(
         kept = Kept(config)
         both, config = config, trainer_side(config)
 
+        plan: Plan | None = None
+
         def make(resume: Path | None) -> tuple[Policy, Node]:
+            nonlocal config, plan
             policy = build_policy(config.model, resume)
+            config, plan = fitted(config, policy)
             return policy, build_node(config, peer_id, environment, network, policy, external=ahead)
 
         with ExitStack() as stack:
             ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
             policy, node = kept.build(make)
-            config, plan = fitted(config, policy)
             stack.callback(node.generator.close)
             view = node_terminal(console)
             stop.note = view.note
@@ -79,10 +84,14 @@ def work(
             kept.tell(telemetry)
             if plan and not plan.fits:
                 telemetry.emit(Warned(plan.lines()[0]))
+            if told := leaving(config.environment):
+                telemetry.emit(Notice(told))
             if not all((layers := sandbox.layers()).values()):
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)
             stack.callback(validation.close)
+            pushing = Pushing(home, config.push)
+            stack.callback(pushing.close)
             stop.updating = lambda: isinstance(node.trainer, GrpoTrainer) and node.trainer.updating
             runner = stack.enter_context(
                 driving(
@@ -100,7 +109,8 @@ def work(
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)
-            session = Session(runner, keeper, validation, network, stop, telemetry, guest, traffic, progress, kept.done)
+            guests = (guest, traffic, progress)
+            session = Session(runner, keeper, validation, network, stop, telemetry, pushing, *guests, kept.done)
             session.run(config.max_rounds)
 
 
@@ -114,6 +124,7 @@ class Session:
     network: RemoteNetwork
     stop: Stop
     telemetry: Telemetry
+    pushing: Pushing
     guest: Guest
     traffic: Traffic
     progress: RecentRounds
@@ -143,10 +154,13 @@ class Session:
             self.stop.to_save = True
             if self.validation.due(self.done):
                 self._validate()
-            if self.keeper.due(self.done):
+            if self.keeper.due(self.done) or self.pushing.due(self.done):
                 self.keeper.save(self.done, self.runner.waiting())
+            if self.pushing.due(self.done):
+                self.pushing.start()
         if self.done > start:
             self._save_last(self.runner.waiting())
+        self._tell(self.pushing.lines(wait=True))
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds"))
 
     def _validate(self) -> None:
@@ -198,7 +212,10 @@ class Session:
             self.addresses = self.network.addresses
             self.telemetry.emit(Listening(self.addresses))
         self._count()
-        for text, warning in self.network.lines():
+        self._tell([*self.network.lines(), *self.pushing.lines()])
+
+    def _tell(self, lines: Sequence[tuple[str, bool]]) -> None:
+        for text, warning in lines:
             shown = printable(text, LINE_CHARS)
             self.telemetry.emit(Warned(shown) if warning else Notice(shown))
 

@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.1
 
 
 class Interrupted(BaseException):
-    """What is going on is given up. No Exception: nothing that mends errors may take it for one."""
+    """Gives up the present round. Not an Exception, so that code that handles errors does not catch it."""
 
 
 class Stop:

@@ -117,9 +117,8 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
     for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
         index, name = key.split(".", 1)
         parameter = parameters[int(index)]
-        counted = tensor.dim() == 0
-        value = int(tensor) if counted and not tensor.is_floating_point() else tensor
-        trainer.optimizer.state[parameter][name] = value if counted else tensor.to(parameter.device)
+        whole = tensor.dim() == 0 and not tensor.is_floating_point()
+        trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
 
 
 def check_plain(checkpoint: Path) -> None:

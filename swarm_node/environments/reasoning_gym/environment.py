@@ -1,4 +1,4 @@
-"""Questions of reasoning-gym behind the Environment seam. The library itself runs in the scoring process only."""
+"""Questions of reasoning-gym as an Environment. The library itself runs in the scoring process only."""
 
 from collections.abc import Sequence
 

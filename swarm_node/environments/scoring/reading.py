@@ -1,7 +1,7 @@
 """Numbers, grids and JSON out of a completion: all of the text or nothing, in bounded time, without eval.
 
 The library searches: it takes the first number it finds, and skips what it cannot read. Whoever may say anything beside
-the answer can say anything at all and be paid for it, so what is read here is read whole.
+the answer can hold anything and still be scored as right, so what is read here is read whole.
 """
 
 import json

@@ -133,7 +133,7 @@ def probability(answer: str, entry: Entry) -> float:
 
 
 def yes_or_no(answer: str, entry: Entry) -> float:
-    """1.0 for the key, True or False, in capitals or not. The library pays any text."""
+    """1.0 for the key, True or False, in capitals or not. The library scores any text."""
     return float(bare(answer).lower() == str(entry["answer"]).lower())
 
 
@@ -157,7 +157,7 @@ def puzzle24(answer: str, entry: Entry) -> float:
 
 
 def polynomial(answer: str, entry: Entry) -> float:
-    """1.0 for the expanded product. Like the library, it does not pay the question itself: that is not expanded."""
+    """1.0 for the expanded product. As in the library the question itself scores 0, since it is not expanded."""
     names, answer = frozenset(entry["metadata"]["variables"]), bare(answer)
     if "(" in answer:
         return 0.0
@@ -336,7 +336,7 @@ def answer_of(text: str) -> str:
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:
     """What the scorer says of an answer. One that it falls over is wrong: "I do not know" is no prime factorisation. To
-    skip its group would leave a policy that writes nonsense nothing to learn from."""
+    skip its group would leave a policy that generates nonsense nothing to learn from."""
     try:
         return scorer(answer, entry)
     except Exception:  # noqa: BLE001  MemoryError and RecursionError too

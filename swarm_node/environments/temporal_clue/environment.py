@@ -1,4 +1,4 @@
-"""Puzzles behind the Environment seam: generated ones, rebuilt by any node from their address, and those of a file.
+"""Puzzles as an Environment: generated ones, rebuilt by any node from their address, and those of a file.
 
 Only sizes that every node can make within the scoring process's budget have addresses. Larger ones are made
 ahead, by `python -m swarm_node.environments.temporal_clue.make`, into a file like that of the published puzzles.

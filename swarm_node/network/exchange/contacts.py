@@ -97,13 +97,14 @@ class Contacts:
         contact.observed, contact.last_seen, contact.failures, contact.retry = address, now, 0, -inf
         return contact
 
-    def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> None:
-        """Another call failed. It is left alone for `pause` seconds, doubled each time."""
+    def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> int:
+        """Another call failed; how many now, in a row. It is left alone for `pause` seconds, doubled each time."""
         contact = self.learn(peer)
         contact.retry = now + backoff(contact.failures, pause, max(pause, MAX_RETRY))
         contact.failures += 1
         if contact.failures == 2:
             self._choose_anchors()
+        return contact.failures
 
     def held(self, peer: PeerId, now: float) -> None:
         """None of its addresses may be dialled now. That is no failure of the peer, which may call by itself."""

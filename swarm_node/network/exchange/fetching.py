@@ -54,6 +54,7 @@ class Fetching:
                 self._seen,
                 lambda peer: self._is_trusted(peer, now),
                 lambda peer: self._is_ready(peer, now),
+                self._knowledge.steady(),
             )
             if not wants:
                 self._look = now + PAUSE
@@ -68,7 +69,7 @@ class Fetching:
         envelopes = wire.decode_groups(reply, len(want.keys))
         if isinstance(envelopes, Rejected):
             self._knowledge.counters[f"pull {envelopes.reason}"] += 1
-            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, f"pull {envelopes.reason}")
             return self.failed(asked, want, now)
         actions: list[Action] = []
         for key, envelope in zip(want.keys, envelopes, strict=True):
@@ -118,7 +119,7 @@ class Fetching:
         return self._knowledge.contacts.is_ready(peer, now) and self._is_trusted(peer, now)
 
     def _is_trusted(self, peer: PeerId, now: float) -> bool:
-        return self._knowledge.reputation.is_trusted(peer, now)
+        return self._knowledge.access.peer(peer) and self._knowledge.reputation.is_trusted(peer, now)
 
     def _genuine(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> RolloutGroup | None:
         """Other bytes than asked for, or a signature that does not hold, are the source's lie: whoever follows the
@@ -126,16 +127,16 @@ class Fetching:
         knowledge = self._knowledge
         if announcing.to_text(codec.content_hash(codec.split(envelope)[1])) != key:
             knowledge.counters["pull: hash mismatch"] += 1
-            knowledge.ban(source, now)
+            knowledge.ban(source, now, "pull: hash mismatch")
             return None
         group = knowledge.verifier.authenticate(envelope, knowledge.swarm)
         if isinstance(group, Rejected):
             knowledge.counters[f"pull {group.reason}"] += 1
-            knowledge.ban(source, now)
+            knowledge.ban(source, now, f"pull {group.reason}")
             return None
         if group.author != origin:
             knowledge.counters["pull: group of another author"] += 1
-            knowledge.charge(origin, BAN, now)
+            knowledge.charge(origin, BAN, now, "announced a group of another author")
             return None
         return group
 
@@ -146,12 +147,16 @@ class Fetching:
         if key in self._seen:
             return []
         self.remember([key])
+        if not knowledge.access.task(group.question):
+            knowledge.counters["groups left: task blocked"] += 1
+            return []
         admitted = group if knowledge.rules is None else review(group, knowledge.rules)
         if isinstance(admitted, Rejected):
-            knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now)
+            knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now, admitted.reason)
             return [Refuse(admitted.reason)]
         knowledge.store.add(key, envelope, own=False, round=self.round, now=now)
         knowledge.counters["groups pulled"] += 1
+        knowledge.reputation.authored(group.author)
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
         self._sources.put(key, source)

@@ -13,6 +13,7 @@ from typing import Any
 
 from protocol.messages import PeerId
 from swarm_node.common.backoff import backoff, jittered
+from swarm_node.network.access import Access
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
@@ -56,6 +57,7 @@ class ExchangeRunner:
         self.addresses: tuple[str, ...] = ()
         self.connected: frozenset[PeerId] = frozenset()
         self.relayed = 0  # of them, through relays only
+        self.access = Access()  # the lists of this node's user
         self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
         self._backend: Backend | None = None
         self._acting: set[asyncio.Task[None]] = set()
@@ -140,6 +142,9 @@ class ExchangeRunner:
     def _meet(self, backend: Backend, connections: Sequence[Any]) -> None:
         before, self.connected = self.connected, frozenset(each.peer for each in connections)
         self.relayed = len(self.connected - {each.peer for each in connections if not each.relayed})
+        for each in connections:
+            if not (self.access.peer(each.peer) and self.access.address(each.address)):
+                self._spawn(_disconnect(backend, each.peer))
         for peer in self.connected - before:
             self.exchange.learned(peer, (), self._clock())  # whoever called us can be called back while it is connected
 

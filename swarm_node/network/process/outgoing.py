@@ -37,7 +37,7 @@ class Outgoing:
         self._told = -MOST_SECONDS  # seconds, when the last announcement was made
 
     def add(self, frame: Publish, now: float) -> None:
-        """A round has been written."""
+        """A round has been generated."""
         self._pace.generated(now)
         self._merged += 1
         self._round = frame.round

@@ -21,9 +21,12 @@ from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_bytes
 from swarm_node.network.actions import Deliver, Refuse
+from swarm_node.network.exchange.addresses import is_public, network_of
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
+from swarm_node.network.process.access_file import AccessFile
+from swarm_node.network.process.descriptors import raise_limit
 from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Alive, Memory
 from swarm_node.network.transport.backends import make_backend, make_gate
@@ -33,6 +36,7 @@ from swarm_node.settings import NetworkConfig
 
 TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
 SAVE_SECONDS = 30.0
+LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # until bootstrap nodes that do not answer are worth a line
@@ -83,6 +87,11 @@ class NetworkService:
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
             say(f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}", True)
+        if lonely := one_network([address for _, address in given]):
+            say(
+                f"network: all of --peers are in {lonely}: who is there decides whom this node meets; name others too",
+                True,
+            )
         self.runner = ExchangeRunner(
             self.exchange, self._bootstrap_nodes, deliver, self._addresses_changed, self.clock, random
         )
@@ -94,8 +103,10 @@ class NetworkService:
 
     async def live(self) -> None:
         """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
-        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance()
+        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance(), self._keep_to_the_lists()
         besides = [asyncio.create_task(each) for each in watching]
+        if few := raise_limit():
+            self._say(f"network: {few}", True)
         if self._config.mdns:
             besides.append(asyncio.create_task(self._look_around()))
         early = 0  # backends in a row that soon died
@@ -143,7 +154,9 @@ class NetworkService:
 
     def memory(self) -> Memory:
         """What the next process, or the next run, should know."""
-        known = {view.peer: tuple(view.addresses) for view in self.exchange.peers(self.clock()) if view.addresses}
+        steady = self.exchange.steady()
+        views = sorted(self.exchange.peers(self.clock()), key=lambda view: view.peer not in steady)
+        known = {view.peer: tuple(view.addresses) for view in views if view.addresses}
         for node in self._bootstrap_nodes:
             known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[: cache.MAX_PEERS])
@@ -192,6 +205,16 @@ class NetworkService:
             self._reach = kind
             self._say(reachability.line(addresses), False)
 
+    async def _keep_to_the_lists(self) -> None:
+        """The file of whom and what to block may change at any time."""
+        file = AccessFile(self._home)
+        while True:
+            if said := file.look():
+                self._say(f"network: {said}", False)
+                self.exchange.allow(file.access)
+                self.runner.access = self._gate.where.access = file.access
+            await asyncio.sleep(LISTS_SECONDS)
+
     async def _keep_saving(self) -> None:
         while True:
             await asyncio.sleep(SAVE_SECONDS)
@@ -233,6 +256,12 @@ class NetworkService:
             if not self._unsaved:
                 self._say(f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there", True)
             self._unsaved = True
+
+
+def one_network(addresses: Sequence[str]) -> str:
+    """The /24 of the internet in which all of several bootstrap nodes are; "" where there are several or none."""
+    found = {network_of(address) for address in addresses}
+    return found.pop() if len(addresses) > 1 and len(found) == 1 and is_public(min(found)) else ""
 
 
 def free_port() -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from swarm_node.network.access import Access
 from swarm_node.network.transport.multiaddr import parts
 
 IP = IPv4Address | IPv6Address
@@ -63,6 +64,7 @@ class Dialable:
     def __init__(self, given: Sequence[str], allowed: Iterable[str], interfaces: Callable[[], Sequence[Range]]) -> None:
         """`given`: multiaddrs by this node's user, who may dial whatever they like. `allowed`: ranges by the same."""
         self.private: set[Range] = set()  # those of `found`
+        self.access = Access()  # the lists of this node's user
         self._given = frozenset(map(_entrance, given))
         self._allowed: set[Range] = {ip_network(each) for each in allowed}
         self._interfaces = interfaces
@@ -83,6 +85,8 @@ class Dialable:
         ip = target.ip
         if target.port < MIN_PORT:
             return f"port below {MIN_PORT}"
+        if not self.access.address(target.address):
+            return "blocked"
         if ip.is_multicast or ip.is_unspecified or ip.is_reserved or any(ip in each for each in _NEVER):
             return "never dialled"
         return "" if ip.is_global or self.is_local(ip) else "not a public address"

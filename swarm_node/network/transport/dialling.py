@@ -12,8 +12,8 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import CallFailed, Connection, Failure
 from swarm_node.network.transport.dialable import Anywhere, Range
-from swarm_node.network.transport.gate import DialGate
-from swarm_node.network.transport.multiaddr import one_peer, parts
+from swarm_node.network.transport.gate import Choice, DialGate
+from swarm_node.network.transport.multiaddr import one_peer, parts, split_peer
 
 GATED_SECONDS = 6.0  # p2pd gives an address 5 s, and says which it tried if it may end by itself
 LOOKUP_SECONDS = 2.0
@@ -34,11 +34,16 @@ class Dialling:
     """Dials of one backend. Belongs to one asyncio loop; the gate outlives it."""
 
     def __init__(
-        self, gate: DialGate | None, connect: Connect, connections: Callable[[], Awaitable[Sequence[Connection]]]
+        self,
+        gate: DialGate | None,
+        connect: Connect,
+        connections: Callable[[], Awaitable[Sequence[Connection]]],
+        careful: bool = False,
     ) -> None:
-        """`gate`: None where nobody but this program's user names addresses."""
+        """`gate`: None where nobody but this program's user names addresses. `careful`: the library dials what a peer
+        told it by itself, besides; so before it dials anybody it is made sure that the peer is where others say."""
         self._gate = gate or DialGate(Anywhere())
-        self._connect, self._connections = connect, connections
+        self._connect, self._connections, self._careful = connect, connections, careful
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         """`Backend.dial`, for those addresses that the gate lets pass."""
@@ -51,6 +56,8 @@ class Dialling:
         if not choice.addresses:
             raise CallFailed(Failure.HELD, choice.reason)
         try:
+            if self._careful and choice.targets:
+                await self._make_sure(peer, choice)
             await self._connect(peer, choice.addresses, GATED_SECONDS if choice.targets else timeout)
         except BaseException as error:
             self._gate.failed(choice, loop.time(), error.further if isinstance(error, DialFailed) else 0)
@@ -62,18 +69,30 @@ class Dialling:
         """Whether this very peer is at an address without its id. A peer that nobody has is asked for: the refusal
         names who is there, and no connection is made."""
         now = asyncio.get_running_loop().time
-        nobody = Identity.create().peer_id
-        choice = self._gate.choose([f"{address}/p2p/{nobody}"], now())
+        choice = self._gate.choose([f"{address}/p2p/{peer}"], now())
         if not choice.addresses:
             return False
-        try:
-            await self._connect(nobody, choice.addresses, timeout)
-        except CallFailed as error:
-            if f"remote key matches {peer}" in str(error):
-                self._gate.reached(choice, [address], now())
-                return True
+        if found := await self._is_there(peer, address, timeout):
+            self._gate.reached(choice, [address], now())
+        else:
             self._gate.failed(choice, now())
+        return found
+
+    async def _is_there(self, peer: PeerId, address: str, timeout: float) -> bool:
+        nobody = Identity.create().peer_id
+        try:
+            await self._connect(nobody, [f"{address}/p2p/{nobody}"], timeout)
+        except CallFailed as error:
+            return f"remote key matches {peer}" in str(error)
         return False
+
+    async def _make_sure(self, peer: PeerId, choice: Choice) -> None:
+        """CallFailed where the peer is at none of the addresses. Through a relay that cannot be asked."""
+        direct = [split_peer(each.address)[0] for each in choice.targets if not each.relayed]
+        if len(direct) == len(choice.addresses):
+            answers = await asyncio.gather(*(self._is_there(peer, address, GATED_SECONDS) for address in direct))
+            if not any(answers):
+                raise CallFailed(Failure.UNREACHABLE, "nobody of that name there")
 
     async def _ends(self, peer: PeerId) -> list[str]:
         """Where it is connected: it may have been so before, and then nothing was dialled."""

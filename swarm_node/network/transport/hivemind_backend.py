@@ -66,7 +66,7 @@ class HivemindBackend(Backend):
         self._daemon: Daemon | None = None
         self._asking = Asking(self._open)
         self._relays = Relays(self, self._open, relays)
-        self._dialling = Dialling(gate, self._connect, self.connections)
+        self._dialling = Dialling(gate, self._connect, self.connections, careful=True)
         self._punching = Punching(self, self._open, self._dialling.finds)
         self.counters = self._punching.counters
         self._tending: list[asyncio.Task[None]] = []

@@ -1,4 +1,4 @@
-"""`--peers` is short for `--network.peers`, as often as one likes."""
+"""`--peers` is short for `--network.peers`, and may be repeated."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""FP8: products within the bound of the number format, one flow for writing and training, and what stays as it was."""
+"""FP8: products within the bound of the number format, one flow for generation and training, and what stays equal."""
 
 from random import Random
 
@@ -198,7 +198,7 @@ def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredG
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3", "OPT"])
 @pytest.mark.parametrize("precision", ["fp8", "fp8_rollout"])
-def test_every_decoder_writes_with_the_quantised_weights(family, precision) -> None:
+def test_every_decoder_generates_with_the_quantised_weights(family, precision) -> None:
     policy = fp8_policy(family, precision)
     assert choose_decoder(policy, "auto") is (ModelDecoder if family == "OPT" else LlamaDecoder)
     group = generated_group(policy)
@@ -225,7 +225,7 @@ def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it(
 
 
 @pytest.mark.slow
-def test_attention_is_written_as_it_is_trained_where_that_is_in_bfloat16(monkeypatch) -> None:
+def test_attention_generates_as_it_trains_where_that_is_in_bfloat16(monkeypatch) -> None:
     """As on CUDA. The decoder attends in its own way, and rounds where training's kernel does."""
 
     def kl() -> float:
@@ -238,7 +238,7 @@ def test_attention_is_written_as_it_is_trained_where_that_is_in_bfloat16(monkeyp
 
 
 @pytest.mark.parametrize("family", ["Qwen2", "OPT"])
-def test_the_models_own_forward_writes_as_training_computes(family) -> None:
+def test_the_models_own_forward_generates_as_training_computes(family) -> None:
     policy = fp8_policy(family)
     policy.autocast_dtype = torch.bfloat16
     prompt, completion = [5, 9, 13, 4], [7, 8, 6, 11, 3]

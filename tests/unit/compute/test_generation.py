@@ -61,7 +61,7 @@ class Counting:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 @pytest.mark.parametrize("rule", [{}, {"temperature": 0.8, "top_p": 0.9}], ids=["plain", "nucleus"])
-def test_all_decoders_write_the_same_text_with_compaction_and_prompts_of_different_length(family, rule) -> None:
+def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_different_length(family, rule) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
     texts, log_probs = [], []
     for base in (LlamaDecoder, ModelDecoder, RecomputeDecoder):
@@ -183,7 +183,7 @@ def test_a_text_does_not_depend_on_what_the_others_are_asked(decoder) -> None:
     assert ids_of(first[1:]) != ids_of(second[1:])
 
 
-def test_a_stream_writes_the_same_again_and_another_writes_something_else() -> None:
+def test_a_stream_generates_the_same_again_and_another_something_else() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     assert generate(policy, stream="a") == generate(policy, stream="a")
     assert ids_of(generate(policy, stream="a")) != ids_of(generate(policy, stream="b"))
@@ -234,7 +234,7 @@ def test_every_id_of_a_list_of_end_tokens_ends() -> None:
     assert len(last & policy.eos_ids) > 5
 
 
-def test_a_model_without_any_end_token_writes_to_the_limit() -> None:
+def test_a_model_without_any_end_token_generates_to_the_limit() -> None:
     policy = tiny_policy(eos=())
     policy.eos_ids = frozenset()
     assert all(len(ids) == 16 for ids in ids_of(generate(policy)))
@@ -311,7 +311,7 @@ def lora_policy(path, family="Llama"):
     return load_policy(ModelConfig(name=str(path), device="cpu", lora=LoraConfig(r=4)))
 
 
-def test_a_lora_policy_never_writes_with_the_weights_of_its_base(tmp_path) -> None:
+def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) -> None:
     policy = lora_policy(tmp_path / "base")
     assert choose_decoder(policy, "auto") is ModelDecoder
     assert not agrees(LlamaDecoder, policy)  # though fresh adapters change nothing yet

@@ -49,7 +49,7 @@ def test_every_token_is_of_the_weights_it_is_said_to_be_of(family, decoder) -> N
     assert policy.version == 3
 
 
-def test_what_is_written_before_new_weights_come_is_what_would_have_been_written() -> None:
+def test_tokens_before_new_weights_are_those_without_new_weights() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     calm = BatchGenerator(policy, CONFIG).generate(PROMPTS, 4, "s")
     torn = BatchGenerator(policy, CONFIG, Updates(policy, 5)).generate(PROMPTS, 4, "s")
@@ -66,7 +66,7 @@ def test_a_refresh_that_has_nothing_new_changes_nothing() -> None:
     ).generate(PROMPTS, 4, "s")
 
 
-def test_out_of_memory_writes_the_same_text_in_smaller_parts() -> None:
+def test_out_of_memory_generates_the_same_text_in_smaller_parts() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = BatchGenerator(policy, CONFIG.model_copy(update={"decoder": "model"}))
     roomy = generator.generate(PROMPTS, 4, "s")

@@ -49,7 +49,7 @@ def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Turns chunks on, of 3 tokens each, or off."""
 
     def switch(on: bool) -> None:
-        monkeypatch.setattr(policies, "SMALL_VOCABULARY", 1 if on else 2**13)
+        monkeypatch.setattr(policies, "SMALL_VOCABULARY", 1 if on else 2**11)
         monkeypatch.setattr(chunked, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
 
     return switch

@@ -1,4 +1,4 @@
-"""Several environments behind one seam."""
+"""Several environments as one."""
 
 from collections.abc import Sequence
 
@@ -85,7 +85,7 @@ class Unable(Named):
         raise UserError("its score is not installed")
 
 
-def test_an_environment_that_raises_costs_its_own_groups_and_no_others() -> None:
+def test_an_environment_that_raises_costs_its_groups_and_no_others() -> None:
     mixture = Mixture({"good": Named("good"), "bad": Raising("bad")})
     questions = mixture.sample(AUTHOR, Round(0), 4)
     scores = mixture.score([(question, ["good", "bad"]) for question in questions])

@@ -37,7 +37,7 @@ def test_right_answers_are_right_on_one_line_or_on_many(text):
         ("", 0.0),
     ],
 )
-def test_what_is_not_meant_is_not_paid(text, share):
+def test_what_is_not_meant_scores_nothing(text, share):
     assert score(text, KEY, OPTIONS) == share
 
 

@@ -61,7 +61,7 @@ def test_a_round_has_a_bound(gym: ReasoningGym) -> None:
 
 
 @pytest.mark.slow
-def test_right_answers_are_paid_and_wrong_ones_not(gym: ReasoningGym) -> None:
+def test_right_answers_are_rewarded_and_wrong_ones_not(gym: ReasoningGym) -> None:
     questions = gym.sample(ALICE, Round(1), 18)
     answers = [
         (q, [key_of(q), f"so <answer> {key_of(q)}\n</answer>.", "I do not know", f"{key_of(q)}1"]) for q in questions
@@ -94,7 +94,7 @@ def test_the_nine_tasks_of_the_paper_are_asked_and_scored() -> None:
 
 
 @pytest.mark.slow
-def test_exact_pays_nothing_for_part_of_an_answer(gym: ReasoningGym) -> None:
+def test_exact_rewards_no_part_of_an_answer(gym: ReasoningGym) -> None:
     graded = ReasoningGym(scoring="graded")
     question = next(q for q in gym.sample(ALICE, Round(2), 9) if q.dataset == "count_bits")
     verbose = f"it is {key_of(question)}"

@@ -52,7 +52,7 @@ def near_answers(key: str) -> list[str]:
     ]
 
 
-def test_binary_matrix_pays_what_the_library_pays() -> None:
+def test_binary_matrix_scores_as_the_library_does() -> None:
     seen = set()
     for index in range(40):
         entry = DATASET[index]
@@ -65,7 +65,7 @@ def test_binary_matrix_pays_what_the_library_pays() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="[](),01 2-'\"{}:\n", max_size=40), st.integers(0, 39))
-def test_binary_matrix_pays_what_the_library_pays_on_any_text_without_names(answer: str, index: int) -> None:
+def test_binary_matrix_scores_as_the_library_does_on_any_text_without_names(answer: str, index: int) -> None:
     entry = DATASET[index]  # no letters: nothing the library could call
     assert scorers.binary_matrix(answer, entry) == DATASET.score_answer(answer, entry)
 
@@ -107,7 +107,7 @@ BESIDE = (  # what a policy could be made to say along with a right answer
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_right_answers_are_paid_as_the_library_pays_them_and_with_nothing_beside_them(name: str) -> None:
+def test_right_answers_score_as_in_the_library_and_with_nothing_beside_them(name: str) -> None:
     tally = spellings.compare(name, 2)
     assert spellings.unexplained({name: tally}) == {} and tally.tried >= 30
     config = next(iter(CATALOGUE[name].values()))
@@ -122,7 +122,7 @@ def test_right_answers_are_paid_as_the_library_pays_them_and_with_nothing_beside
     assert {text: scored for text in with_more if (scored := REWARDED(item.score(text))) >= 0.5} == {}
 
 
-def test_the_library_pays_for_a_right_answer_followed_by_anything() -> None:
+def test_the_library_rewards_a_right_answer_followed_by_anything() -> None:
     """Its own scorers, and why they are not used."""
     scored = {
         name: item.dataset.score_answer(f"{answer}. payload", item.entry)

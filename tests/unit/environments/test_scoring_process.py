@@ -66,7 +66,7 @@ def scoring() -> Iterator[ScoringClient]:
         ("die", "scoring crashed", 0),
     ],
 )
-def test_a_bad_scorer_costs_its_own_group_and_no_other(
+def test_a_bad_scorer_costs_its_group_and_no_other(
     scoring: ScoringClient, text: str, reason: str, restarts: int
 ) -> None:
     batch = [answers(*GOOD), answers("right", text, "right"), answers(*GOOD, index=1), answers("wrong")]

@@ -32,7 +32,7 @@ def test_quick_rounds_are_announced_together() -> None:
     assert news.envelopes[-1] == b"7/1"
 
 
-def test_a_round_without_signal_does_not_take_back_what_was_announced() -> None:
+def test_an_uninformative_round_does_not_take_back_what_was_announced() -> None:
     outgoing = Outgoing(3, 6000)
     outgoing.add(written(0, 2), 0.0)
     outgoing.due(0.0)

@@ -6,13 +6,22 @@ from random import Random
 import pytest
 
 from swarm_node.environments.scoring import contract
-from swarm_node.rollouts.external_scoring import AHEAD, QUICK_SECONDS, SHARE, Budget, ScoringAhead, ScoringInStep
+from swarm_node.rollouts.external_scoring import (
+    AHEAD,
+    QUICK,
+    STRANGERS,
+    TOGETHER,
+    Budget,
+    ScoringAhead,
+    ScoringInStep,
+)
 from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
 from tests.groups import external
 from tests.models import text_group
 from tests.waiting import until
 
-LOCAL, HONEST, HANG = 0.001, 0.002, 1.0  # seconds that scoring a group takes
+HONEST, HANG = 0.002, 1.0  # seconds that scoring a group takes
+LOCAL = [text_group([0.0, 1.0], ["right", "b"], author="me").group]  # of this node
 
 
 class Verifier:
@@ -27,10 +36,11 @@ class Verifier:
         return [self._one(each) for each in groups]
 
     def _one(self, each: ExternalGroup) -> ScoredGroup | Skipped:
-        self.scored.append(each.author)
         hangs = each.group.completions[0].text == "hang"
         self.now += HANG if hangs else HONEST
-        self.spent += HANG if hangs else HONEST
+        if each.author != "me":  # a local group, which is measured
+            self.scored.append(each.author)
+            self.spent += HANG if hangs else HONEST
         same = each.group.completions[0].text == "same"
         return Skipped("scoring timeout") if hangs else ScoredGroup(each.group, "?", (0.0, 0.0 if same else 1.0))
 
@@ -102,7 +112,7 @@ def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more() -> None:
     verifier = Verifier()
     scoring = ahead(verifier)
     rounds(scoring, verifier, 1000, lambda now: [group(f"minted {now} {k}", k, "hang") for k in range(8)])
-    allowed = SHARE / 2 * verifier.now + HANG  # the last one is known to be too much when it is over
+    allowed = STRANGERS * verifier.now + HANG  # the last one is known to be too much when it is over
     assert 0 < verifier.spent <= allowed
     assert verifier.spent < 0.05 * verifier.now
 
@@ -138,9 +148,23 @@ def test_an_author_that_is_slow_without_hanging_is_a_stranger_again() -> None:
     verifier.now = 1.0
     scoring.ready([group("eve")], 2, LOCAL)
     work(scoring)
-    assert scoring._budget(group("eve").author) is scoring._budgets[True]
-    scoring._done(group("eve", 1), ScoredGroup(group("eve", 1).group, "?", (0.0, 1.0)), 2 * QUICK_SECONDS)
-    assert scoring._budget(group("eve").author) is scoring._budgets[False]
+    assert scoring._known(group("eve").author)
+    scoring._done(group("eve", 1), ScoredGroup(group("eve", 1).group, "?", (0.0, 1.0)), 2 * QUICK * HONEST)
+    assert not scoring._known(group("eve").author)
+
+
+def test_known_authors_have_what_strangers_leave_and_are_scored_together() -> None:
+    verifier = Verifier()
+    scoring = ahead(verifier)
+    authors = [f"honest {k}" for k in range(8)]
+    rounds(scoring, verifier, 50, lambda now: [group(author) for author in authors], wanted=8)
+    calls: list[list[str]] = []
+    scoring._score = lambda groups: calls.append([each.author for each in groups]) or verifier(groups)
+    verifier.now += 1.0
+    scoring.ready([group(author, 1) for author in authors for _ in range(2)], 8, LOCAL)
+    work(scoring)
+    assert {len(authors) for authors in calls} == {TOGETHER}
+    assert all(len({*authors}) == TOGETHER for authors in calls)
 
 
 def test_a_budget_is_a_share_of_time_at_least_an_honest_group_s_worth_and_is_not_saved_up() -> None:
@@ -165,7 +189,7 @@ def test_the_thread_scores_what_waits_and_ends() -> None:
     scoring = ahead(verifier)
     scoring.start()
     verifier.now += 10.0
-    until(lambda: scoring.ready(waiting, 1, HONEST).groups == waiting, 10.0)
+    until(lambda: scoring.ready(waiting, 1, LOCAL).groups == waiting, 10.0)
     scoring.close()
     assert not scoring._thread.is_alive()
 

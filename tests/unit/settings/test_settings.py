@@ -1,4 +1,4 @@
-"""Defaults < file < environment < flags, and what a mistake looks like."""
+"""Defaults < file < environment < flags, and the messages for mistakes."""
 
 import tomllib
 from pathlib import Path

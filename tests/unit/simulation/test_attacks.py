@@ -1,4 +1,4 @@
-"""Hostile nodes: what they send is what they say, and what becomes of it is counted."""
+"""Hostile nodes: each kind sends what its name promises, and the effect is counted."""
 
 from collections import Counter
 from random import Random
@@ -70,7 +70,7 @@ def test_an_attack_that_cannot_be_is_refused_in_one_line(under, fields) -> None:
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
-def test_every_payload_is_in_the_right_answers_and_in_no_wrong_one(under, kind) -> None:
+def test_every_payload_is_in_the_right_completions_and_in_no_wrong_one(under, kind) -> None:
     payload = payload_of(kind, "")
     groups = admitted(sent(under(kind)))
     assert len(groups) == 3
@@ -93,7 +93,7 @@ def test_wrong_answers_look_like_answers() -> None:
 
 
 @pytest.mark.slow
-def test_forged_groups_are_admitted_and_no_forgery_is_paid_half(under) -> None:
+def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> None:
     groups = admitted(sent(under("forge")))
     texts = [[completion.text for completion in group.completions] for group in groups]
     assert len(groups) == 3 and all(set(each[::2]) <= set(FORGERIES) for each in texts)
@@ -131,7 +131,7 @@ def test_lies_are_refused_for_many_reasons_and_only_a_replayed_truth_comes_in(un
     outcomes = [admit(data, RULES) for data, _ in sent(under("lies"))]
     reasons = Counter(str(outcome.reason) for outcome in outcomes if isinstance(outcome, Rejected))
     assert len(reasons) >= 5 and sum(reasons.values()) == 11
-    assert len(outcomes) - 11 == 5  # one group, five times: replays are the network's to know
+    assert len(outcomes) - 11 == 5  # one group, five times: the network finds replays
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The page about the live view explains what is there."""
+"""The page about the live view explains all its figures."""
 
 import io
 import re
