@@ -13,7 +13,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.compute import plan as plans
 from swarm_node.compute.plan import GIB
 from swarm_node.settings import GenerationConfig, LearningConfig, LoraConfig, ModelConfig, NodeConfig, TrainingConfig
-from swarm_node.settings.sources import resolve
+from swarm_node.settings.command_line import resolve
 from tests.models import tiny_policy
 
 CONFIGS = Path(__file__).parents[3] / "configs"
