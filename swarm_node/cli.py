@@ -19,6 +19,8 @@ usage: swarm-node [COMMAND] [arguments]     (no command means run)
   contribute --api URL --model NAME gives completions of an API, trains nothing
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
+  page [HOME|REPORT] [--flags]      a node or a simulation in a browser
+  plot RUN ... [--out FOLDER]       figures of runs, as PNG and SVG
   doctor [CONFIG.toml] [--flags]    what hinders training or connecting
   check [CONFIG.toml] [--flags]     what a configuration means here
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?

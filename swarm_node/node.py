@@ -49,6 +49,7 @@ class Selection:
     skipped: Counts  # in selecting and rescuing
     seconds: Seconds  # of all phases so far
     random: Random  # the round's stream, as selecting left it
+    considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Node:
     clock: Callable[[], float]  # seconds
     reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
     external: ExternalScoring | None = None  # None: as they are selected, in step
+    watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
@@ -109,6 +111,7 @@ class Node:
         alone = not ready.groups and not self.reuse.waiting(self.clock())
         local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
         refused: list[Refused] = []
+        considered: list[ScoredGroup] = []
         faults = {external.content_hash: reason for external, reason in ready.faults}  # why it could not be scored
         hung = {external.author for external, reason in ready.faults if reason in HUNG}
 
@@ -120,6 +123,7 @@ class Node:
                     continue
                 faults[external.content_hash] = result.reason
                 hung.update([external.author] if result.reason in HUNG else [])
+            considered.extend(scored)
             screened = self.defence.screen(generated.groups, scored, rng)
             refused.extend(screened.refused)
             return screened.groups
@@ -137,7 +141,7 @@ class Node:
         self.reuse.add(selected.groups, self.clock())
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
         seconds = _sum(generated.seconds, collecting, seconds_scoring)
-        return Selection(generated, local, selected.groups + again, refused, skipped, seconds, rng)
+        return Selection(generated, local, selected.groups + again, refused, skipped, seconds, rng, considered)
 
     def rescue(self, selection: Selection) -> Selection:
         """Compare external completions with local ones of the same prompts, where the defence asks for it."""
@@ -159,6 +163,8 @@ class Node:
         """One update of the policy, and the report of the round."""
         with _timed(self.clock, "train") as seconds:
             step = self.trainer.update(selection.local + selection.external)
+        if self.watch is not None:
+            self.watch(selection)
         groups = selection.generated.groups
         lengths = [len(tokens.ids) for group in groups for tokens in group.local_tokens if tokens]
         endings = [completion.ended for group in groups for completion in group.group.completions]
@@ -180,6 +186,9 @@ class Node:
             skipped=dict(skipped),
             rejected=dict(self.network.rejections()),
             step=step,
+            external_reward=_mean([fmean(group.rewards) for group in selection.considered]),
+            external_considered=len(selection.considered),
+            external_by_peer=_by_peer(selection),
             seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
 
@@ -278,6 +287,17 @@ def _by_task(groups: Sequence[ScoredGroup]) -> dict[str, float]:
         task = f"{group.question.dataset}/{group.question.config_id}"
         rewards.setdefault(task, []).append(fmean(group.rewards))
     return {task: fmean(values) for task, values in sorted(rewards.items())}
+
+
+def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
+    found: dict[PeerId, Counter[str]] = {}
+    for group in selection.considered:
+        found.setdefault(group.author, Counter()).update(scored=1, informative=int(group.informative))
+    for refused in selection.refused:
+        found.setdefault(refused.author, Counter()).update(refused=1)
+    for group in selection.external:
+        found.setdefault(group.author, Counter()).update(trained=1)
+    return {peer: dict(counts) for peer, counts in sorted(found.items())}
 
 
 def _mean(values: Sequence[float]) -> float:

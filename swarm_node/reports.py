@@ -99,6 +99,11 @@ class RoundReport:
     rejected: Mapping[str, int]  # messages refused so far, by reason
     step: StepReport  # what the update did
     seconds: Mapping[str, float]  # of wall clock by phase: see `PHASES`
+    external_considered: Annotated[int, Metric("groups", "external ones that were scored, whatever became of them")] = 0
+    external_reward: Annotated[float, Metric("", "mean over the completions of those; 0 where there were none")] = 0.0
+    external_by_peer: Mapping[PeerId, Mapping[str, int]] = field(
+        default_factory=dict
+    )  # the same by author: how many were "scored", "informative", "refused" by the defence and "trained" on
     overlap: Overlap | None = None  # of an asynchronous node, whose `seconds` do not add up to its wall time
 
 

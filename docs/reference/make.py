@@ -25,6 +25,8 @@ from swarm_node.settings import (
     BootstrapConfig,
     EvaluationConfig,
     NodeConfig,
+    PageConfig,
+    PlotConfig,
     SimulationConfig,
 )
 from swarm_node.settings.sections import PlugIn
@@ -39,6 +41,8 @@ COMMANDS: Mapping[str, type[BaseModel]] = {
     "eval": EvaluationConfig,
     "bootstrap": BootstrapConfig,
     "status": AskConfig,
+    "page": PageConfig,
+    "plot": PlotConfig,
 }
 UNITS = ("Seconds", "Megabytes", "Kilobytes per second", "Tokens", "Rounds", "Updates", "Groups", "Completions")
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}

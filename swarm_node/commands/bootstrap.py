@@ -4,12 +4,14 @@ One process beside the daemon of its backend, and no torch in either: it is mean
 """
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.commands.page.beside import beside, completed
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
@@ -30,13 +32,15 @@ nothing. Prints its addresses, and stops on Ctrl-C.
   --peers MULTIADDR ...    other bootstrap nodes, to know of each other
   --announce MULTIADDR     its address, where it cannot see it (forwarded port)
   --swarm NAME             of the swarm (public)
-  --upload-limit N         kilobytes per second that others may fetch (4096)"""
+  --upload-limit N         kilobytes per second that others may fetch (4096)
+  --page HOST:PORT         a page for everybody: how the swarm is"""
 
 
 def bootstrap(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:
     """Until SIGINT or SIGTERM. `show` gets its full multiaddrs, one a call, as they become known; `warn` the rest."""
     check_addresses(_network(config))
-    with owned(config.home.expanduser()):
+    home = config.home.expanduser()
+    with owned(home), beside(home, config, warn, public=True):
         asyncio.run(_serve(config, show, warn))
 
 
@@ -63,7 +67,8 @@ async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Cal
     )
 
     async def answer() -> dict[str, object]:
-        return {"role": "bootstrap", "peer_id": identity.peer_id, "network": {"running": True, **service.view()}}
+        network = {"running": True, **service.view()}
+        return {"role": "bootstrap", "peer_id": identity.peer_id, "pid": os.getpid(), "network": network}
 
     living = asyncio.create_task(service.live())
     loop = asyncio.get_running_loop()
@@ -98,7 +103,7 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. Addresses go to standard output, what is wrong to standard error."""
-    config = from_command_line(BootstrapConfig, argv, "swarm-node bootstrap", flags_only=True)
+    config = from_command_line(BootstrapConfig, completed(argv), "swarm-node bootstrap", flags_only=True)
     bootstrap(
         config,
         show=lambda address: print(printable(address), flush=True),

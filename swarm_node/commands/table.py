@@ -23,6 +23,8 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
     "contribute": "contribute.start:CONTRIBUTE",
     "status": "status:STATUS",
     "peers": "status:PEERS",
+    "page": "page.start:COMMAND",
+    "plot": "plot:PLOT",
     "doctor": "doctor:DOCTOR",
     "check": "check:CHECK",
     "simulate": "simulate:SIMULATE",

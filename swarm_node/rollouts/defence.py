@@ -9,12 +9,12 @@ The defence does not test what is right (scoring does), nor who may publish (adm
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean
 from typing import Protocol
 
-from protocol.messages import PeerId
+from protocol.messages import PeerId, Question
 from swarm_node.rollouts.enrichment import LOCAL_A_ROUND, EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import DefenceConfig
@@ -33,6 +33,7 @@ class Refused:
 
     author: PeerId
     reason: str
+    question: Question | None = field(default=None, compare=False)  # that it was generated for
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class LayeredDefence:
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
             rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
-            refused += [Refused(rest.author, layer.reason) for rest in rests if not rest.informative]
+            refused += [Refused(rest.author, layer.reason, rest.question) for rest in rests if not rest.informative]
             groups = [rest for rest in rests if rest.informative]
         return Screened(groups, refused)
 

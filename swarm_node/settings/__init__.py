@@ -7,6 +7,7 @@ from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.page import PageConfig, PlotConfig
 from swarm_node.settings.programs import (
     AskConfig,
     BootstrapConfig,
@@ -16,6 +17,7 @@ from swarm_node.settings.programs import (
     LearningConfig,
     NodeConfig,
     PushConfig,
+    SamplesConfig,
     TrackingConfig,
     ValidationConfig,
 )
@@ -42,9 +44,12 @@ __all__ = [
     "ModelConfig",
     "NetworkConfig",
     "NodeConfig",
+    "PageConfig",
+    "PlotConfig",
     "PoolConfig",
     "PushConfig",
     "RoundConfig",
+    "SamplesConfig",
     "Section",
     "SimulationConfig",
     "TrackingConfig",

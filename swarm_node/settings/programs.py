@@ -85,6 +85,15 @@ class LearningConfig(Section):
     """CPU threads for tensor maths. 0: torch chooses for one node; 1 in a simulation."""
 
 
+class SamplesConfig(Section):
+    """Rollouts kept for looking at: at most one a second, in the files rollouts*.jsonl of the home."""
+
+    enabled: bool = True
+    """Keep samples. They hold text of strangers."""
+    kilobytes: Annotated[int, Field(ge=2048)] = 4096
+    """Kilobytes that the samples take on disk at most."""
+
+
 class NodeConfig(LearningConfig):
     """One node."""
 
@@ -95,6 +104,16 @@ class NodeConfig(LearningConfig):
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
     push: PushConfig = PushConfig()
+    samples: SamplesConfig = SamplesConfig()
+    page: str = ""
+    """HOST:PORT of a page that shows this node in a browser, a process of its own; --page alone takes 127.0.0.1:8420.
+    Empty: none."""
+    page_names: tuple[str, ...] = ()
+    """Host names by which that page is reached; numbers and localhost always work."""
+    page_public: bool = False
+    """Show the public view there at / without a token."""
+    page_open_metrics: bool = False
+    """Answer /metrics there without a token."""
     network: NetworkConfig = NetworkConfig()
     limits: LimitsConfig = LimitsConfig()
 
@@ -155,6 +174,13 @@ class BootstrapConfig(Section):
     """Peers connected at the same time."""
     upload_limit: Positive = 4096
     """Kilobytes per second that all peers together may fetch from this node."""
+    page: str = ""
+    """HOST:PORT of a page with the public view of the swarm, a process of its own; --page alone takes 127.0.0.1:8420.
+    Empty: none."""
+    page_names: tuple[str, ...] = ()
+    """Host names by which that page is reached; numbers and localhost always work."""
+    page_open_metrics: bool = False
+    """Answer /metrics there without a token."""
 
 
 class AskConfig(Section):

@@ -23,7 +23,7 @@ SAME = 0.02  # a gain this close to 1 counts as none
 
 
 def draw(report: Report, path: Path) -> None:
-    """Raises OSError where the file can't be written."""
+    """PNG or SVG, by the end of its name. Raises OSError where the file can't be written."""
     matplotlib.rcParams["font.family"] = "DejaVu Sans"  # shipped with matplotlib: the same picture everywhere
     figure = Figure(figsize=SIZE, dpi=DPI)
     FigureCanvasAgg(figure)
@@ -35,7 +35,7 @@ def draw(report: Report, path: Path) -> None:
     figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.87), w_pad=2.5)
     part = path.with_name(f".{path.name}.part")
     try:
-        figure.savefig(part, format="png")
+        figure.savefig(part, format=path.suffix.removeprefix("."))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

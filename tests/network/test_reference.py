@@ -20,7 +20,8 @@ ARGUMENTS = (
     *("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--tracking.to", "csv"),
     *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
 )
-ONLY_SOMETIMES = {"generator.log", "vllm"}  # of an asynchronous node, and of one with a vLLM server
+# Of an asynchronous node, of one with a vLLM server, of a long run, and of a node that has a page.
+ONLY_SOMETIMES = {"generator.log", "vllm", "rollouts.old.jsonl", "page.token", "trackio", "tensorboard"}
 
 
 @dataclass

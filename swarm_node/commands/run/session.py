@@ -4,9 +4,10 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -20,9 +21,11 @@ from swarm_node.assembly.external import scoring_ahead
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.memory import fitted
 from swarm_node.assembly.trackers import build_trackers
+from swarm_node.commands.page.beside import completed
 from swarm_node.commands.run.checkpoints import Keeper, Kept
 from swarm_node.commands.run.guest import Guest
 from swarm_node.commands.run.pushing import Pushing
+from swarm_node.commands.run.samples import watcher
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
 from swarm_node.commands.run.traffic import Traffic
 from swarm_node.commands.run.validation import Validation
@@ -37,6 +40,7 @@ from swarm_node.interfaces import Environment, Runner
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import origins, sources_of
 from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
@@ -80,6 +84,7 @@ def work(
             view = node_terminal(console)
             stop.note = view.note
             telemetry = stack.enter_context(_telemetry(home, config, console, view, progress))
+            node = replace(node, watch=watcher(config, home, lambda text: telemetry.emit(Warned(text))))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan), kept.done))
             kept.tell(telemetry)
             if plan and not plan.fits:
@@ -228,7 +233,7 @@ def _telemetry(
     sinks: list[Sink] = [view, progress]
     warn = partial(say, console)
     try:
-        write_manifest(home / "manifest.json", manifest("node", config, [config.seed]))
+        write_manifest(home / "manifest.json", manifest("node", config, [config.seed]) | {"origins": _origins()})
         most = config.tracking.max_megabytes * 1_000_000
         sinks.append(JsonLines(home / "events.jsonl", warn, most=most))
         sinks += build_trackers(config.tracking, home, warn)
@@ -239,6 +244,15 @@ def _telemetry(
         if trouble:
             telemetry.emit(Warned(trouble))
         yield telemetry
+
+
+def _origins() -> dict[str, str]:
+    """Where options come from, by name: "file", "environment" or "flag". Empty where a program made the configuration,
+    as a simulation does."""
+    argv = sys.argv[2:] if sys.argv[1:2] == ["run"] else sys.argv[1:]
+    with suppress(UserError, OSError):
+        return origins(sources_of(NodeConfig, completed(argv), "swarm-node run")[1])
+    return {}
 
 
 def _facts(policy: Policy, node: Node, plan: Plan | None) -> dict[str, str]:

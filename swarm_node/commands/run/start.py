@@ -8,6 +8,7 @@ loaded.
 import os
 import sys
 from contextlib import ExitStack
+from functools import partial
 from time import monotonic
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from swarm_node.assembly.environments import build_environment
 from swarm_node.assembly.models import check_model
 from swarm_node.assembly.network import build_network
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.commands.page.beside import beside, completed
 from swarm_node.commands.table import Command
 from swarm_node.common import interrupts
 from swarm_node.network.transport.backends import check_addresses, check_installed
@@ -40,6 +42,7 @@ Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
   --max-rounds N                 stop after so many rounds in all
   --validation.every N           ask held-out questions every so many rounds
   --network.no-enabled           train alone
+  --page                         show it in a browser, on 127.0.0.1:8420
   --network.port N               to listen on (a free one)
   --asynchronous.enabled         write and train at the same time
 
@@ -51,6 +54,7 @@ def run(config: NodeConfig, console: Console) -> None:
     """Train until `max_rounds`, or until interrupted."""
     home = config.home.expanduser()
     with owned(home), ExitStack() as stack:
+        stack.enter_context(beside(home, config, partial(say, console)))
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
@@ -67,7 +71,7 @@ def command(argv: list[str]) -> None:
     """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
     interrupts.nothing_to_save()
     os.umask(0o077)  # whatever is written from here on is for this user alone
-    config = from_command_line(NodeConfig, argv, "swarm-node run")
+    config = from_command_line(NodeConfig, completed(argv), "swarm-node run")
     # Before torch is loaded. Its idle threads would spin on cores that other programs, or another node, could use: two
     # nodes on two cores take a tenth of the time for a round without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

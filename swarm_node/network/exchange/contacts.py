@@ -34,6 +34,7 @@ class Contact:
     given: bool = False  # named by this node's user, cache or LAN, not by gossip
     told: int = -1  # number of the last own announcement it has taken
     note: str = ""  # why it is of no use, for a person
+    latency: float | None = None  # seconds until it answered the last exchange
 
     @property
     def answered(self) -> bool:

@@ -136,6 +136,7 @@ class Exchange:
         if asked.want:
             actions = self._fetching.replied(asked, asked.want, reply, now)
         elif asked.protocol == wire.EXCHANGE:
+            self._knowledge.contacts.learn(asked.peer).latency = now - asked.sent
             self._gossip.replied(asked, reply, now)
         else:
             self._gossip.introduced(asked, reply, now)

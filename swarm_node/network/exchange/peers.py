@@ -25,6 +25,7 @@ class PeerView:
     served: int  # groups that it fetched from this node
     authored: int  # groups by it that this node took in, from whomever
     note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
+    latency: float | None  # seconds until it answered the last exchange; None where it was not asked
 
 
 def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
@@ -53,4 +54,5 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
         served=record.served,
         authored=record.authored,
         note=contact.note,
+        latency=contact.latency,
     )

@@ -56,6 +56,7 @@ class ExchangeRunner:
         self.bootstrap_nodes = bootstrap_nodes
         self.addresses: tuple[str, ...] = ()
         self.connected: frozenset[PeerId] = frozenset()
+        self.connections: dict[PeerId, str] = {}  # the same, "direct" or, through relays only, "relayed"
         self.relayed = 0  # of them, through relays only
         self.access = Access()  # the lists of this node's user
         self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
@@ -141,7 +142,9 @@ class ExchangeRunner:
 
     def _meet(self, backend: Backend, connections: Sequence[Any]) -> None:
         before, self.connected = self.connected, frozenset(each.peer for each in connections)
-        self.relayed = len(self.connected - {each.peer for each in connections if not each.relayed})
+        direct = {each.peer for each in connections if not each.relayed}
+        self.connections = {peer: "direct" if peer in direct else "relayed" for peer in sorted(self.connected)}
+        self.relayed = len(self.connected - direct)
         for each in connections:
             if not (self.access.peer(each.peer) and self.access.address(each.address)):
                 self._spawn(_disconnect(backend, each.peer))

@@ -5,6 +5,7 @@ Nothing here waits and nothing raises: what the network does or fails to do is a
 
 import asyncio
 import math
+import os
 import threading
 import traceback
 from collections import Counter, deque
@@ -259,6 +260,7 @@ class RemoteNetwork(Network):
         return {
             "role": "node",
             "peer_id": self._identity.peer_id,
+            "pid": os.getpid(),
             "training": self._progress() | {"received": self._received, "rejected": self.rejections()},
             "network": await self._view(),
         }

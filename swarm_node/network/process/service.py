@@ -191,6 +191,7 @@ class NetworkService:
             "addresses": self.runner.addresses,
             "connected": len(self.runner.connected),
             "relayed": self.runner.relayed,
+            "connections": dict(self.runner.connections),
             "bootstrap_nodes": [asdict(node) for node in self._bootstrap_nodes],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
             "counters": {**self.runner.counters(), **self._gate.counters},

@@ -1,0 +1,62 @@
+"""A page beside the node that asked for it: a process of its own. Whatever becomes of it, the node goes on."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from swarm_node.common.printable import printable
+from swarm_node.settings import BootstrapConfig, NodeConfig
+from swarm_node.settings.page import LISTEN, listening
+
+END_SECONDS = 3.0
+
+
+def completed(argv: Sequence[str]) -> list[str]:
+    """`--page` without a value has the usual address."""
+    ends = [*argv[1:], "--"]
+    return [
+        f"--page={LISTEN}" if one == "--page" and next_.startswith("-") else one
+        for one, next_ in zip(argv, ends, strict=True)
+    ]
+
+
+@contextmanager
+def beside(
+    home: Path, config: NodeConfig | BootstrapConfig, show: Callable[[str], None], public: bool = False
+) -> Iterator[None]:
+    """Lives as long as the context, where one is asked for. `show` gets its lines: the address, and what is wrong."""
+    if not config.page:
+        yield
+        return
+    listening(config.page)  # a mistake in it is worth no process
+    public = public or (isinstance(config, NodeConfig) and config.page_public)
+    command = [sys.executable, "-m", "swarm_node", "page", str(home), "--listen", config.page, "--with-parent"]
+    command += ["--names", *config.page_names] if config.page_names else []
+    command += [flag for flag, on in (("--public", public), ("--open-metrics", config.page_open_metrics)) if on]
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen(command, text=True, errors="replace", **streams)  # type: ignore[call-overload]
+    closing = threading.Event()
+    listener = threading.Thread(target=_pass_on, args=(process, show, closing), daemon=True, name="page")
+    listener.start()
+    try:
+        yield
+    finally:
+        closing.set()
+        process.stdin.close()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _pass_on(process: "subprocess.Popen[str]", show: Callable[[str], None], closing: threading.Event) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if not closing.is_set():
+            show(printable(line.rstrip("\n"), 400))
+    if not closing.is_set():
+        show(f"the page has ended, exit code {process.wait()}; the node goes on: swarm-node page starts another one")

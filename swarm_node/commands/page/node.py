@@ -1,0 +1,142 @@
+"""A node from what it has written: events.jsonl in its home, whether it runs or not."""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from swarm_node.commands.page.history import History, Recent
+from swarm_node.commands.page.tail import Tail
+from swarm_node.commands.page.watched import News
+from swarm_node.common.lru import Lru
+from swarm_node.common.renamed import phases
+from swarm_node.reports import METRICS, PHASES
+
+LINES = 200  # notices and warnings that are kept
+AUTHORS = 512  # that are remembered
+MOST_TASKS = 40  # that get a curve each
+LEVELS = {"Notice": "notice", "Warned": "warning", "RunFinished": "notice"}
+COUNTED = tuple(name for name, metric in METRICS.items() if metric.over == "sum")
+
+
+class NodeWatch:
+    """Implements watched.Watched, and counts for /metrics."""
+
+    kind = "node"
+
+    def __init__(self, home: Path) -> None:
+        self._tail = Tail(home / "events.jsonl")
+        self._news = News()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._history, self._recent = History(), Recent()
+        self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
+        self._validations = History()
+        self._tasks: dict[str, None] = {}
+        self._started: dict[str, Any] = {}
+        self.totals: Counter[str] = Counter()  # what only grows, over all events of the file
+        self.seconds: Counter[str] = Counter()  # by phase
+        self.skipped: Counter[str] = Counter()  # by reason
+        self._authors: Lru[str, Counter[str]] = Lru(AUTHORS)  # what came of external groups, by author
+        self.last: dict[str, Any] = {}  # the newest report
+        self.validated: float | None = None  # the newest reward in validation
+
+    def read(self) -> bool:
+        before = self._tail.restarts
+        records, more = self._tail.read()
+        if self._tail.restarts != before:
+            self._forget()
+            self._news.anew()
+        for record in records:
+            try:
+                self._take(record)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                self.totals["unreadable"] += 1
+        return more
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "serial": self._news.serial,
+            "started": self._started,
+            "whole": self._history.columns(),
+            "recent": self._recent.columns(),
+            "validations": self._validations.columns(),
+            "tasks": list(self._tasks),
+            "phases": list(PHASES),
+            "lines": list(self._lines),
+            "last": self.last,
+            "totals": dict(self.totals),
+            "authors": {author: dict(counts) for author, counts in self._authors.items()},
+        }
+
+    def news(self, serial: int) -> list[tuple[int, dict[str, Any]]] | None:
+        return self._news.after(serial)
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        match record["event"]:
+            case "RoundDone":
+                self._take_round(record["report"])
+            case "Validated":
+                number, reward = int(record["round"]), float(record["reward"])
+                self._validations.add(number, {"reward": reward})
+                self.validated = reward
+                self.totals["validations"] += 1
+                self._news.add({"validated": [number, reward]})
+            case "CheckpointSaved":
+                self.totals["checkpoints"] += 1
+                self._news.add({"checkpoint": int(record["round"])})
+            case "RunStarted":
+                self._started = {"title": record["title"], "facts": record["facts"], "time": record["time"]}
+                self.totals["starts"] += 1
+                self._news.add({"started": self._started})
+            case "Notice" | "Warned" | "RunFinished" as event:
+                line = {"time": float(record["time"]), "level": LEVELS[event], "text": str(record["text"])}
+                self._lines.append(line)
+                self.totals["warnings"] += event == "Warned"
+                self._news.add({"line": line})
+
+    def _take_round(self, report: Mapping[str, Any]) -> None:
+        number, figures = int(report["round"]), dict(figures_of(report))
+        tasks = [task for task in report["reward_by_task"] if task in self._tasks or len(self._tasks) < MOST_TASKS]
+        self._tasks.update(dict.fromkeys(tasks))
+        figures.update({f"task:{task}": float(report["reward_by_task"][task]) for task in tasks})
+        self._history.add(number, figures)
+        self._recent.add(number, figures)
+        self.last = dict(report)
+        self.totals["rounds"] += 1
+        for name in COUNTED:
+            self.totals[name] += int(figures.get(name, 0))
+        self.totals["external_informative"] += int(figures.get("external_informative", 0))
+        self.seconds.update({phase: figures[f"phase:{phase}"] for phase in PHASES if f"phase:{phase}" in figures})
+        self.skipped.update({str(reason): int(count) for reason, count in report["skipped"].items()})
+        came = report.get("external_by_peer", {})
+        for author, counts in came.items():
+            known = self._authors.get(str(author)) or Counter()
+            known.update({str(what): int(count) for what, count in counts.items()})
+            self._authors.put(str(author), known)
+        authors = {author: dict(self._authors.peek(author) or ()) for author in came}
+        piece = {"round": [number, figures], "last": self.last, "tasks": list(self._tasks), "authors": authors}
+        self._news.add(piece | {"totals": dict(self.totals)})
+
+
+def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Of one round: every metric, seconds by phase, and what follows from both. Without those that it lacks."""
+    for name in METRICS:
+        if name == "external_reward" and not report.get("external_considered"):
+            continue  # there were none
+        value = report.get(name, report["step"].get(name))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, float(value)
+    seconds = phases(report["seconds"])
+    for phase in PHASES:
+        if isinstance(seconds.get(phase), int | float):
+            yield f"phase:{phase}", float(seconds[phase])
+    overlap = report.get("overlap")
+    spent = float(overlap["wall"]) if overlap else sum(map(float, seconds.values()))
+    yield "round_seconds", spent
+    yield "tokens_per_second", float(report["generated_tokens"]) / max(spent, 1e-9)
+    if overlap:
+        yield "generating", float(overlap["generating"])
+        yield "training", float(overlap["training"])
+        yield "waiting", float(overlap["waiting"])

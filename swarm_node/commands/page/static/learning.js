@@ -1,0 +1,116 @@
+// A node's learning: tiles, and curves over the whole run or its last rounds.
+import { make, tile, number, percent, seconds, average } from "./tools.js";
+import { Chart } from "./charts.js";
+
+const WINDOW = 20;
+const MOST_TASKS = 10;
+
+export class Learning {
+  constructor(run) {
+    this.run = run;
+    this.range = "whole";
+    this.tiles = make("dl", { class: "tiles" });
+    const chart = (title, note, options = {}) => new Chart({ title, note, ...options });
+    const share = { format: percent };
+    this.charts = {
+      reward: chart("Reward", "", { wide: true, height: 260 }),
+      tasks: chart("Reward by task", "moving average"),
+      groups: chart("Groups trained on", "informative ones, local beside external"),
+      phases: chart("Time of a round", "seconds by phase", { stacked: true, format: seconds }),
+      speed: chart("Tokens per second", "generated"),
+      informative: chart("Informative local groups", "share with a non-zero advantage", share),
+      entropy: chart("Entropy", "nats per trained token"),
+      clip: chart("Clipped tokens", "share of trained tokens", share),
+      staleness: chart("Staleness", "updates between generation and training"),
+      gradient: chart("Gradient norm", "before clipping"),
+      busy: chart("Busy", "generator and trainer of an asynchronous node", share),
+    };
+    this.buttons = [["whole", "Whole run"], ["recent", "Last 512 rounds"]].map(([key, text]) =>
+      make("button", { type: "button", "aria-pressed": String(key === this.range), onclick: () => this.choose(key) }, text));
+    this.buttons[0].key = "whole"; this.buttons[1].key = "recent";
+    this.grid = make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element));
+    this.element = make("div", {},
+      this.tiles,
+      make("div", { class: "bar" }, make("div", { class: "switch", role: "group", "aria-label": "Rounds shown" }, this.buttons),
+        make("span", { class: "quiet" }, "Drag along a chart to look closer, double-click to go back.")),
+      this.grid);
+  }
+
+  choose(range) {
+    this.range = range;
+    for (const button of this.buttons) button.setAttribute("aria-pressed", String(button.key === range));
+    this.show("state");
+  }
+
+  show(what) {
+    if (what === "samples") return;
+    this.numbers();
+    if (what === "status") return;
+    const { state } = this.run;
+    const columns = state[this.range];
+    const x = columns.rounds, s = columns.series;
+    const none = x.map(() => null);
+    const of = (key) => s[key] ?? none;
+    const smooth = (key) => average(of(key), WINDOW);
+    const considered = of("external_considered");
+    const external = of("external_reward").map((value, i) => (considered[i] ? value : null));
+    const each = columns.width > 1 ? `each point is the mean of ${columns.width} rounds` : "every round";
+    const { charts } = this;
+    charts.reward.show(x, [
+      { name: "each point", values: of("reward"), colour: 0, width: 1, alpha: "55", quiet: true },
+      { name: "local", values: smooth("reward"), colour: 0, width: 2.5 },
+      { name: "external", values: average(external, WINDOW), colour: 1, width: 2, gaps: true },
+      { name: "validation", values: this.validation(x), colour: 2, points: true },
+    ], `moving average of ${WINDOW} points; ${each}`);
+    charts.tasks.show(x, state.tasks.slice(0, MOST_TASKS).map((task, i) => ({ name: task, values: smooth(`task:${task}`), colour: i, width: 1.6 })),
+      state.tasks.length > MOST_TASKS ? `moving average; ${MOST_TASKS} of ${state.tasks.length} tasks` : undefined);
+    charts.groups.show(x, [
+      { name: "local", values: smooth("local_informative"), colour: 0 },
+      { name: "external", values: smooth("external_informative"), colour: 1 },
+    ]);
+    charts.phases.show(x, state.phases.map((phase, i) => ({ name: phase, values: smooth(`phase:${phase}`), colour: i })));
+    const single = { speed: "tokens_per_second", informative: "informative_share", entropy: "entropy", clip: "clip_fraction", staleness: "staleness", gradient: "grad_norm" };
+    for (const [name, key] of Object.entries(single)) {
+      charts[name].show(x, [
+        { name: "each point", values: of(key), colour: 0, width: 1, alpha: "44", quiet: true },
+        { name: "moving average", values: smooth(key), colour: 0 },
+      ]);
+    }
+    charts.busy.element.hidden = !s.generating;
+    if (s.generating) charts.busy.show(x, [
+      { name: "generator", values: smooth("generating"), colour: 0 }, { name: "trainer", values: smooth("training"), colour: 1 },
+    ]);
+  }
+
+  // Validations stand at rounds of their own: each goes to the nearest point before it.
+  validation(x) {
+    const { rounds, series } = this.run.state.validations;
+    const values = x.map(() => null);
+    let i = 0;
+    rounds.forEach((round, k) => {
+      while (i + 1 < x.length && x[i + 1] <= round) i++;
+      if (x.length && round >= x[0]) values[i] = series.reward?.[k] ?? null;
+    });
+    return values;
+  }
+
+  numbers() {
+    const { state, status } = this.run;
+    const last = state.last ?? {};
+    const recent = state.recent.series;
+    const now = (key) => average(recent[key] ?? [], WINDOW).at(-1);
+    const before = (recent.reward ?? []).length > 2 * WINDOW ? average(recent.reward, WINDOW).at(-1 - WINDOW) : null;
+    const change = before === null ? "" : `${now("reward") >= before ? "▲" : "▼"} ${number(Math.abs(now("reward") - before))} in ${WINDOW} rounds`;
+    const tiles = [
+      tile("Reward", number(now("reward")), change || `mean of ${WINDOW} rounds`),
+      tile("Round", "round" in last ? last.round.toLocaleString() : "–", `${seconds(now("round_seconds"))} each`),
+      tile("Tokens per second", number(now("tokens_per_second")), "generated here"),
+      tile("External groups", number(now("external_informative"), 1), "trained on, a round"),
+      tile("Informative", percent(now("informative_share")), "of local groups"),
+      tile("Peers", number(status.network?.connected), status.network?.running ? "connected" : status.role ? "network off" : "the node does not run"),
+    ];
+    this.tiles.replaceChildren(...tiles);
+  }
+
+  close() { for (const chart of Object.values(this.charts)) chart.forget(); }
+}

@@ -1,0 +1,108 @@
+// The last groups: each prompt with its completions. All of it is text of strangers, and goes in as text.
+import { make, replace, get, number, short, clock, visible } from "./tools.js";
+
+export class Rollouts {
+  constructor(run) {
+    this.run = run;
+    this.samples = [];
+    this.seen = -1;
+    this.held = false;
+    this.task = make("select", { onchange: () => this.list() });
+    this.peer = make("select", { onchange: () => this.list() });
+    this.fate = make("select", { onchange: () => this.list() }, ["all", "local", "external", "trained on", "left out"].map((each) => make("option", {}, each)));
+    this.hold = make("button", { type: "button", "aria-pressed": "false", onclick: () => this.pause() }, "Hold still");
+    this.count = make("span", { class: "quiet", role: "status" });
+    this.groups = make("div", {});
+    this.element = make("div", {},
+      make("div", { class: "bar" }, make("label", {}, "Task", this.task), make("label", {}, "Peer", this.peer), make("label", {}, "Kind", this.fate),
+        make("span", { class: "spacer" }), this.count, this.hold),
+      this.groups);
+  }
+
+  async show(what) {
+    if (what === "news" || what === "status" || this.held || (what === "samples" && this.run.samples === this.seen)) return;
+    if (this.groups.contains(document.activeElement) && this.samples.length) return; // somebody reads here
+    this.seen = this.run.samples;
+    try {
+      this.samples = (await get("api/samples")).samples;
+    } catch { return; }
+    options(this.task, ["all", ...new Set(this.samples.map((each) => String(each.task)))]);
+    options(this.peer, ["all", ...new Set(this.samples.map((each) => String(each.author)))]);
+    this.list();
+  }
+
+  pause() {
+    this.held = !this.held;
+    this.hold.setAttribute("aria-pressed", String(this.held));
+    replace(this.hold, document.createTextNode(this.held ? "Go on" : "Hold still"));
+    if (!this.held) this.show("state");
+  }
+
+  list() {
+    const shown = this.samples.filter((each) => this.matches(each));
+    replace(this.count, document.createTextNode(`${shown.length} of the last ${this.samples.length} groups`));
+    const opened = new Set([...this.groups.querySelectorAll("details:not([open])")].map((each) => each.dataset.key));
+    const cards = shown.map((sample, i) => group(sample, i < 2 && !opened.has(key(sample))));
+    const why = this.samples.length ? "No group matches." : "No samples yet. A node keeps at most one a second, unless it was started with --samples.no-enabled.";
+    replace(this.groups, cards.length ? cards : [make("p", { class: "card empty" }, why)]);
+  }
+
+  matches(sample) {
+    const fate = { all: true, local: sample.local, external: !sample.local, "trained on": sample.trained, "left out": !sample.trained }[this.fate.value];
+    return fate && ["all", String(sample.task)].includes(this.task.value) && ["all", String(sample.author)].includes(this.peer.value);
+  }
+}
+
+const key = (sample) => `${sample.time} ${sample.author} ${sample.task}`;
+
+function options(select, values) {
+  if ([...select.options].map((each) => each.value).join("\n") === values.join("\n")) return;
+  const before = select.value;
+  replace(select, values.map((value) => make("option", { value, selected: value === before }, short(value))));
+  if (!values.includes(before)) select.value = "all";
+}
+
+function group(sample, open) {
+  const completions = Array.isArray(sample.completions) ? sample.completions : [];
+  const mean = completions.length ? completions.reduce((sum, each) => sum + Number(each.reward), 0) / completions.length : null;
+  const copy = make("button", { type: "button", onclick: (event) => copied(event, sample) }, "Copy as JSON");
+  return make("details", { class: "card rollout", open, "data-key": key(sample) },
+    make("summary", {},
+      make("strong", {}, String(sample.task)),
+      make("span", { class: `tag ${sample.local ? "local" : ""}` }, sample.local ? "local" : `external, ${short(String(sample.author))}`),
+      make("span", { class: `tag ${sample.trained ? "good" : "warn"}` }, sample.trained ? "trained on" : String(sample.why)),
+      make("span", { class: "grow" }), make("span", { class: "quiet" }, `mean ${number(mean)}, round ${sample.round}, ${clock(sample.time)}`)),
+    make("h4", {}, "Prompt"), text(sample.prompt, "Prompt"),
+    make("h4", {}, `Completions${sample.left_out ? `, ${sample.left_out} more left out` : ""}`),
+    make("div", { class: "scroll" }, make("table", { class: "completions" },
+      make("caption", { class: "sr" }, "Completions with reward and advantage"),
+      make("thead", {}, make("tr", {}, ["reward", "advantage", "completion"].map((each, i) => make("th", { scope: "col", class: i < 2 ? "number" : "" }, each)))),
+      make("tbody", {}, completions.map(row)))),
+    make("p", {}, copy));
+}
+
+function row(each) {
+  const reward = Number(each.reward);
+  const bar = make("i", { style: { width: `${Math.round(100 * Math.max(0, Math.min(1, reward)))}%` } });
+  return make("tr", {},
+    make("td", { class: "number" }, make("span", { class: "reward", "aria-hidden": "true" }, bar), ` ${number(reward, 2)}`),
+    make("td", { class: "number" }, `${each.advantage > 0 ? "+" : ""}${number(each.advantage, 2)}`),
+    make("td", { class: "text" }, text(each.text, "Completion"), each.ended ? null : make("span", { class: "quiet" }, "cut at the most tokens")));
+}
+
+function text(value, label) {
+  const shown = String(value);
+  return make("pre", { dir: "auto", tabindex: shown.length > 400 ? "0" : null, role: shown.length > 400 ? "region" : null, "aria-label": shown.length > 400 ? label : null },
+    shown === "" ? "(nothing)" : shown);
+}
+
+async function copied(event, sample) {
+  const said = JSON.stringify(sample, null, 2);
+  const button = event.currentTarget;
+  try {
+    await navigator.clipboard.writeText(said);
+    replace(button, document.createTextNode("Copied"));
+  } catch { // no clipboard over plain HTTP on another machine: show it, to be copied by hand
+    button.after(make("pre", { tabindex: "0", role: "region", "aria-label": "JSON" }, visible(said)));
+  }
+}

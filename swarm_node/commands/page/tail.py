@@ -1,0 +1,61 @@
+"""What was added to a file of JSON lines since one looked last, in portions."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+PORTION = 2 * 1024 * 1024  # bytes read at a time
+LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
+
+
+class Tail:
+    """Follows one file by its path. A line counts when it is whole; one that is broken is skipped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._rest = b""  # of a line that is not whole yet
+        self._skipping = False  # the line is too long: up to its end nothing counts
+        self.restarts = 0  # how often the file was replaced or shortened, and is read from its start again
+
+    def read(self) -> tuple[list[dict[str, Any]], bool]:
+        """The next records, and whether there may be more at once. No file is the same as an empty one."""
+        if self._replaced():
+            self.close()
+        try:
+            self._file = self._file or self._path.open("rb")
+            data = self._file.read(PORTION)
+        except OSError:
+            return [], False
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if self._skipping and lines:
+            lines, self._skipping = lines[1:], False
+        if len(self._rest) > LONGEST:
+            self._rest, self._skipping = b"", True
+        return [record for line in lines if (record := _record(line)) is not None], len(data) == PORTION
+
+    def close(self) -> None:
+        """The next `read` begins at the start."""
+        if self._file is not None:
+            self._file.close()
+            self.restarts += 1
+        self._file, self._rest, self._skipping = None, b"", False
+
+    def _replaced(self) -> bool:
+        if self._file is None:
+            return False
+        try:
+            there = self._path.stat()
+        except OSError:
+            return True
+        here = self._file.tell()
+        return there.st_size < here or there.st_ino != os.fstat(self._file.fileno()).st_ino
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None

@@ -1,0 +1,48 @@
+"""What a page shows, and to whom."""
+
+from pathlib import Path
+
+from swarm_node.common.errors import UserError
+from swarm_node.settings.sections import Section
+
+LISTEN = "127.0.0.1:8420"
+
+
+class PlotConfig(Section):
+    """Figures of runs, as PNG and SVG."""
+
+    runs: tuple[str, ...] = ()
+    """Homes of nodes and report folders of simulations; they can be named without the flag."""
+    out: Path | None = None
+    """Folder for the figures; without it those of each run go into its own folder."""
+
+
+class PageConfig(Section):
+    """A run in a browser: a node's home, or the report folder of a simulation."""
+
+    folder: Path = Path("~/.swarm-node")
+    """What to show; it can be named without the flag: swarm-node page FOLDER."""
+    listen: str = LISTEN
+    """HOST:PORT to listen on. Port 0 takes a free one; so does the default where its port is taken."""
+    names: tuple[str, ...] = ()
+    """Host names by which the page is reached, for instance behind a proxy. Numbers and localhost always work."""
+    token: bool = True
+    """Ask for the token. Without it everybody who can reach the port sees all."""
+    public: bool = False
+    """Show the public view at / without the token. It is read-only and has no addresses; all else needs the token."""
+    open_metrics: bool = False
+    """Answer /metrics without the token."""
+    with_parent: bool = False
+    """End when standard input is closed, as it is when the process that started the page has gone."""
+
+
+def listening(text: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT, [::1]:PORT or PORT. UserError for anything else."""
+    host, _, port = text.rpartition(":")
+    try:
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 65535:
+        raise UserError(f"{text} must be HOST:PORT, such as {LISTEN}")
+    return host.strip("[]") or "127.0.0.1", number

@@ -1,0 +1,193 @@
+"""Pages in a real browser: what they show, on a desktop and on a phone, to everybody, and with hostile text."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import read_until, started
+from tests.runs import cell_round, home_with, line, round_done
+from tests.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+HOSTILE = (
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror='window.pwned = 1'>",
+    "</pre></td></table><iframe src='http://evil.example/'></iframe>",
+    "<svg onload=window.pwned=1><a href='javascript:window.pwned=1'>click</a>",
+    "{{constructor.constructor('window.pwned = 1')()}} ${window.pwned = 1} `${window.pwned = 1}`",
+    "\u202eevil\u202c \u2066isolate\u2069 \u200bzero\ufeff width",
+    "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x00\x07\r\n\x9b31m",
+    "\ud800 lone \udfff surrogates",
+    "__proto__ constructor prototype",
+    "a\u0301" * 3000 + "Z̴̢̛" * 500,
+    "x" * 1_000_000,
+    "\n" * 20_000,
+    "<style>body{display:none}</style><link rel=stylesheet href=//evil.example/a.css><base href=//evil.example/>",
+)
+
+
+def sample(text: str, **fields: Any) -> dict[str, Any]:
+    completions = [{"text": text, "reward": index % 2, "advantage": 1.0, "ended": True} for index in range(2)]
+    about = {"time": 1.8e9, "round": 1, "author": text[:200], "local": False, "trained": False, "why": text[:200]}
+    return {**about, "task": text[:200], "prompt": text, "left_out": 0, "completions": completions, **fields}
+
+
+def report_of(folder: Path) -> Path:
+    folder.mkdir()
+    config = {"kind": "simulation", "config": {"round": {"questions": 2}}}
+    (folder / "manifest.json").write_text(json.dumps(config))
+    rows = [
+        line({"event": "RunStarted", "time": 1.0, "title": "simulation", "facts": {}}),
+        *(line({"event": "CellStarted", "arm": arm, "seed": seed}) for arm in ("4/0", "2/2") for seed in (0, 1)),
+        *(
+            line(cell_round(arm, seed, number, 2 * min(0.9, 0.01 * number * (1 + (arm == "2/2")))))
+            for number in range(60)
+            for arm in ("4/0", "2/2")
+            for seed in (0, 1)
+        ),
+    ]
+    (folder / "events.jsonl").write_text("".join(rows))
+    return folder
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("desktop", "dark"), ("phone", "dark")])
+def test_every_section_of_a_node_is_whole_fits_and_is_for_everybody(
+    tmp_path: Path, serve: Any, visit: Callable[..., Any], axe: None, size: str, scheme: str
+) -> None:
+    home = home_with(tmp_path / "home", 60)
+    samples = [sample(f"completion {index}", task="gcd/easy", author="12D3KooWPeer") for index in range(9)]
+    (home / "rollouts.jsonl").write_text("".join(map(line, samples)))
+    seen = visit(serve(home).addresses[0], size, scheme)
+    expected = {
+        "Learning": "Reward by task",
+        "Rollouts": "9 of the last 9 groups",
+        "Swarm": "Peers around this node",
+        "Health": "Run doctor",
+        "About": "Configuration",
+    }
+    for section, text in expected.items():
+        seen.section(section)
+        seen.tab.get_by_text(text, exact=section != "Rollouts").first.wait_for()
+        assert seen.overflow() <= 0, section
+        assert seen.violations() == [], section
+    assert "token" not in seen.tab.url
+
+
+def test_arms_of_a_simulation_stand_side_by_side(
+    tmp_path: Path, serve: Any, visit: Callable[..., Any], axe: None
+) -> None:
+    page = serve(report_of(tmp_path / "report"))
+    for size in ("desktop", "phone"):
+        seen = visit(page.addresses[0], size)
+        seen.tab.get_by_text("times 4/0").wait_for()
+        assert seen.tab.locator("canvas").count() >= 4
+        assert seen.overflow() <= 0 and seen.violations() == []
+
+
+def test_the_public_view_needs_no_token(tmp_path: Path, serve: Any, visit: Callable[..., Any], axe: None) -> None:
+    page = serve(home_with(tmp_path / "home", 1), "--public")
+    for size, scheme in (("desktop", "light"), ("phone", "dark")):
+        seen = visit(page.addresses[0], size, scheme)
+        seen.tab.get_by_text("≈ Protocol versions", exact=True).wait_for()
+        assert seen.overflow() <= 0 and seen.violations() == []
+
+
+def test_hostile_rollouts_do_nothing(tmp_path: Path, serve: Any, visit: Callable[..., Any]) -> None:
+    home = home_with(tmp_path / "home", 2)
+    (home / "rollouts.jsonl").write_text("".join(line(sample(text)) for text in HOSTILE))
+    with (home / "events.jsonl").open("a") as file:
+        for text in HOSTILE:
+            file.write(line({"event": "Warned", "time": 1.0, "text": text[:5000]}))
+            file.write(
+                line(round_done(2, reward_by_task={text[:300]: 0.5}, external_by_peer={text[:300]: {"scored": 1}}))
+            )
+    seen = visit(serve(home).addresses[0], "phone")
+    own = "[...document.querySelectorAll('script, img, iframe, link, style, base')].length"
+    before = seen.tab.evaluate(own)
+    seen.section("Rollouts")
+    seen.tab.get_by_text(f"{len(HOSTILE)} of the last {len(HOSTILE)} groups").wait_for()
+    seen.tab.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    shown = seen.tab.locator("main").inner_text()
+    assert HOSTILE[0] in shown and "‹U+202E›evil" in shown and "‹U+001B›" in shown
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", shown)
+    for section in ("Learning", "Swarm", "Health", "About"):
+        seen.section(section)
+        seen.tab.wait_for_timeout(300)
+        assert seen.overflow() <= 0
+    assert seen.tab.evaluate("window.pwned") is None
+    assert seen.tab.evaluate("({}).polluted") is None
+    assert seen.tab.evaluate(own) == before
+
+
+def test_rounds_come_in_while_one_looks_and_keys_move_along_a_chart(
+    tmp_path: Path, serve: Any, visit: Callable[..., Any]
+) -> None:
+    home = home_with(tmp_path / "home", 30)
+    seen = visit(serve(home).addresses[0])
+    seen.tab.locator("canvas").first.wait_for()
+    with (home / "events.jsonl").open("a") as file:
+        file.write(line(round_done(1234)))
+    seen.tab.get_by_text("1,234").wait_for()
+    chart = seen.tab.locator("figure").first
+    chart.focus()
+    seen.tab.keyboard.press("Home")
+    chart.get_by_text("round 0").wait_for()
+    seen.tab.keyboard.press("ArrowRight")
+    chart.get_by_text("round 1", exact=True).wait_for()
+    seen.tab.get_by_role("button", name="Last 512 rounds").press("Enter")
+    assert seen.tab.get_by_role("button", name="Last 512 rounds").get_attribute("aria-pressed") == "true"
+
+
+def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, visit: Callable[..., Any]) -> None:
+    home = home_with(tmp_path / "home", 3)
+    page = serve(home)
+    seen = visit(page.addresses[0])
+    seen.tab.get_by_text("not running").wait_for()
+    page.process.kill()
+    seen.tab.get_by_text("page is gone").wait_for()
+    seen.trouble.clear()  # a browser says itself that it could not connect
+    process = started("page", home, "--listen", f"127.0.0.1:{page.port}")
+    try:
+        seen.tab.get_by_text("not running").wait_for()
+        seen.trouble.clear()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_run_of_100_000_rounds_is_painted_within_a_second(
+    tmp_path: Path, serve: Any, visit: Callable[..., Any], record_property: Any
+) -> None:
+    """The first paint; on a machine that does other things too the bound is wider."""
+    page = serve(home_with(tmp_path / "home", 100_000))
+    until(lambda: not page.get("/api/state").json()["loading"], 300, "reading", 1.0)
+    seen = visit(page.addresses[0])
+    seen.tab.locator("canvas").first.wait_for()
+    painted = seen.tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    record_property("first_paint_ms", painted)
+    assert painted < 5000
+    assert len(page.get("/api/state").content) < 2_000_000
+
+
+@pytest.mark.network
+def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    small = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--network.host", "127.0.0.1")
+    process = started("run", "--home", tmp_path / "home", "--page", "127.0.0.1:0", *small)
+    try:
+        address = next(text for text in process.stdout if text.startswith("page: ")).split(": ", 1)[1].strip()
+        read_until(process, "round 1 ")
+        seen = visit(address)
+        seen.tab.get_by_text("healthy", exact=True).wait_for()
+        seen.section("Rollouts")
+        seen.tab.get_by_text("gcd/tiny").first.wait_for()
+        seen.section("Health")
+        seen.tab.get_by_text("scoring", exact=True).first.wait_for()
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0

@@ -1,0 +1,57 @@
+"""What a node and a simulation write, made by hand: for tests of those who read it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from swarm_node.reports import METRICS, PHASES
+
+
+def line(record: dict[str, Any]) -> str:
+    return json.dumps(record) + "\n"
+
+
+def round_done(number: int, **fields: Any) -> dict[str, Any]:
+    """A RoundDone event with a report in which every figure has a value."""
+    figures: dict[str, Any] = dict.fromkeys(METRICS, 1)
+    report = {
+        **figures,
+        "peer_id": "12D3KooWLocal",
+        "round": number,
+        "reward": 0.25,
+        "reward_by_task": {"gcd/easy": 0.25, "lcm/easy": 0.5},
+        "skipped": {"prompt too long": 1},
+        "rejected": {},
+        "step": {**figures, "skipped": {}},
+        "seconds": dict.fromkeys(PHASES, 0.5),
+        "overlap": None,
+        "external_by_peer": {},
+    }
+    return {"time": 1.8e9 + number, "event": "RoundDone", "report": report | fields, "peers": 2}
+
+
+def cell_round(arm: str, seed: int, number: int, reward: float) -> dict[str, Any]:
+    return {
+        "time": 1.8e9 + number,
+        "event": "CellRound",
+        "arm": arm,
+        "seed": seed,
+        "round": number,
+        "reward": reward,
+        "reward_by_task": {"gcd/easy": reward},
+        "entropy": 1.0,
+        "informative_share": 0.5,
+        "external_groups": 0.0,
+        "seconds": {"round": 1.0},
+        "metrics": dict.fromkeys(METRICS, 1.0),
+    }
+
+
+def home_with(folder: Path, rounds: int) -> Path:
+    """A home in which so many rounds were done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "events.jsonl").open("w") as file:
+        file.write(line({"time": 1.8e9, "event": "RunStarted", "title": "node", "folder": "", "facts": {"model": "m"}}))
+        for number in range(rounds):
+            file.write(line(round_done(number)))
+    return folder

@@ -1,0 +1,45 @@
+"""A page over its real server, on a free port of this machine."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.commands import started
+
+
+class Served:
+    """A running `swarm-node page`, and its addresses as it printed them."""
+
+    def __init__(self, process: "subprocess.Popen[str]", addresses: list[str]) -> None:
+        self.process, self.addresses = process, addresses
+        url = httpx.URL(addresses[-1])
+        self.base = f"http://{url.host}:{url.port}"
+        self.host, self.port = url.host, url.port or 0
+        self.token = url.params.get("token", "")
+
+    def get(self, path: str, token: bool = True, **headers: str) -> httpx.Response:
+        given = {"authorization": f"Bearer {self.token}"} if token else {}
+        return httpx.get(self.base + path, headers={**given, **headers}, timeout=20)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Served]]:
+    """Starts a page of a folder; all end with the test."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(folder: Path, *options: str) -> Served:
+        process = started("page", folder, "--listen", "127.0.0.1:0", *options)
+        running.append(process)
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2 if "--public" in options else 1)]
+        return Served(process, [line.split(": ", 1)[1].strip() for line in lines])
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()

@@ -1,0 +1,192 @@
+"""What a page reads of a run: lines as they grow, figures in bounded memory, both kinds of runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm_node.commands.page import tail as tail_module
+from swarm_node.commands.page.history import History, Recent
+from swarm_node.commands.page.node import NodeWatch
+from swarm_node.commands.page.rollouts import SamplesWatch
+from swarm_node.commands.page.simulation import SimulationWatch
+from swarm_node.commands.page.start import watched_in
+from swarm_node.commands.page.tail import Tail
+from swarm_node.commands.page.watched import KEPT, News, Watched
+from tests.runs import cell_round, line, round_done
+
+DATA = Path(__file__).parents[2] / "data" / "0.1.0"
+
+
+def read(watched: Watched) -> None:
+    while watched.read():
+        pass
+
+
+def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    tail = Tail(path)
+    assert tail.read() == ([], False)
+    path.write_bytes(b'{"a": 1}\n{"a"')
+    assert tail.read() == ([{"a": 1}], False)
+    with path.open("ab") as file:
+        file.write(b': 2}\nbroken {\n[1]\n"text"\n{"a": 3}\n')
+    assert tail.read() == ([{"a": 2}, {"a": 3}], False)
+
+
+def test_a_file_that_is_replaced_or_shortened_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"a": 1}\n{"a": 2}\n')
+    tail = Tail(path)
+    tail.read()
+    path.write_text('{"a": 3}\n')
+    assert tail.read() == ([{"a": 3}], False)
+    (tmp_path / "other").write_text('{"a": 4}\n{"a": 5}\n')
+    (tmp_path / "other").replace(path)
+    assert tail.read() == ([{"a": 4}, {"a": 5}], False)
+    assert tail.restarts == 2
+
+
+def test_a_line_without_end_takes_bounded_memory_and_hides_only_itself(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tail_module, "LONGEST", 1000)
+    monkeypatch.setattr(tail_module, "PORTION", 400)
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"a": 1}\n{"b": "' + "x" * 5000 + '"}\n{"a": 2}\n')
+    tail, found, more = Tail(path), [], True
+    while more:
+        records, more = tail.read()
+        found += records
+        assert len(tail._rest) <= 1400
+    assert found == [{"a": 1}, {"a": 2}]
+
+
+def test_a_history_of_100_000_rounds_has_bounded_points_that_are_means() -> None:
+    history = History(most=100)
+    for number in range(100_000):
+        history.add(number, {"reward": float(number)})
+    columns = history.columns()
+    assert columns["width"] == 1024
+    assert len(columns["rounds"]) <= 100
+    assert columns["series"]["reward"][0] == pytest.approx(511.5)
+
+
+def test_figures_that_come_later_leave_the_points_before_empty() -> None:
+    history = History(most=4)
+    history.add(0, {"a": 1.0})
+    history.add(1, {"b": 2.0})
+    assert history.columns()["series"] == {"a": [1.0, None], "b": [None, 2.0]}
+
+
+@pytest.mark.parametrize("kind", [History, Recent])
+def test_a_node_that_goes_on_from_a_checkpoint_overwrites_what_it_did_after(kind: type[History] | type[Recent]) -> None:
+    history = kind(100)
+    for number in [0, 1, 2, 3, 1]:
+        history.add(number, {"a": float(number)})
+    assert history.columns()["rounds"] == [0, 1]
+
+
+def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
+    news = News()
+    for number in range(KEPT + 10):
+        news.add({"n": number})
+    assert news.after(news.serial) == []
+    assert [serial for serial, _ in news.after(news.serial - 2) or []] == [news.serial - 1, news.serial]
+    assert news.after(3) is None
+    behind = news.serial
+    news.anew()
+    assert news.after(behind) is None
+    assert news.after(news.serial) == []
+    assert news.after(news.serial + 5) is None  # of a page that ran before this one
+
+
+def test_a_node_is_read_from_its_home_of_an_older_release_too() -> None:
+    watched = watched_in(DATA / "synchronous")
+    assert isinstance(watched, NodeWatch)
+    read(watched)
+    state = watched.state()
+    assert state["whole"]["rounds"] == list(range(45))
+    assert {"reward", "task:gcd/easy", "phase:score", "phase:train", "tokens_per_second"} <= state["whole"][
+        "series"
+    ].keys()
+    assert state["tasks"] == ["count_bits/easy", "gcd/easy"]
+    assert watched.totals["rounds"] == 45
+    assert state["validations"]["rounds"]
+
+
+def test_a_simulation_is_read_from_its_report_folder() -> None:
+    watched = watched_in(DATA / "simulation")
+    assert isinstance(watched, SimulationWatch)
+    read(watched)
+    state = watched.state()
+    assert state["cells"]
+    assert {cell["state"] for cell in state["cells"]} == {"failed", "finished"}
+    assert all(
+        0.0 <= reward <= 1.0 for cell in state["cells"] for reward in cell["history"]["series"].get("reward", [])
+    )
+
+
+def test_events_that_are_not_what_they_should_be_cost_only_themselves(tmp_path: Path) -> None:
+    broken = [
+        {"event": "RoundDone"},
+        {"event": "RoundDone", "report": []},
+        {"event": "RoundDone", "report": {"round": "x"}},
+        {"event": ["list"]},
+        {"no": "event"},
+        {"event": "Notice", "text": 3, "time": "never"},
+    ]
+    events = [*broken, round_done(0), *broken, round_done(1)]
+    (tmp_path / "events.jsonl").write_text("".join(map(line, events)))
+    watched = NodeWatch(tmp_path)
+    read(watched)
+    assert watched.state()["whole"]["rounds"] == [0, 1]
+
+
+def test_rounds_that_come_are_news(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(line(round_done(0)))
+    watched = NodeWatch(tmp_path)
+    read(watched)
+    serial = watched.state()["serial"]
+    with path.open("a") as file:
+        file.write(line(round_done(1, external_by_peer={"eve": {"scored": 2, "informative": 1}})))
+        file.write(line({"event": "Warned", "time": 1.0, "text": "look"}))
+    read(watched)
+    (_, first), (_, second) = watched.news(serial) or []
+    assert first["round"][0] == 1
+    assert first["authors"] == {"eve": {"scored": 2, "informative": 1}}
+    assert second["line"] == {"time": 1.0, "level": "warning", "text": "look"}
+
+
+def test_arms_of_a_running_simulation_grow(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(line({"event": "CellStarted", "arm": "1/0", "seed": 0}) + line(cell_round("1/0", 0, 0, 1.0)))
+    watched = SimulationWatch(tmp_path, questions=2)
+    read(watched)
+    state = watched.state()
+    assert state["cells"][0]["history"]["series"]["reward"] == [0.5]
+    with path.open("a") as file:
+        file.write(line(cell_round("1/0", 0, 1, 2.0)) + line({"event": "CellFinished", "arm": "1/0", "seed": 0}))
+    read(watched)
+    news = [piece for _, piece in watched.news(state["serial"]) or []]
+    assert [set(piece) for piece in news] == [{"cell", "round"}, {"cell", "state"}]
+
+
+def test_a_manifest_that_is_broken_is_a_node_without_one(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{")
+    assert isinstance(watched_in(tmp_path), NodeWatch)
+    (tmp_path / "manifest.json").write_text(json.dumps({"kind": "simulation", "config": {"round": "?"}}))
+    assert isinstance(watched_in(tmp_path), SimulationWatch)
+
+
+def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
+    older, newer = tmp_path / "rollouts.old.jsonl", tmp_path / "rollouts.jsonl"
+    older.write_text(line({"n": 0}))
+    newer.write_text(line({"n": 1}))
+    samples = SamplesWatch(tmp_path)
+    samples.read()
+    newer.replace(older)
+    newer.write_text(line({"n": 2}))
+    samples.read()
+    assert [each["n"] for each in samples.last()] == [2, 1, 0]
+    assert samples.number == 3

@@ -1,0 +1,130 @@
+"""docker/monitoring: what its files name exists, its rules do what they say, and a real Prometheus can read a page."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import httpx
+import pytest
+
+from swarm_node.commands.page.metrics import exposition
+from swarm_node.commands.page.node import NodeWatch
+from swarm_node.commands.page.page import Page
+from swarm_node.network.process.service import free_port
+from tests.runs import home_with, line
+from tests.waiting import until
+
+MONITORING = Path(__file__).parents[3] / "docker" / "monitoring"
+PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
+needs_prometheus = pytest.mark.skipif(not (PROMETHEUS and PROMTOOL), reason="needs Prometheus: apt install prometheus")
+STATUS: dict[str, Any] = {
+    "healthy": True,
+    "problems": [],
+    "role": "node",
+    "peer_id": "12D3x",
+    "training": {"round": 3, "seconds_since": 2.0, "received": 9, "rejected": {"wrong seed": 1}},
+    "network": {
+        "enabled": True,
+        "running": True,
+        "dropped": 0,
+        "swarm": "s",
+        "protocol": 1,
+        "backend": "hivemind",
+        "reachability": "public",
+        "connected": 2,
+        "relayed": 1,
+        "uptime": 9.0,
+        "restarts": 0,
+        "peers": [{"state": "ok"}, {"state": "banned"}],
+        "counters": {"exchange bytes in": 10, "exchange bytes out": 20, "groups served": 3},
+    },
+}
+
+
+def text_of(tmp_path: Path) -> str:
+    home = home_with(tmp_path, 3)
+    with (home / "events.jsonl").open("a") as file:
+        file.write(line({"event": "Validated", "time": 1.0, "round": 3, "reward": 0.5, "questions": 4, "best": True}))
+    node = NodeWatch(home)
+    node.read()
+    return exposition(Page(home, node, lambda _: STATUS, monotonic), STATUS).decode()
+
+
+def expressions() -> Iterator[str]:
+    dashboard = json.loads((MONITORING / "grafana" / "dashboard.json").read_text())
+    yield from (target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
+    yield dashboard["templating"]["list"][0]["query"]["query"]
+    yield from re.findall(r"^\s+expr: (.+)$", (MONITORING / "rules.yml").read_text(), re.MULTILINE)
+
+
+def test_every_metric_that_a_panel_or_a_rule_names_exists(tmp_path: Path) -> None:
+    served = set(re.findall(r"^(swarm_node_\w+)", text_of(tmp_path), re.MULTILINE))
+    recorded = set(re.findall(r"record: (\S+)", (MONITORING / "rules.yml").read_text()))
+    named = {name for each in expressions() for name in re.findall(r"(?:instance:)?swarm_node_\w+(?::\w+)?", each)}
+    assert len(named) > 20
+    assert named - served - recorded == set()
+
+
+def test_names_and_help_follow_the_conventions(tmp_path: Path) -> None:
+    text = text_of(tmp_path)
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    assert {name for name, kind in types.items() if kind == "counter" and not name.endswith("_total")} == set()
+    assert {name for name, kind in types.items() if kind == "gauge" and name.endswith("_total")} == set()
+    assert types.keys() == set(re.findall(r"^# HELP (\S+) \S", text, re.MULTILINE))
+
+
+@needs_prometheus
+@pytest.mark.slow
+def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
+    assert PROMTOOL is not None
+    for arguments in (("check", "config", "prometheus.yml"), ("test", "rules", "rules_test.yml")):
+        done = subprocess.run([PROMTOOL, *arguments], cwd=MONITORING, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(
+        [PROMTOOL, "check", "metrics"], input=text_of(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_prometheus
+@pytest.mark.slow
+def test_a_real_prometheus_reads_a_page_by_its_token(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path / "home", 5))
+    port = free_port()
+    config = {
+        "global": {"scrape_interval": "1s"},
+        "scrape_configs": [
+            {
+                "job_name": "swarm-node",
+                "authorization": {"credentials_file": str(tmp_path / "home" / "page.token")},
+                "static_configs": [{"targets": [f"127.0.0.1:{page.port}"]}],
+            }
+        ],
+    }
+    (tmp_path / "prometheus.yml").write_text(json.dumps(config))
+    command = [
+        str(PROMETHEUS),
+        f"--config.file={tmp_path / 'prometheus.yml'}",
+        f"--storage.tsdb.path={tmp_path / 'db'}",
+    ]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
+
+    def rounds() -> str:
+        try:
+            url = f"http://127.0.0.1:{port}/api/v1/query"
+            found = httpx.get(url, params={"query": "swarm_node_rounds_total"}).json()["data"]["result"]
+        except httpx.TransportError:
+            return ""
+        return found[0]["value"][1] if found else ""
+
+    try:
+        until(lambda: rounds() == "5", 60, "a scrape")
+    finally:
+        process.terminate()
+        process.wait()

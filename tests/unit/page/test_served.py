@@ -1,0 +1,208 @@
+"""A page over its real server: who gets in, and what hostile or broken clients cost."""
+
+import contextlib
+import json
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from swarm_node.commands.page.server import HEADER_BYTES, HEADER_SECONDS
+from tests.commands import ended
+from tests.runs import home_with, line, round_done
+from tests.waiting import until
+
+pytestmark = pytest.mark.slow
+PATHS = ["/", "/api/state", "/api/samples", "/api/about", "/api/doctor", "/api/stream", "/metrics", "/static/app.js"]
+
+
+def raw(port: int, data: bytes, seconds: float = 20.0) -> bytes:
+    """What the server says to these bytes until it hangs up."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(data)
+        said = bytearray()
+        try:
+            while chunk := connection.recv(65536):
+                said += chunk
+        except OSError:
+            pass
+        return bytes(said)
+
+
+def test_without_the_token_everything_is_refused(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 3))
+    for path in [*PATHS, "/nothing"]:
+        assert page.get(path, token=False).status_code == 401, path
+        for wrong in ("x", page.token[:-1], page.token + "x", "ä" * 9):
+            assert httpx.get(f"{page.base}{path}", params={"token": wrong}).status_code == 401
+    assert httpx.get(page.base, headers={"cookie": "swarm-node=x; broken;;="}).status_code == 401
+
+
+def test_the_token_in_the_address_becomes_a_cookie_that_only_this_page_gets(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 3))
+    with httpx.Client(base_url=page.base) as browser:
+        entered = browser.get("/", params={"token": page.token})
+        assert entered.status_code == 200
+        cookie = entered.headers["set-cookie"]
+        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        assert browser.get("/api/state").json()["whole"]["rounds"] == [0, 1, 2]
+    assert "default-src 'none'" in entered.headers["content-security-policy"]
+    assert "unsafe" not in entered.headers["content-security-policy"]
+    assert "access-control-allow-origin" not in entered.headers
+    assert entered.headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_token_of_a_home_stays_and_is_its_users_alone(tmp_path: Path, serve) -> None:
+    home = home_with(tmp_path, 1)
+    assert serve(home).token == serve(home).token
+    assert (home / "page.token").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_name_that_was_rebound_to_this_machine_is_refused(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1), "--names", "swarm.example")
+    for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""):
+        assert page.get("/api/state", host=host).status_code in (400, 421), host
+    for host in ("localhost", "127.0.0.1:9", "[::1]", "192.0.2.7:80", "swarm.example"):
+        assert page.get("/api/state", host=host).status_code == 200, host
+
+
+def test_other_sites_get_nothing_even_with_the_cookie(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1))
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": f"http://127.0.0.1:{page.port + 1}"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
+    ):
+        assert page.get("/api/state", **headers).status_code == 403, headers
+    assert page.get("/api/state", origin=page.base).status_code == 200
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+        reply = httpx.request(method, f"{page.base}/api/doctor", headers={"authorization": f"Bearer {page.token}"})
+        assert reply.status_code == 405, method
+
+
+def test_no_path_leads_out_of_what_ships(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1))
+    paths = ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd", "/static/")
+    for path in (*paths, "/../page.token", "/page.token", "/static/uPlot.LICENSE", "/static/\x00"):
+        reply = raw(
+            page.port,
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {page.token}\r\n"
+            "Connection: close\r\n\r\n".encode(),
+        )
+        assert reply.split(b" ", 2)[1] in (b"404", b"400"), path
+
+
+def test_headers_that_are_too_large_are_refused(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1))
+    said = raw(page.port, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 4 * HEADER_BYTES + b"\r\n\r\n")
+    assert said == b"" or b" 400 " in said.splitlines()[0]
+    assert page.get("/api/state").status_code == 200
+
+
+def test_clients_that_never_finish_asking_are_let_go(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1))
+    slow = [socket.create_connection(("127.0.0.1", page.port), timeout=HEADER_SECONDS + 10) for _ in range(20)]
+    for connection in slow:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+    assert page.get("/api/state").status_code == 200
+    for connection in slow:
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(100) == b""
+        connection.close()
+
+
+def test_a_viewer_that_never_reads_costs_the_others_nothing(tmp_path: Path, serve) -> None:
+    home = home_with(tmp_path, 1)
+    page = serve(home)
+    request = f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {page.token}\r\n\r\n".encode()
+    deaf = [socket.create_connection(("127.0.0.1", page.port)) for _ in range(5)]
+    for connection in deaf:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.sendall(request)
+    with httpx.stream("GET", f"{page.base}/api/stream", headers={"authorization": f"Bearer {page.token}"}) as reader:
+        lines = reader.iter_lines()
+        next(each for each in lines if each.startswith("event: anew"))
+        with (home / "events.jsonl").open("a") as file:
+            for number in range(1, 40):
+                file.write(line(round_done(number, reward_by_task={f"task{k}": 0.5 for k in range(40)})))
+        rounds = [json.loads(each[6:])["round"][0] for each in lines_until(lines, 39)]
+    assert rounds == list(range(1, 40))
+    for connection in deaf:
+        connection.close()
+
+
+def lines_until(lines, last: int) -> list[str]:
+    found = []
+    for each in lines:
+        if each.startswith('data: {"round"'):
+            found.append(each)
+            if json.loads(each[6:])["round"][0] == last:
+                return found
+    raise AssertionError("the stream ended")
+
+
+def test_metrics_count_what_the_events_say(tmp_path: Path, serve) -> None:
+    home = home_with(tmp_path, 5)
+    page = serve(home)
+
+    def counted(name: str) -> float:
+        rows = [row.rpartition(" ") for row in page.get("/metrics").text.splitlines() if not row.startswith("#")]
+        return {row[0]: float(row[-1]) for row in rows}[name]
+
+    before = counted("swarm_node_generated_tokens_total")
+    with (home / "events.jsonl").open("a") as file:
+        for number in range(5, 9):
+            file.write(line(round_done(number, generated_tokens=100)))
+    until(lambda: counted("swarm_node_rounds_total") == 9)
+    assert counted("swarm_node_generated_tokens_total") == before + 400
+    assert counted('swarm_node_phase_seconds_total{phase="train"}') == 4.5
+    assert counted('swarm_node_skipped_groups_total{reason="prompt too long"}') == 9
+    assert counted('swarm_node_task_reward{task="lcm/easy"}') == 0.5
+    assert counted("swarm_node_up") == 0
+
+
+def test_metrics_can_be_opened_and_nothing_else(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1), "--open-metrics")
+    assert page.get("/metrics", token=False).status_code == 200
+    assert page.get("/api/state", token=False).status_code == 401
+
+
+def test_the_public_view_is_open_and_names_nobody(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1), "--public")
+    assert page.get("/", token=False).status_code == 200
+    view = page.get("/api/public", token=False)
+    assert view.status_code == 200
+    assert "12D3" not in view.text and "/ip4/" not in view.text
+    assert set(view.json()["estimated"]) <= view.json().keys()
+    for path in ("/node", "/api/state", "/api/stream", "/api/about", "/metrics", "/api/samples"):
+        assert page.get(path, token=False).status_code == 401, path
+    assert page.get("/node").status_code == 200
+
+
+def test_without_a_token_the_other_guards_stand(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1), "--no-token")
+    assert page.get("/api/state", token=False).status_code == 200
+    assert page.get("/api/state", token=False, host="evil.example").status_code == 421
+
+
+def test_it_ends_on_a_signal_with_viewers_connected(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1))
+    with httpx.stream("GET", f"{page.base}/api/stream", headers={"authorization": f"Bearer {page.token}"}) as reader:
+        next(reader.iter_lines())
+        page.process.send_signal(signal.SIGTERM)
+        assert page.process.wait(10) == 0
+
+
+def test_mistakes_are_one_line(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1))
+    for arguments, words in (
+        ((tmp_path / "missing",), "is no folder"),
+        ((tmp_path, "--listen", "8080x"), "must be HOST:PORT"),
+        ((tmp_path, "--listen", f"127.0.0.1:{page.port}"), "choose another --listen"),
+    ):
+        done = ended("page", *arguments)
+        assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1

@@ -1,0 +1,130 @@
+"""The ring of samples: bounded, seldom, and no trouble to anybody."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from swarm_node.algorithm.advantages import group_advantages
+from swarm_node.commands.run.samples import samples_of
+from swarm_node.node import Generated, Selection
+from swarm_node.rollouts.defence import Refused
+from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.telemetry.samples import FILE, OLDER, Sample, SampleRing
+from tests.groups import group
+
+
+def scored(
+    author: str = "eve", index: int = 0, texts: tuple[str, ...] = ("4", "five"), rewards=(1.0, 0.0)
+) -> ScoredGroup:
+    return ScoredGroup(group(author, index=index, texts=texts), "2 + 2?", rewards)
+
+
+def sample(scored: ScoredGroup, *, local: bool, trained: bool, why: str = "") -> Sample:
+    completions = [(each.text, each.ended) for each in scored.group.completions]
+    task = f"{scored.question.dataset}/{scored.question.config_id}"
+    return Sample(scored.author, task, scored.prompt, completions, scored.rewards, local, trained, why)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def ring(folder: Path, clock: Clock, most: int = 100_000, warnings: list[str] | None = None) -> SampleRing:
+    said = [] if warnings is None else warnings
+    return SampleRing(folder, most, group_advantages, said.append, clock=clock, now=lambda: 1.0)
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_sample_says_what_was_asked_generated_and_decided(tmp_path: Path) -> None:
+    ring(tmp_path, Clock()).take(7, [sample(scored(), local=False, trained=False, why="longer than local")])
+    (found,) = lines(tmp_path / FILE)
+    assert found["round"] == 7 and found["author"] == "eve" and found["task"] == "chain_sum/easy"
+    assert found["prompt"] == "2 + 2?" and not found["trained"] and found["why"] == "longer than local"
+    assert [each["reward"] for each in found["completions"]] == [1.0, 0.0]
+    assert [each["advantage"] for each in found["completions"]] == pytest.approx([0.7071, -0.7071])
+
+
+def test_at_most_one_a_second_on_average(tmp_path: Path) -> None:
+    clock = Clock()
+    samples = ring(tmp_path, clock)
+    many = [sample(scored(index=index), local=True, trained=True, why="") for index in range(9)]
+    for number in range(50):
+        samples.take(number, many)
+        clock.now += 0.25
+    assert len(lines(tmp_path / FILE)) == 13  # one at once, then one for each of 12.25 seconds
+    clock.now += 4.0
+    samples.take(50, many)
+    assert len(lines(tmp_path / FILE)) == 17
+
+
+def test_every_kind_has_its_turn(tmp_path: Path) -> None:
+    clock = Clock()
+    samples = ring(tmp_path, clock)
+    kinds = [(True, True), (False, True), (False, False)]
+    for number in range(6):
+        samples.take(number, [sample(scored(), local=local, trained=trained, why="") for local, trained in kinds])
+        clock.now += 1.0
+    found = [(each["local"], each["trained"]) for each in lines(tmp_path / FILE)]
+    assert found == kinds * 2
+
+
+def test_the_ring_never_exceeds_its_bound_and_keeps_the_newest(tmp_path: Path) -> None:
+    clock, most = Clock(), 20_000
+    samples = ring(tmp_path, clock, most)
+    for number in range(200):
+        samples.take(number, [sample(scored(texts=("x" * 900, "\x1b[31m" * 50)), local=True, trained=True, why="")])
+        clock.now += 1.0
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= most
+    kept = [each["round"] for path in (OLDER, FILE) for each in lines(tmp_path / path)]
+    assert kept == list(range(kept[0], 200))
+    assert len(kept) >= 4
+
+
+def test_long_text_of_a_stranger_is_cut(tmp_path: Path) -> None:
+    huge = scored(texts=tuple("x" * 16_000 for _ in range(40)), rewards=tuple(index / 40 for index in range(40)))
+    ring(tmp_path, Clock(), 2 * 1024 * 1024).take(0, [sample(huge, local=False, trained=True, why="")])
+    (found,) = lines(tmp_path / FILE)
+    assert len(found["completions"]) == 16 and found["left_out"] == 24
+    assert len(found["completions"][0]["text"]) < 4100
+    assert found["completions"][0]["text"].endswith("… (12000 more characters)")
+
+
+def test_a_disk_that_cannot_be_written_costs_one_warning(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    clock = Clock()
+    samples = ring(tmp_path / "missing", clock, warnings=warnings)
+    for number in range(3):
+        samples.take(number, [sample(scored(), local=True, trained=True, why="")])
+        clock.now += 1.0
+    assert len(warnings) == 1 and "goes on without samples" in warnings[0]
+
+
+def test_what_became_of_each_group_of_a_round_is_told() -> None:
+    local, spare, dull = scored("me", 0), scored("me", 1), scored("me", 2, rewards=(1.0, 1.0))
+    kept, refused, flat = scored("eve", 0), scored("eve", 1), scored("bob", 0, rewards=(0.0, 0.0))
+    selection = Selection(
+        generated=Generated(0, [local, spare, dull], {}, {}),  # type: ignore[arg-type]
+        local=[local, dull],
+        external=[kept],
+        refused=[Refused("eve", "near-duplicates", refused.question)],  # type: ignore[arg-type]
+        skipped={},
+        seconds={},
+        random=None,  # type: ignore[arg-type]
+        considered=[kept, refused, flat],
+    )
+    fates = [(sample.local, sample.trained, sample.why) for sample in samples_of(selection)]
+    assert fates == [
+        (True, True, ""),
+        (True, False, "not selected"),
+        (True, False, "uninformative"),
+        (False, True, ""),
+        (False, False, "near-duplicates"),
+        (False, False, "uninformative"),
+    ]
