@@ -35,7 +35,7 @@ say "bootstrap node: $address"
 start=$(date +%s)
 for node in a b; do
     docker run -d --name "$name-$node" --network "$name" -v "$name-$node:/data" -e SWARM_NODE_THREADS=1 \
-        -e SWARM_NODE_NETWORK__EXCHANGE_SECONDS=1 "$image" --peers "$address" >/dev/null
+        "$image" --peers "$address" >/dev/null
 done
 learned() { docker exec "$name-a" grep -q RoundDone /data/events.jsonl 2>/dev/null; }
 wait_for 60 learned || fail "node a did not finish a round within 60 s"
@@ -43,6 +43,17 @@ say "cold start to first round: $(($(date +%s) - start)) s"
 shared() { docker exec "$name-a" grep -q '"external_informative": [1-9]' /data/events.jsonl; }
 wait_for 60 shared || fail "node a trained on nothing of node b within 60 s"
 say "cold start to first shared round: $(($(date +%s) - start)) s"
+# From the tenth second after its first round on, 8 of 10 rounds must have external groups; 40 rounds are looked at.
+share() {
+    docker exec "$name-a" python -c 'import json; events = [json.loads(line) for line in open("/data/events.jsonl")]
+rounds = [event for event in events if event["event"] == "RoundDone"]
+late = [event["report"]["external_informative"] > 0 for event in rounds if event["time"] > rounds[0]["time"] + 10]
+print(len(late), round(100 * sum(late) / max(1, len(late))))' 2>/dev/null
+}
+forty() { looked=$(share) && [ "${looked% *}" -ge 40 ]; }
+wait_for 120 forty || fail "no 40 rounds within 120 s"
+[ "${looked#* }" -ge 80 ] || fail "only ${looked#* } % of ${looked% *} rounds had external groups"
+say "shared: ${looked#* } % of ${looked% *} rounds from the tenth second on"
 wait_for 30 docker exec "$name-a" swarm-node status >/dev/null || fail "status says the node is not well"
 docker exec "$name-a" swarm-node status
 docker exec "$name-a" swarm-node peers
@@ -77,7 +88,8 @@ mistake "an address without an identity" "must end in /p2p/" "$image" --peers /i
 mistake "a read-only volume" "make it writable" -v "$name-a:/data:ro" "$image"
 docker run --rm -v "$name-b:/data" --user 0 --entrypoint chown "$image" -R 0:0 /data
 mistake "a volume of somebody else" "make it writable for user 1000" -v "$name-b:/data" "$image"
-said=$(docker run --rm --tmpfs /data:size=4k,uid=1000 -e SWARM_NODE_THREADS=1 "$image" --max-rounds 2 2>&1) || fail "a full volume: $said"
+code=0; said=$(docker run --rm --tmpfs /data:size=4k,uid=1000 -e SWARM_NODE_THREADS=1 "$image" --max-rounds 2 2>&1) || code=$?
+[ $code = 2 ] || fail "a full volume: code $code, $said"
 line=$(printf '%s\n' "$said" | grep -m 1 'make room') || fail "a full volume: $said"
 say "a full volume: $line"
 docker run -d --name "$name-alone" --network none -e SWARM_NODE_THREADS=1 "$image" --peers "$dead" >/dev/null

@@ -50,6 +50,7 @@ def main() -> None:
     parser = command.parser("fuzzing.home", __doc__)
     parser.add_argument("--only", choices=["file", "signal", "disk"], help="one kind of case")
     parser.add_argument("--some", type=int, default=1, help="every so manieth case only")
+    parser.add_argument("--name", default="", help="only cases of files and signals with this in their name")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="at-home-") as folder:
         base = Path(folder, "base")
@@ -60,7 +61,7 @@ def main() -> None:
         chosen = [name for name in kinds if options.only in (None, name)]
         found = []
         for kind in chosen:
-            for case in kinds[kind](base, Path(folder), options.some):
+            for case in kinds[kind](base, Path(folder), options.some, options.name):
                 found.append(case)
                 end = f"{case.code:4} lost {case.lost}  {case.wrong or 'well'}"
                 print(f"{case.kind:6} {case.name:44} {end}  {case.line[:100]}", flush=True)
@@ -120,10 +121,10 @@ def copy(base: Path, home: Path) -> None:
     shutil.copytree(base, home, ignore=shutil.ignore_patterns("*.sock"))
 
 
-def file_cases(base: Path, folder: Path, some: int) -> Iterator[Case]:
+def file_cases(base: Path, folder: Path, some: int, named: str) -> Iterator[Case]:
     """Each damage done to the newest checkpoint, or to another file, in a copy of the home."""
     for number, (name, damage) in enumerate(damages()):
-        if number % some:
+        if number % some or named not in name:
             continue
         home = folder / "home"
         shutil.rmtree(home, ignore_errors=True)
@@ -236,9 +237,11 @@ TENSORS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def signal_cases(base: Path, folder: Path, some: int) -> Iterator[Case]:
+def signal_cases(base: Path, folder: Path, some: int, named: str) -> Iterator[Case]:
     """Each signal at so many moments: before the first line, while it loads, and between and in rounds."""
     for name, codes in SIGNALS.items():
+        if named not in name:
+            continue
         for moment in range(0, MOMENTS, some):
             home = folder / "home"
             shutil.rmtree(home, ignore_errors=True)
@@ -277,8 +280,9 @@ def _signalled(home: Path, name: str, moment: int, codes: Sequence[int]) -> Case
     return Case("signal", f"{name} at {moment}", node.returncode, last[:160], lost, wrong)
 
 
-def disk_cases(base: Path, folder: Path, some: int) -> Iterator[Case]:
+def disk_cases(base: Path, folder: Path, some: int, named: str) -> Iterator[Case]:
     """A file system with so little room left, from none to enough for all that is written."""
+    del named
     for kilobytes in KILOBYTES[::some]:
         with small_disk(base, folder / "disk", kilobytes) as home:
             if home is None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.settings import flags, programs, simulation
+from swarm_node.settings import contribute, flags, programs, simulation
 from swarm_node.settings.mistakes import meant, wrong
 from swarm_node.settings.sources import FLAGS, describe, known_plug_ins, located, read_file
 
@@ -27,6 +27,9 @@ CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a co
 KINDS = (
     programs.NodeConfig,
     programs.CheckConfig,
+    programs.DoctorConfig,
+    programs.ArchiveConfig,
+    contribute.ContributeConfig,
     programs.BootstrapConfig,
     programs.EvaluationConfig,
     programs.AskConfig,
@@ -145,7 +148,7 @@ def _written(key: str, given: Sequence[Source]) -> str:
 
 def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, Any]:
     """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
-    every = {key for each in KINDS for key in describe(each)}
+    every = {key for each in (*KINDS, kind) for key in describe(each)}
     sections = {key.split(".")[0] for key in every if "." in key}  # SWARM_NODE_MODEL may be a whole section, as JSON
     found: dict[str, Any] = {}
     strange = []

@@ -33,9 +33,9 @@ def test_nodes_on_one_machine_share_in_most_rounds_from_the_tenth_second_on(tmp_
         for node, home in enumerate(homes):
             flags = ["--home", home, "--swarm", tmp_path.name, "--seed", node, *(["--peers", *peers] if peers else [])]
             nodes.append(started("run", *flags))
-            until(lambda home=home: (home / "addresses").exists(), 90.0, "an address")
+            until(lambda home=home: (home / "addresses").exists(), 300.0, "an address")
             peers = [(homes[0] / "addresses").read_text().splitlines()[0]]
-        until(lambda: all(len(shares(home)) >= 40 for home in homes), 240.0, "forty rounds of each")
+        until(lambda: all(len(shares(home)) >= 40 for home in homes), 600.0, "forty rounds of each")
         answers = [ask(home) for home in homes]
     finally:
         for process in nodes:
@@ -54,14 +54,14 @@ def test_a_paused_node_rests_is_healthy_and_goes_on(tmp_path: Path) -> None:
     assert "the next one will rest" in ended("pause", "--home", tmp_path).stdout
     node = started("run", "--home", tmp_path, "--network.no-enabled", "--max-rounds", "2")
     try:
-        until(lambda: "resting" in (ask(tmp_path).get("training") or {}), 90.0, "resting")
+        until(lambda: "resting" in (ask(tmp_path).get("training") or {}), 300.0, "resting")
         shown = ended("status", "--home", tmp_path, "--json")
         answer = json.loads(shown.stdout)
         assert shown.returncode == 0 and answer["healthy"]
         assert "swarm-node resume" in answer["training"]["resting"]
         assert "round" not in answer["training"]
         ended("resume", "--home", tmp_path)
-        output, _ = node.communicate(timeout=90)
+        output, _ = node.communicate(timeout=300)
     finally:
         node.kill()
     assert node.returncode == 0

@@ -76,8 +76,9 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
 
     starved = start(tmp_path, "--max-rounds", "9", before=no_file_over_a_megabyte)
     output, _ = starved.communicate(timeout=120)
-    assert starved.returncode == 0, output
+    assert starved.returncode == 2, output
     assert "warning: no checkpoint after 8 rounds" in output
+    assert "the last checkpoint could not be written" in output
     assert "Traceback" not in output
     assert max(curve(tmp_path)) == 8
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004"]

@@ -124,3 +124,27 @@ def test_a_compiler_without_headers_builds_no_kernels(monkeypatch: pytest.Monkey
     assert not can_compile()
     (tmp_path / "Python.h").touch()
     assert can_compile()
+
+
+def stranger(note: str = "is in swarm x, this node is in s", seen: float | None = 1.0) -> dict[str, Any]:
+    return {"peer": "12D3y", "note": note, "last_seen": seen, "round": None, "pulls": 0, "state": "ok", "addresses": []}
+
+
+def test_a_node_that_found_only_strangers_is_not_healthy() -> None:
+    (problem,) = problems(node(connected=2, peers=[stranger(), stranger()]))
+    assert problem.startswith("alone: every peer it found is in swarm x") and "--swarm" in problem
+    assert problems(node(connected=2, peers=[stranger(), stranger(note="")])) == []
+    assert problems(node(connected=0, peers=[])) == []
+
+
+def test_a_node_that_leaves_is_not_said_to_start_again() -> None:
+    answer = node(running=False)
+    answer["network"]["leaving"] = True
+    assert problems(answer) == ["it is leaving, as it was told to"]
+
+
+def test_a_node_that_rests_is_healthy_however_long() -> None:
+    answer = node(running=False, seconds_since=99_999.0)
+    answer["network"]["resting"], answer["training"]["resting"] = True, "on battery"
+    assert problems(answer) == []
+    assert "resting: on battery" in status_lines({"healthy": True, "problems": [], **answer})

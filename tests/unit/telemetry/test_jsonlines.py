@@ -94,3 +94,17 @@ def test_what_a_full_disk_leaves_of_a_line_spoils_no_later_line(sink, path, warn
     disk.room = 1000
     sink.take(Notice("third"))
     assert texts(path) == ["first", "third"] and len(warnings) == 1
+
+
+def test_a_large_file_is_put_aside_and_the_one_before_goes(tmp_path, warnings):
+    path = tmp_path / "events.jsonl"
+    sink = JsonLines(path, warnings.append, clock=lambda: 0.0, most=200)
+    for number in range(12):
+        sink.take(Notice(f"event {number} with some text"))
+    sink.close()
+    aside = tmp_path / "events.1.jsonl"
+    texts = [event["text"] for file in (aside, path) for event in read_jsonlines(file)]
+    assert texts == [f"event {number} with some text" for number in range(12 - len(texts), 12)]
+    assert path.stat().st_size < 300 and 200 <= aside.stat().st_size < 300
+    assert sorted(tmp_path.iterdir()) == [aside, path]
+    assert warnings == []
