@@ -33,8 +33,8 @@ TERMS = (
 PAGE = """\
 usage: swarm-node contribute [CONFIG.toml] --api URL --model NAME [--flags]
 
-Give a swarm completions without training: of a model behind an OpenAI-compatible
-server (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or your own.
+Give a swarm completions without training: of a model behind a server that has
+OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
 
   --api URL                  such as http://127.0.0.1:11434/v1
   --model NAME               as the server calls it
