@@ -44,7 +44,7 @@ OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
   --samples N                completions per prompt (8)
   --tokens-per-day N         budget (no limit)
   --requests-per-minute N    (60)
-  --key-file FILE            the server's key; or the variable SWARM_NODE_API_KEY
+  --key-file FILE            the server's key; else SWARM_NODE_API_KEY has it
   --home FOLDER              identity and budget (~/.swarm-node/contributor)
 
 Stops on Ctrl-C. The key stands in no log and in no list of processes."""
