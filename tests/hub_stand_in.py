@@ -47,6 +47,8 @@ class Handler(BaseHTTPRequestHandler):
         body, hub = self._body(), self.server
         if hub.refuse or self.headers.get("authorization") != f"Bearer {TOKEN}":
             self._say({"error": "Invalid username or password."}, hub.refuse or 401)
+        elif self.path == "/api/validate-yaml":  # of the card
+            self._say({"errors": [], "warnings": []})
         elif self.path == "/api/repos/create":
             self._say(hub.create(json.loads(body)))
         elif re.match(r"/api/models/[^/]+/[^/]+/preupload/main", self.path):
@@ -66,6 +68,8 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 tag = hashlib.sha256(content).hexdigest()
                 self._send(content, 200, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT})
+        elif "/tree/" in self.path:  # of folders, and there are none
+            self._say({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
         elif match := re.match(r"/api/models/([^/?]+/[^/?]+)", self.path):
             names = [{"rfilename": name} for name in files.get(match[1], {})]
             self._say({"id": match[1], "sha": COMMIT, "siblings": names})

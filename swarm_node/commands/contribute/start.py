@@ -33,8 +33,8 @@ TERMS = (
 PAGE = """\
 usage: swarm-node contribute [CONFIG.toml] --api URL --model NAME [--flags]
 
-Give a swarm completions without training: of a model behind a server like
-OpenAI's (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or your own.
+Give a swarm completions without training: of a model behind a server that has
+OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
 
   --api URL                  such as http://127.0.0.1:11434/v1
   --model NAME               as the server calls it
@@ -44,7 +44,7 @@ OpenAI's (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or your own.
   --samples N                completions per prompt (8)
   --tokens-per-day N         budget (no limit)
   --requests-per-minute N    (60)
-  --key-file FILE            the server's key; or variable SWARM_NODE_API_KEY
+  --key-file FILE            the server's key; else SWARM_NODE_API_KEY has it
   --home FOLDER              identity and budget (~/.swarm-node/contributor)
 
 Stops on Ctrl-C. The key stands in no log and in no list of processes."""

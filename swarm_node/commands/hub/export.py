@@ -35,9 +35,9 @@ class ExportConfig(Section):
     """Where it goes: a folder that is not there yet, or is empty."""
     home: Path = Path("~/.swarm-node")
     """Home of the node that trained it."""
-    best: bool = False
+    best: tyro.conf.FlagCreatePairsOff[bool] = False
     """The checkpoint of the best validation, not of the last round."""
-    merge: bool = False
+    merge: tyro.conf.FlagCreatePairsOff[bool] = False
     """Adapters become part of the weights, so that the folder needs no base model and no peft."""
 
 

@@ -21,7 +21,7 @@ A trained model to the Hugging Face hub, with its card. The token is that of
   --best          of the best validation, not of the last round
   --merge         adapters (LoRA) become part of the weights
 
-A running node pushes by itself: the options push.repo and push.every of run."""
+A running node pushes by itself where push.repo and push.every are set."""
 
 
 class PushCommandConfig(Section):
