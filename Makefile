@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
-EXTRAS := base libp2p docker dev bench
+EXTRAS := base libp2p docker docs dev bench
 
-.PHONY: install simulate test test-fast test-extras lint format starters reference clean help
+.PHONY: install simulate test test-fast test-extras lint format starters reference docs clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,10 @@ starters: install  ## make the starter policies again
 
 reference: install  ## make the pages of docs/reference again that come from the code
 	$(BIN)/python docs/reference/make.py
+	$(BIN)/python docs/reference/messages.py
+
+docs: install  ## every page as a site in .site/html: links are checked, and it can be read offline
+	$(BIN)/python docs/make_site.py
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venvs runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venvs .site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

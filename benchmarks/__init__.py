@@ -1,15 +1,19 @@
-"""How fast the node is and how much it sends, beside others or beside itself done otherwise.
+"""How fast the node is and how much it sends, compared with other programs or with other ways to do the same.
 
 `python -m benchmarks.NAME`, NAME one of those below; `--help` says what it does and takes. With `--json` the last line
 is one JSON object. Results are in docs/results.
 
-beside others      generation (Hugging Face), step (TRL), swarm and network (genrl)
-beside a release   compatibility (what it learns), structure (rooms, arrows, files an external group passes); both
+beside others      generation (Hugging Face), step (TRL), real (TRL with its defaults, on shapes of real models),
+                   swarm and network (genrl)
+beside a release   compatibility (same rewards), structure (rooms, imports, files an external group passes); both
                    take the release out of git
-of the node        asynchronous, defence, fp8_gpu, interruption, micro_batches, packing, scoring
+of the pages       tutorials (how long each takes a newcomer)
+of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source), interruption, memory_plan (what fits
+                   on which card), micro_batches, packing, scoring
 of its network     backends, punching (as root: network namespaces)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
-                   prompts, sides in turn), waiting, internet (hosts in network namespaces; tests, too), genrl_side
+                   prompts, sides in turn), waiting, pages (what a reader of the documentation does; tests, too),
+                   internet (hosts in network namespaces; tests, too), genrl_side, shapes (of real models)
 other processes    genrl_node and genrl_gather, run by an interpreter that has genrl; asynchronous_child;
                    group_path with group_path_peer and group_path_tracer, for structure
 

@@ -4,8 +4,9 @@
     python -m benchmarks.asynchronous --sizes 1M --staleness 0 1 2 4 8
     python -m benchmarks.asynchronous --sizes 1M --long-tail      # lengths with a long tail, interruption off and on
 
-Every side is the whole node in a process of its own, with the same numbers of written and trained samples: questions,
-decoding, scoring, choice, update. Sides run in turn. Figures are wall-clock: nothing else may run on the machine.
+Every side is the whole node in a process of its own: questions, decoding, scoring, selection, update. All sides
+generate and train on the same numbers of samples, and run in turn. Figures are wall-clock: nothing else may run on the
+machine.
 
 The limit: with w seconds of generation and t of training per round of one thread, two processes cannot take less than
 max(w, t), so the gain over the synchronous run is at most (w + t) / max(w, t).
@@ -60,8 +61,8 @@ class Digits:
         texts = common.prompts(common.FULL.prompt_lengths)
         return [texts[question.index] for question in questions]
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        return [tuple(sum(c.isdigit() for c in text) / max(1, len(text)) for text in texts) for _, texts in answers]
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        return [tuple(sum(c.isdigit() for c in text) / max(1, len(text)) for text in texts) for _, texts in completions]
 
     def close(self) -> None:
         pass
@@ -99,7 +100,7 @@ def run_side(config: LearningConfig, rounds: int, trainer_threads: int) -> dict[
         driving(config, node, policy, Path(folder) / "log", print, command=generator) as driver,
     ):
         torch.set_num_threads(trainer_threads)
-        # The generator is as far ahead when the clock stops as when it starts: as much is written as is trained on.
+        # The generator is equally far ahead when the clock starts and stops, so it generated as much as was trained on.
         for number in range(WARM_UP):
             driver.run_round(Round(number))
         pids = [process.pid for process in psutil.Process().children()]  # the generator; a sync side has none
@@ -131,12 +132,12 @@ def cpu_seconds(pids: Sequence[int]) -> list[float]:
 @dataclass(frozen=True)
 class Side:
     how: AsynchronousConfig
-    trainer_threads: int  # of a synchronous node: all
+    trainer_threads: int  # all threads of a synchronous node
     generator_threads: int = 1
 
 
 def measure(size: str, sides: dict[str, Side], rounds: int, repetitions: int) -> dict[str, dict[str, Any]]:
-    """Every side in a fresh process, in turn; of each the fastest repetition: other work only ever adds time."""
+    """Every side in a fresh process, in turn; of each the fastest repetition, since other work only adds time."""
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
     for repetition in range(repetitions):
         for name, side in sides.items():

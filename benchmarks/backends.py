@@ -1,10 +1,10 @@
-"""What a call costs on each pair of backends, and what each backend weighs.
+"""The time of a call on each pair of backends, and the memory of each backend.
 
     python -m benchmarks.backends --json
 
-Every host is a process of its own on loopback, over TCP. A call carries 20 KB to the other side, which sends them back,
-one call after another. Memory is resident, of the Python process and of p2pd beside it, after the calls. `ratio` is the
-median call of the slowest pair over that of the quickest.
+Every host is a process of its own on loopback, over TCP. A call sends 20 KB to the other side, which sends them back.
+Calls follow one another. Memory is resident, of the Python process and of p2pd beside it, after the calls. `ratio` is
+the median call of the slowest pair over that of the quickest.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def weight() -> dict[str, float]:
 
 
 async def serve(backend: str, role: str) -> None:
-    """A host that answers until its input ends; says where it is, then what it weighs."""
+    """A host that replies until its input ends. It prints its address, then its memory."""
     host, seconds = await start(backend, role == "bootstrap")
     addresses = [address for address in await host.addresses() if "/tcp/" in address]
     say({"addresses": addresses, "start_s": seconds})
@@ -60,7 +60,7 @@ async def serve(backend: str, role: str) -> None:
 
 
 async def call(backend: str, address: str) -> None:
-    """Calls the host at this address; says how long that took."""
+    """Calls the host at this address and prints how long that took."""
     host, _ = await start(backend, False)
     began = time.perf_counter()
     peer = await host.dial([address], 5.0)

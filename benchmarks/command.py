@@ -1,8 +1,8 @@
-"""How every command of benchmarks, studies and fuzzing is asked and answers.
+"""Arguments and output of every command of benchmarks, studies and fuzzing.
 
 People read text and Markdown tables; with `--json` the last line is one JSON object with the key `benchmark`, and with
-`ratio` where two sides are compared. What takes hours is kept as it is done, under `runs/`, and not done again.
-Nothing here needs torch, so that a command that needs none starts at once.
+`ratio` where two sides are compared. Results of long runs are kept under `runs/`, part by part, and not computed again.
+Nothing here needs torch, so that commands without torch start at once.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def add_runs(made: argparse.ArgumentParser) -> None:
 
 
 def add_out(made: argparse.ArgumentParser) -> None:
-    """For results meant to be looked at. They go into the documentation only when told so."""
+    """The options for results to look at. They go into the documentation only on request."""
     words = "results and figures go here, such as docs/results/NAME (as --runs)"
     made.add_argument("--out", type=Path, metavar="FOLDER", help=words)
 
@@ -52,7 +52,7 @@ def out(options: argparse.Namespace) -> Path:
 
 
 def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
-    """The ratio, where sides were compared, and the line of JSON, where it is asked for."""
+    """Prints the ratio, if sides were compared, and the line of JSON, if requested."""
     if "ratio" in result:
         ratio = result["ratio"]
         print(f"\nratio {'none' if ratio is None else f'{ratio:.2f}'}", flush=True)
@@ -76,7 +76,7 @@ def show(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 
 def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """What `file` holds. Where it is not there it is made now, and written whole or not at all."""
+    """The content of `file`. If it is missing it is made now, and written whole or not at all."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(file, (json.dumps(make()) + "\n").encode())

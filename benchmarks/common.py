@@ -1,7 +1,7 @@
 """What benchmarks of models have in common: timing two sides in turn, the models and prompts.
 
-Sides are compared by CPU time of one thread, so that other work on the machine disturbs little, and run in turn
-(A B A B), so that what disturbs disturbs all. Nothing here knows which side is ours.
+Sides are compared by CPU time of one thread, so that other work on the machine disturbs little. They run in turn
+(A B A B), so that a disturbance affects all. Nothing here knows which side is ours.
 """
 
 import argparse
@@ -47,7 +47,7 @@ _VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARA
 
 def tokenizer() -> Any:
     """One token per character. `<eos>` gets the first id beyond the model's logits: it can never be sampled, so all
-    completions have full length on both sides, and neither pays for a rule that forbids it."""
+    completions have full length on both sides, and neither loses time to a rule that forbids it."""
     core = Tokenizer(models.WordLevel({**_VOCABULARY, "<eos>": len(_VOCABULARY)}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
@@ -63,7 +63,7 @@ def tokenizer() -> Any:
 
 
 def model(size: str) -> Any:
-    """An untrained Qwen2 of this size; the same weights whenever it is called."""
+    """An untrained Qwen2 of this size, with the same weights at each call."""
     hidden, layers, feed_forward, heads, kv_heads = _SHAPES[size]
     torch.manual_seed(0)
     config = Qwen2Config(
@@ -85,7 +85,7 @@ def model(size: str) -> Any:
 
 
 def prompts(lengths: Sequence[int]) -> list[str]:
-    """Text of so many characters each, all different."""
+    """Different texts with these numbers of characters."""
     line = "What is the sum of 17 and 25, and which numbers between them are prime? Think, then answer with digits. "
     return [(f"({number}) " + line * 4)[:length] for number, length in enumerate(lengths)]
 
@@ -178,7 +178,7 @@ def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser
 
 
 def workload(arguments: argparse.Namespace) -> Workload:
-    """What the command line asks for."""
+    """The workload that the command line names."""
     base = QUICK if arguments.quick else FULL
     sizes = tuple(arguments.sizes) if arguments.sizes else base.sizes
     return Workload(sizes, base.prompt_lengths, base.new_tokens, arguments.repetitions or base.repetitions)

@@ -1,11 +1,11 @@
-"""Whether the present code does what a release did: the same commands by both, and their reports key by key.
+"""Compares the present code with a release: runs the same commands with both, and compares reports key by key.
 
     python -m benchmarks.compatibility
 
 The release is taken out of git into a temporary folder. Every key of its report.json, and of each round in its
-events.jsonl, must be in the present one with the same value, bit for bit; of clocks and `cost`, which no two runs
-share, only the names in `cost` must be there. Both sides run at the same time on the same machine, so that the ratio,
-wall time of the present over the release, means something.
+events.jsonl, must be in the present one with the same value, bit for bit. Times and `cost` differ between any two runs;
+of these only the names in `cost` must be there. Both sides run at the same time on the same machine. So their ratio,
+wall time of the present over the release, is meaningful.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks import command
 
 ROOT = Path(__file__).resolve().parents[1]
-RELEASES = {"v0.1.0": "0dff80071022218990fe56781b7198a707fdbd34"}  # where the tag was not fetched
+RELEASES = {"v0.1.0": "0dff80071022218990fe56781b7198a707fdbd34"}  # used if the tag was not fetched
 PACKAGES = ("site-packages", "dist-packages")
 SECONDS = 900.0  # a run may take
 CLOCKS = ("time", "seconds")  # in events: no two runs share them
@@ -65,7 +65,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     ),
 }
 QUICK = ("attack", "asynchronous", "puzzles")
-SHORT = ("--arms", "2/2", "--rounds", "2")  # instead of a run's own, where it must be quick
+SHORT = ("--arms", "2/2", "--rounds", "2")  # for a quick run
 
 
 class NoHistory(Exception):
@@ -100,7 +100,7 @@ def compare(release: Mapping[str, Any], present: Mapping[str, Any]) -> Compariso
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """All that is no mapping, with its name. An empty mapping is a value."""
+    """All values that are not mappings, by name. An empty mapping is a value."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
             yield from leaves(inner, f"{key}.{name}" if key else name)
@@ -109,12 +109,12 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def exact(value: Any) -> str:
-    """The same for the same bits only: 1 is not 1.0, and NaN is NaN."""
+    """Whether two values have the same bits: 1 is not 1.0, and NaN equals NaN."""
     return json.dumps(value, sort_keys=True)
 
 
 def take_out(release: str, folder: Path, root: Path = ROOT) -> None:
-    """The tree of a release, from git. NoHistory, one line, where git does not have it."""
+    """The tree of a release, from git. NoHistory, one line, if git does not have it."""
     for name in (release, RELEASES.get(release, release)):
         found = subprocess.run(["git", "-C", root, "archive", f"{name}^{{tree}}"], capture_output=True, check=False)
         if found.returncode == 0:
@@ -137,7 +137,7 @@ def environment(code: Path, folder: Path) -> Path:
 
 
 def sides(release: str, folder: Path) -> dict[str, Path]:
-    """An interpreter each, checked to run what it is meant to run."""
+    """An interpreter for each side, checked to run the code of that side."""
     (released := folder / "code").mkdir()
     take_out(release, released)
     for package in ("protocol", "swarm_node"):  # the present ones are compiled already
@@ -152,7 +152,7 @@ def sides(release: str, folder: Path) -> dict[str, Path]:
 
 
 def clean() -> dict[str, str]:
-    """The environment of this process without what would lead an interpreter, or a node, elsewhere."""
+    """The environment of this process without variables that would change paths of an interpreter or a node."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SWARM_NODE_"))}
     return {**kept, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
@@ -187,7 +187,8 @@ def run(
 
 
 def said(folder: Path) -> dict[str, Any]:
-    """report.json, and what events.jsonl has of every round: gradients show what few rounds of rewards may not."""
+    """report.json, and what events.jsonl has of every round: gradients show differences that a few rounds of rewards
+    may not."""
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())
     events = [json.loads(each) for each in (folder / "events.jsonl").read_text().splitlines()]
     rounds = {
@@ -206,7 +207,7 @@ def line(name: str, found: Comparison, seconds: Mapping[str, float]) -> list[str
 
 
 def measure(release: str, quick: bool) -> tuple[dict[str, Comparison], dict[str, dict[str, float]]]:
-    """By run: what is the same, and the seconds of both sides."""
+    """For each run the comparison, and the seconds of both sides."""
     found, seconds = {}, {}
     with tempfile.TemporaryDirectory(prefix="compatibility-") as temporary:
         interpreters = sides(release, Path(temporary))

@@ -1,4 +1,4 @@
-"""What the default defence costs a node in time: rounds of a starter swarm with it and without.
+"""The time that the default defence takes: rounds of a starter swarm with it and without.
 
 python -m benchmarks.defence --json
 """

@@ -1,9 +1,9 @@
-"""FP8 on a CUDA device in one call of under ten minutes: products, writing, training, mismatch by length, memory.
+"""FP8 on a CUDA device in one call of under ten minutes: products, generation, training, mismatch by length, memory.
 
 Architectures of 0.5 B, 1.5 B and 7 B with random weights; mismatch on four layers of the first, since every token of
-16,384 is a step. Says what it finds as it goes; what does not fit into memory or time is left out. `--quick` runs all
-of it on tiny sizes, on a CPU too, where FP8 is emulated. Needs of the packages: torch, transformers, pydantic.
-Published by Jet-RL (arXiv 2601.14243) against BF16: writing up to 1.33x, training up to 1.41x, end to end 1.16x.
+16,384 is a step. Prints results as it goes. What does not fit into memory or time is left out. `--quick` runs all
+of it on tiny sizes, on a CPU too, where FP8 is emulated. Packages needed: torch, transformers, pydantic.
+Published by Jet-RL (arXiv 2601.14243) against BF16: generation up to 1.33x, training up to 1.41x, end to end 1.16x.
 """
 
 import gc
@@ -29,7 +29,7 @@ from swarm_node.compute.precision.quantise import Quantised, quantise
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 
-BUDGET = 540.0  # seconds; what would not be done by then is left out
+BUDGET = 540.0  # seconds; work that would take longer is left out
 GIBIBYTE = 2**30
 PARTS = ("writing", "training", "end_to_end")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -39,7 +39,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much there is to do. Seconds are guesses, on the safe side, for one H200."""
+    """The amount of work. Seconds are generous guesses for one H200."""
 
     sizes: Mapping[str, Shape]
     trained_tokens: int
@@ -115,7 +115,7 @@ def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = to
     )
     with DEVICE:
         model = Qwen2ForCausalLM(config).to(weights)
-    model.generation_config.eos_token_id = config.vocab_size  # never written
+    model.generation_config.eos_token_id = config.vocab_size  # never generated
     made = Policy(model, common.tokenizer(), DEVICE, None if weights == torch.bfloat16 else torch.bfloat16)
     if precision != "bf16":
         made.fp8 = swap_linears(model, kernels.choose(DEVICE, "auto"), precision == "fp8")
@@ -170,7 +170,7 @@ def one_step(made: Policy, tokens: int) -> Callable[[], None]:
 
 
 def speeds(plan: Plan, size: str, precision: str) -> Figures:
-    """Tokens per second of writing and of training apart, and peak memory."""
+    """Tokens per second of generation and of training, and peak memory."""
     made = policy(plan.sizes[size], precision, plan.trained_tokens)
     forget_peak()
     trained = seconds(one_step(made, plan.trained_tokens), 2)
@@ -179,12 +179,12 @@ def speeds(plan: Plan, size: str, precision: str) -> Figures:
     forget_peak()
     generator = BatchGenerator(made, GenerationConfig(max_completion_length=plan.written_tokens))
     texts = common.prompts([100] * plan.prompts)
-    written = seconds(lambda: generator.generate(texts, common.GROUP_SIZE, "fp8"), 1)
+    generated = seconds(lambda: generator.generate(texts, common.GROUP_SIZE, "fp8"), 1)
     print(f"  {generator.decoder_name}, {made.packing and made.packing.value}, {made.arithmetic}", flush=True)
     return {
-        "written_per_second": plan.prompts * common.GROUP_SIZE * plan.written_tokens / written,
+        "written_per_second": plan.prompts * common.GROUP_SIZE * plan.written_tokens / generated,
         "trained_per_second": plan.trained_tokens / trained,
-        "end_to_end_seconds": written + trained,
+        "end_to_end_seconds": generated + trained,
         "training_gib": training_memory,
         "writing_gib": peak(),
     }
@@ -199,10 +199,10 @@ def mismatch(plan: Plan, precision: str) -> Figures:
     made = policy(plan.long, precision, max(plan.lengths) + 128, torch.float32)
     generator = BatchGenerator(made, GenerationConfig(max_completion_length=max(plan.lengths)))
     (text,) = common.prompts([100])
-    (written,) = generator.generate([text], 2, "fp8")
-    assert isinstance(written, GeneratedGroup)
+    (generated,) = generator.generate([text], 2, "fp8")
+    assert isinstance(generated, GeneratedGroup)
     found = dict.fromkeys(plan.lengths, Mismatch())
-    for tokens in written.tokens:
+    for tokens in generated.tokens:
         batch = tree.build([Row(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)
         trained = log_probs_of(made.logits(batch), batch.target, SamplingRule()).cpu()
         known = torch.tensor(tokens.log_probs)

@@ -27,7 +27,7 @@ def hugging_face(model: Any, tokenizer: Any, texts: list[str], load: common.Work
 
     def work() -> list[str]:
         encoded = tokenizer(repeated, return_tensors="pt", padding=True)
-        written = model.generate(
+        generated = model.generate(
             input_ids=encoded.input_ids,
             attention_mask=encoded.attention_mask,
             do_sample=True,
@@ -36,8 +36,8 @@ def hugging_face(model: Any, tokenizer: Any, texts: list[str], load: common.Work
             cache_implementation=cache,
             disable_compile=True,
         )[:, encoded.input_ids.shape[1] :]
-        assert written.numel() == load.tokens
-        return list(tokenizer.batch_decode(written, skip_special_tokens=True))
+        assert generated.numel() == load.tokens
+        return list(tokenizer.batch_decode(generated, skip_special_tokens=True))
 
     return work
 
@@ -49,8 +49,8 @@ def ours(policy: Policy, texts: list[str], load: common.Workload, decoder: Liter
 
     def work() -> None:
         groups = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
-        written = [group for group in groups if isinstance(group, GeneratedGroup)]
-        assert sum(len(tokens.ids) for group in written for tokens in group.tokens) == load.tokens
+        generated = [group for group in groups if isinstance(group, GeneratedGroup)]
+        assert sum(len(tokens.ids) for group in generated for tokens in group.tokens) == load.tokens
 
     return work
 

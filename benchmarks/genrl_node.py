@@ -2,11 +2,11 @@
 
     python genrl_node.py '{"rank": 0, ...}'
 
-genrl is left as it is but for what makes it work at all, done from outside. hivemind 1.1.12 moved `get_dht_time`.
-genrl subscripts a dataclass when it reads what it received, so that as shipped every exchange fails and nothing is
-shared. Starters answer without `<answer>` tags: all rewards would be zero, and genrl would skip training. A scorer that
-raises on a malformed answer, as reasoning-gym's do, ends the whole game: such an answer scores zero. And daemons stay
-on loopback. This file knows nothing of swarm_node, since genrl may live in another environment.
+genrl is left as it is but for what makes it work at all, done from outside. hivemind 1.1.12 moved `get_dht_time`. genrl
+subscripts a dataclass when it reads what it received, so that as shipped every exchange fails and nothing is shared.
+Starters generate no `<answer>` tags: all rewards would be zero, and genrl would skip training. A scorer that raises on
+a malformed answer, as reasoning-gym's do, ends the whole game. Here such an answer scores zero. And daemons stay on
+loopback. This file knows nothing of swarm_node, since genrl may live in another environment.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Traces a real node that trains on a peer's groups: which files do these pass? See `benchmarks.structure`."""
+"""Traces which files external groups pass in a real node. See `benchmarks.structure`."""
 
 import json
 import shutil
@@ -16,8 +16,8 @@ from typing import BinaryIO
 from benchmarks.compatibility import environment
 from benchmarks.waiting import until
 
-MARK = "\u2003\u2009"  # two spaces that nobody writes, before every completion of the peer: scorers take no notice
-DONE = "trained"  # what the tracer says when the update has ended
+MARK = "\u2003\u2009"  # two rare spaces before every completion of the peer, which scorers ignore
+DONE = "trained"  # the tracer's message when the update has ended
 SECONDS = 120.0
 TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))
 OPTIONS = ("--network.no-mdns", "--network.exchange-seconds", "1", "--network.host", "127.0.0.1")

@@ -1,6 +1,6 @@
-"""Put into an interpreter's site-packages, with a JSON file beside it: says which files a marked text passes.
+"""Put into an interpreter's site-packages, with a JSON file beside it. It reports which files a marked text passes.
 
-Every process of the node loads it at its start. Sandboxed children cannot speak, so it falls silent in them.
+Every process of the node loads it at its start. Sandboxed children have no socket, so it stops in them.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""What it costs to go on with new weights in the middle of completions, and how much text is fresher for it.
+"""The cost of new weights in the middle of completions, and the share of tokens that they make fresher.
 
     python -m benchmarks.interruption --json
 
 1 M parameters, nine prompts, eight completions each, lengths with a long tail (four tokens end a completion, at most
-192 new tokens), CPU time of one thread. New weights come once, after so many steps, or not at all.
+192 new tokens), CPU time of one thread. New weights come once, after some steps, or not at all.
 """
 
 from statistics import median
@@ -22,21 +22,21 @@ LIMIT = 192  # tokens
 
 
 def generate(policy: Policy, after: int) -> tuple[float, float, int]:
-    """CPU seconds, the share of tokens that the new weights wrote, and all tokens."""
+    """CPU seconds, the share of tokens that the new weights generated, and all tokens."""
     steps = 0
 
     def refresh() -> bool:
         nonlocal steps
         steps += 1
-        policy.version += steps == after  # the weights themselves need not differ to be computed with again
+        policy.version += steps == after  # the same weights under a new version cost as much as new ones
         return steps == after
 
     policy.version = 0
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=LIMIT), refresh)
     began = process_time()
-    written = generator.generate(common.prompts(common.FULL.prompt_lengths), common.GROUP_SIZE, "interruption")
+    generated = generator.generate(common.prompts(common.FULL.prompt_lengths), common.GROUP_SIZE, "interruption")
     seconds = process_time() - began
-    versions = [v for group in written if isinstance(group, GeneratedGroup) for t in group.tokens for v in t.versions]
+    versions = [v for group in generated if isinstance(group, GeneratedGroup) for t in group.tokens for v in t.versions]
     return seconds, sum(versions) / len(versions), len(versions)
 
 

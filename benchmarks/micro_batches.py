@@ -2,8 +2,8 @@
 
     python -m benchmarks.micro_batches --json
 
-1 M parameters, nine groups of eight completions whose lengths have a long tail (mean 25, at most 192). fixed takes so
-many rows in the order they come, tight and dynamic are the options of `training.micro_batches`.
+1 M parameters, nine groups of eight completions whose lengths have a long tail (mean 25, at most 192). fixed takes a
+fixed number of rows in their order; tight and dynamic are the options of `training.micro_batches`.
 """
 
 import random

@@ -3,8 +3,8 @@
     python -m benchmarks.network --json                                   # needs root, for a network namespace
     python -m benchmarks.network --json --genrl-python GENRL/bin/python   # with genrl, for --genrl-nodes
 
-Every node is a network process with its daemon, as `swarm-node run` starts them; what stands in for the trainer
-publishes 9 groups of 10 KB a round and asks for 4 external groups. Bytes are those of the loopback interface of a
+Every node is a network process with its daemon, as `swarm-node run` starts them; a stand-in for the trainer
+publishes 9 groups of 10 KB a round and collects 4 external groups. Bytes are those of the loopback interface of a
 network namespace of its own, TCP/IP headers included; a node's traffic is what it sends and what it receives.
 """
 
@@ -38,7 +38,7 @@ from swarm_node.settings import NetworkConfig
 GROUPS, GROUP_BYTES, WANTED = 9, 10_000, 4
 COMPLETIONS = 8
 ROUND_SECONDS = 4.0
-WARM_UP = 12  # rounds until nodes are connected with most of those they will ever call: a handshake is 6 KB
+WARM_UP = 12  # rounds until nodes are connected with most of the peers they will call: a handshake is 6 KB
 INSIDE = "SWARM_NODE_BENCHMARK_INSIDE"
 START_SECONDS = 120.0
 
@@ -84,14 +84,14 @@ def parsed() -> argparse.Namespace:
 
 
 def in_namespace() -> int:
-    """Run this command again where loopback is nobody else's, so that its counters count us alone."""
+    """Run this command again in a network namespace, so that the counters of loopback count only our bytes."""
     unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     again = [*unshare, sys.executable, "-m", "benchmarks.network", *sys.argv[1:]]
     return subprocess.run(again, env={**os.environ, INSIDE: "1"}).returncode
 
 
 def loopback_bytes() -> int:
-    """Sent over loopback so far in this namespace, which is as much as was received."""
+    """Bytes sent over loopback in this namespace, which equal the bytes received."""
     line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
     return int(line.split(":")[1].split()[8])
 
@@ -156,7 +156,7 @@ def run_round(members: Sequence[Member], number: int, seconds: float) -> list[in
 
 
 def group(identity: Identity, number: int, index: int) -> RolloutGroup:
-    """10 KB of text that nothing could compress, in 8 completions."""
+    """10 KB of incompressible text, in 8 completions."""
     text = os.urandom(GROUP_BYTES // COMPLETIONS // 2).hex()
     seed = question_seed(identity.peer_id, Round(number))
     question = Question(
@@ -177,7 +177,7 @@ def address_of(home: Path) -> str:
 
 
 def cpu_seconds() -> float:
-    """Of the network processes and their daemons; this process, which plays the trainers, is left out."""
+    """Of the network processes and their daemons; this process, which stands for the trainers, is left out."""
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         times = process.cpu_times()
@@ -190,7 +190,8 @@ def memory_mb() -> float:
 
 
 def genrl_swarm(python: str, nodes: int, rounds: int) -> dict[str, Any]:
-    """The first round warms up. A node that receives less than all others has failed at its task, and is counted so."""
+    """The first round is a warm-up. A node that receives less than all others has failed at its task, and is counted
+    so."""
     work = Path(tempfile.mkdtemp(prefix="genrl-bench-"))
     script = Path(__file__).with_name("genrl_gather.py")
     processes = []

@@ -67,7 +67,8 @@ def model(size: str) -> Any:
 
 
 def groups(shape: Shape) -> list[ScoredGroup]:
-    """External completions: one token a character, every completion of full length, rewards that give a signal."""
+    """External completions: one token a character, every completion of full length, rewards that make groups
+    informative."""
     made = []
     for number in range(shape.groups):
         prompt = (common.prompts([100])[0] * (shape.prompt // 100 + 1))[: shape.prompt - 2] + f"{number % 10}:"
@@ -115,7 +116,7 @@ def peak_memory(size: str, shape: Shape, layout: Layout, device: str) -> float:
         torch.cuda.reset_peak_memory_stats()
         step(made, groups(shape), shape)()
         return (torch.cuda.max_memory_allocated() - held) / MEBIBYTE
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = high_water_mark()
     step(made, groups(shape), shape)()
     return high_water_mark() - before

@@ -1,11 +1,11 @@
-"""Hole punching between real hosts in network namespaces: whether, how long it takes, and what it costs in calls.
+"""Hole punching between real hosts in network namespaces: success, time taken, and calls that fail meanwhile.
 
     python -m benchmarks.punching        # as root, on Linux with iptables
 
 Two hosts behind NATs of their own meet at a relay and call each other without a pause, both ways, for ten seconds.
-Wires with latency stand in front of the NATs, as the kernel may have none (netem): whatever leaves or enters is held
-back by a process. Kinds of NAT: `closed` drops what nobody asked for; `open` takes it as its own, and remembers it, as
-a machine does that masquerades for containers; `symmetric` takes another port for every flow (on one side).
+Wires with latency stand in front of the NATs, as the kernel may have none (netem): a process delays what leaves or
+enters. Kinds of NAT: `closed` drops what nobody asked for; `open` takes it as its own, and remembers it, as a machine
+does that masquerades for containers; `symmetric` takes another port for every flow (on one side).
 """
 
 import argparse

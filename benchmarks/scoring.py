@@ -3,10 +3,10 @@ of it.
 
     python -m benchmarks.scoring --json        # docs/results/scoring.md
 
-A round of one node as it occurs with the default defence: prompts and scores of its own 9 groups of 8 answers; 4 groups
-of others, each of another author, which have signal, or they would not have been published; its own 4 attempts at their
-questions. CPU time is that of the node's side, the scoring process, the fork server and all children. The share is that
-of a starter's round in a swarm of eight, whose other phases are measured by the simulation's own clock.
+A round of one node with the default defence: prompts and scores of 9 local groups of 8 completions; 4 informative
+external groups, each of another author; 4 local groups of their prompts. CPU time is that of the node's side, the
+scoring process, the fork server and all children. The share is that of a starter's round in a swarm of eight, whose
+other phases are measured by the simulation's own clock.
 """
 
 import time
@@ -30,7 +30,7 @@ Batch = list[tuple[Question, list[str]]]
 
 
 class Workload:
-    """Rounds of one node, with authors and answers that were never seen before, so that no cache answers."""
+    """Rounds of one node, with new authors and completions, so that no cache helps."""
 
     def __init__(self, gym: ReasoningGym) -> None:
         self._gym = gym
@@ -44,7 +44,7 @@ class Workload:
         chosen = (questions[begin:] + questions[:begin])[:count]
         return [(question, [f"{self._authors % 97 + k}" for k in range(GROUP_SIZE)]) for question in chosen]
 
-    def own(self) -> list[Batch]:
+    def local(self) -> list[Batch]:
         return [self.groups(QUESTIONS)]
 
     def external(self, authors: int = 1) -> Batch:
@@ -52,8 +52,8 @@ class Workload:
 
     def round(self) -> list[Batch]:
         received = self.external(EXTERNAL_GROUPS)
-        attempts = [(question, [f"0{text}" for text in texts]) for question, texts in received]
-        return [*self.own(), received, attempts]
+        rescuing = [(question, [f"0{text}" for text in texts]) for question, texts in received]
+        return [*self.local(), received, rescuing]
 
 
 def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> dict[str, float]:
@@ -117,7 +117,7 @@ def main() -> None:
     result: dict[str, Any] = {
         "layers": gym.layers,
         "round": measure(gym, workload.round, calls),
-        "local groups, one child": measure(gym, workload.own, calls),
+        "local groups, one child": measure(gym, workload.local, calls),
         "one group of another, one child": measure(gym, lambda: [workload.external()], calls),
     }
     gym.close()

@@ -48,10 +48,10 @@ def reward(text: str) -> float:
     return sum(map(ord, text)) % 997 / 997
 
 
-def scored(text: str, written: GeneratedGroup) -> ScoredGroup:
-    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, completions=written.completions)
-    rewards = tuple(reward(completion.text) for completion in written.completions)
-    return ScoredGroup(group, text, rewards, written.tokens)
+def scored(text: str, generated: GeneratedGroup) -> ScoredGroup:
+    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, completions=generated.completions)
+    rewards = tuple(reward(completion.text) for completion in generated.completions)
+    return ScoredGroup(group, text, rewards, generated.tokens)
 
 
 def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.dtype | None) -> Work:
@@ -63,8 +63,8 @@ def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.d
     texts, streams = common.prompts(load.prompt_lengths), count()
 
     def step() -> None:
-        written = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
-        groups = [scored(text, w) for text, w in zip(texts, written, strict=True) if isinstance(w, GeneratedGroup)]
+        generated = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
+        groups = [scored(text, w) for text, w in zip(texts, generated, strict=True) if isinstance(w, GeneratedGroup)]
         report = trainer.update(groups)
         assert (report.optimizer_steps, report.trained_tokens) == (1, load.tokens), report
 

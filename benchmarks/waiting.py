@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def until(found: Callable[[], T], seconds: float, what: str) -> T:
-    """The first true answer. Raises TimeoutError where none comes in time."""
+    """The first true result. Raises TimeoutError if none comes in time."""
     deadline = time.monotonic() + seconds
     while not (value := found()):
         if time.monotonic() > deadline:

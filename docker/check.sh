@@ -1,7 +1,7 @@
 #!/bin/sh
-# Does the image work? On the Docker engine of this machine: a bootstrap node and two nodes that find each other through it,
-# learn, share, keep their identity over a restart, and leave within 10 seconds of SIGTERM; then what users and machines get
-# wrong, each of which must cost one line that says what and what to do. Cleans up after itself.
+# Does the image work? Runs on the Docker engine of this machine: a bootstrap node and two nodes that find each other through it,
+# train, publish, keep their identity over a restart, and leave within 10 seconds of SIGTERM. Then come mistakes of users and
+# machines: each must end with one line that says what is wrong and what to do. Cleans up after itself.
 #
 #   docker/check.sh [IMAGE]          (default: swarm-node; build it first, see Dockerfile)
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does docker/compose.yaml do what it says? A bootstrap node and eight nodes on the Docker engine of this machine, one line
+# Does docker/compose.yaml do what it promises? A bootstrap node and eight nodes on the Docker engine of this machine, one line
 # per demand; the exit code is 0 if all hold. Cleans up after itself. Four minutes on two cores.
 #
 #   docker/check_compose.sh          (needs docker compose v2 and the image swarm-node, see Dockerfile)
@@ -43,7 +43,7 @@ rounds() { inside "$1" grep -c RoundDone /data/events.jsonl; }
 learned() { inside "$1" grep -q '"external_informative": [1-9]' /data/events.jsonl; }
 connected() { inside "$1" swarm-node status | grep -q ', [1-9][0-9]* connected'; }
 knows_others() { [ "$(inside "$1" swarm-node peers --json | grep -o '"round": [0-9]' | wc -l)" -ge 2 ]; }
-went_on() { # has learned from others in rounds after those counted before
+went_on() { # has trained on external groups in rounds after those counted before
     inside "$1" sh -c "grep RoundDone /data/events.jsonl | tail -n +$(($(before "$1") + 3))" |
         grep -q '"external_informative": [1-9]'
 }
@@ -62,7 +62,7 @@ id_of() { inside "$1" swarm-node id; }
 demand "the file is valid" compose config --quiet
 demand "nine containers start" compose up --detach --quiet-pull
 demand "none runs as root" every not_root
-demand "each node learns from external groups" soon every learned
+demand "each node trains on external groups" soon every learned
 demand "the bootstrap node and all nodes are healthy" soon every healthy bootstrap $nodes
 demand "status: each is connected" soon every connected
 demand "peers: each knows rounds of two others or more" soon every knows_others

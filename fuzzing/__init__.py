@@ -4,7 +4,10 @@
 one JSON object. Results are in docs/results/security.md, scoring.md and network.md.
 
 fuzz       mutated inputs (mutation) over every decoder and handler that a stranger's bytes reach (targets)
-hostile    hostile answers (hostile_answers) against every data set, through a real scoring process (hostile_source)
+hostile    hostile completions (hostile_answers) against every data set, alone and behind a right one (right_answers),
+           through a real scoring process (hostile_source)
+spellings  honest spellings of right answers: our scores beside the library's
+slow       how long a completion can keep each scorer busy
 flood      a real node under a thousand requests a second
 """
 

@@ -1,11 +1,11 @@
-"""Every data set of reasoning-gym against every hostile answer, through the scoring process as a node runs it.
+"""Every data set of reasoning-gym against every hostile completion, through the scoring process as a node runs it.
 
     python -m fuzzing.hostile --json        # docs/results/scoring.md
 
 Each answer is an item of its own. "ours": the data sets of the catalogue, scored as in the swarm; an answer that is not
-the key and is paid 0.5 or more is a forgery. "library": all data sets with the library's own scorers, those included
-that execute answers, which only the sandbox stands up to. Afterwards nothing may be left: no file, no connection, no
-process; the scoring process must never have been replaced, and honest answers must be paid as before.
+the key and is rewarded with 0.5 or more is a forgery. "library": all data sets with the library's own scorers, those
+included that execute answers, which only the sandbox stands up to. Afterwards nothing may be left: no file, no
+connection, no process; the scoring process must never have been replaced, and honest answers must be scored as before.
 """
 
 import socket
@@ -22,8 +22,10 @@ import psutil
 
 from benchmarks import command
 from fuzzing.hostile_answers import answers
+from fuzzing.right_answers import right_answer
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scoring.client import Reply, ScoringClient
 from swarm_node.environments.scoring.forkserver import SPARES
@@ -31,10 +33,10 @@ from swarm_node.environments.scoring.forkserver import SPARES
 SOURCE = str(Path(__file__).with_name("hostile_source.py"))
 TIME_LIMIT, MEMORY_LIMIT = 1.0, 768  # seconds per item, megabytes
 SLACK = 2.0  # seconds above the limit that a busy machine may need to notice
-SEED, INDICES = 20, 8
-PAID = 0.5
-pay = RewardRule("graded", PARTIAL).reward  # what a node makes of a score; the library knows no such thing
-NO_KEY = ("None", "")  # of data sets that check an answer against the question alone
+SEED, INDICES = 20, 64
+REWARDED = 0.5
+rewarded = RewardRule("graded", PARTIAL).reward  # from a score to a node's reward; the library has only scores
+BETWEEN = (" ", "\n")  # what stands between the right answer and a hostile one behind it
 
 
 @dataclass(slots=True)
@@ -42,26 +44,40 @@ class Tally:
     """What became of the answers to one data set in one mode."""
 
     answers: int = 0
-    forged: list[str] = field(default_factory=list)  # names of wrong answers that were paid half or more
+    forged: list[str] = field(default_factory=list)  # names of wrong answers that were rewarded with half or more
     skipped: Counter[str] = field(default_factory=Counter)  # by reason
     slowest: float = 0.0  # seconds
     broken: list[str] = field(default_factory=list)  # what must never happen
 
 
-def modes(name: str) -> list[str]:
-    return ["ours", "library"] if name in CATALOGUE else ["library"]
+def modes(name: str, library: bool = True) -> list[str]:
+    return ["ours", "behind"] * (name in CATALOGUE) + ["library"] * library
+
+
+def right(scoring: ScoringClient, name: str, mode: str) -> tuple[int, str]:
+    """Index of a question and a right answer to it; a few of a few data sets take longer than a question may."""
+    for index in range(INDICES):
+        key = scoring.ask([(name, f"{mode}/key", SEED, index, None)])[0]
+        if isinstance(key, str) and mode == "library":
+            return index, key
+        if isinstance(key, str):
+            item = LibraryItem(name, next(iter(CATALOGUE[name].values())), SEED, index)
+            answer = right_answer(name, item.dataset, item.entry)
+            if answer is not None:
+                return index, answer
+    raise LookupError(f"no question: {key}")
 
 
 def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) -> Tally:
     """All answers to one question, each by itself."""
     tally = Tally()
-    for index in range(INDICES):  # a few items of a few data sets take longer than a question may
-        key = scoring.ask([(name, f"{mode}/key", SEED, index, None)])[0]
-        if isinstance(key, str):
-            break
-    else:
-        tally.broken.append(f"no question: {key}")
+    try:
+        index, key = right(scoring, name, mode)
+    except LookupError as error:
+        tally.broken.append(str(error))
         return tally
+    if mode == "behind":
+        texts = {f"{label} behind": f"{key}{BETWEEN[n % 2]}{text}" for n, (label, text) in enumerate(texts.items())}
     question = (name, mode, SEED, index)
     honest = _ask(scoring, question, key)
     for label, text in texts.items():
@@ -71,12 +87,12 @@ def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) 
         tally.answers += 1
         if not isinstance(reply, tuple):
             tally.skipped[reply.reason if not isinstance(reply, str) else "nonsense"] += 1
-        elif (pay(reply[0]) if mode == "ours" else reply[0]) >= PAID and not same(text, key):
+        elif (reply[0] if mode == "library" else rewarded(reply[0])) >= REWARDED and not same(text, key):
             tally.forged.append(label)
     if _ask(scoring, question, key) != honest:
-        tally.broken.append("an honest answer is paid otherwise than before")
-    if mode == "ours" and key not in NO_KEY and honest != (1.0,):
-        tally.broken.append(f"the key is paid {honest}")
+        tally.broken.append("an honest answer is scored otherwise than before")
+    if mode != "library" and honest != (1.0,):
+        tally.broken.append(f"the key is scored {honest}")
     if tally.slowest > TIME_LIMIT + SLACK:
         tally.broken.append(f"an item took {tally.slowest:.1f} s")
     return tally
@@ -91,8 +107,8 @@ def same(text: str, key: str) -> bool:
         return False
 
 
-def run(names: Sequence[str], only: int | None = None) -> dict[str, dict[str, Tally]]:
-    """By data set and mode; `only`: the first so many answers of each kind."""
+def run(names: Sequence[str], only: int | None = None, library: bool = True) -> dict[str, dict[str, Tally]]:
+    """By data set and mode; `only`: the first so many answers of each kind; `library`: its own scorers too."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         texts = some(answers(folder, listener.getsockname()[1]), only)
@@ -102,8 +118,8 @@ def run(names: Sequence[str], only: int | None = None) -> dict[str, dict[str, Ta
             assert scoring.pid is not None
             session = scoring.pid  # the scoring process leads one
             for name in names:
-                results[name] = {mode: attack(scoring, name, mode, texts) for mode in modes(name)}
-                last = results[name]["library"]
+                results[name] = {mode: attack(scoring, name, mode, texts) for mode in modes(name, library)}
+                last = next(reversed(results[name].values()))
                 if any(Path(folder).iterdir()):
                     last.broken.append("a file was written")
                     for path in Path(folder).iterdir():
@@ -116,7 +132,7 @@ def run(names: Sequence[str], only: int | None = None) -> dict[str, dict[str, Ta
                     last.broken.append("the scoring process died")
                     scoring.restarts, session = 0, scoring.pid
         if stays_above(0, session):
-            results[names[-1]]["library"].broken.append("processes were left")
+            last.broken.append("processes were left")
         return results
 
 
@@ -165,27 +181,29 @@ def _accepted(listener: socket.socket) -> bool:
 def show(results: dict[str, dict[str, Tally]]) -> None:
     lines = []
     for name, by_mode in results.items():
-        ours, library = by_mode.get("ours"), by_mode["library"]
+        library = by_mode.get("library", Tally())
         items, slowest = sum(t.answers for t in by_mode.values()), max(t.slowest for t in by_mode.values())
-        forged = [str(len(ours.forged)) if ours else "left out", str(len(library.forged))]
-        lines.append([name, str(items), *forged, str(library.skipped.total()), f"{slowest:.2f}"])
-    header = ["data set", "items", "forged, here", "forged, library's scorer"]
+        forged = [str(len(by_mode[mode].forged)) if mode in by_mode else "left out" for mode in ("ours", "behind")]
+        lines.append([name, str(items), *forged, str(len(library.forged)), str(library.skipped.total())])
+        lines[-1].append(f"{slowest:.2f}")
+    header = ["data set", "items", "forged, here", "forged, behind the right answer", "forged, library's scorer"]
     command.show([*header, "stopped by the sandbox", "slowest, s"], lines)
 
 
 def summary(results: dict[str, dict[str, Tally]]) -> dict[str, Any]:
     tallies = {(name, mode): tally for name, by_mode in results.items() for mode, tally in by_mode.items()}
-    skipped: dict[str, Counter[str]] = {"ours": Counter(), "library": Counter()}
+    skipped: dict[str, Counter[str]] = {"ours": Counter(), "behind": Counter(), "library": Counter()}
     for (_, mode), tally in tallies.items():
         skipped[mode].update(tally.skipped)
     return {
         "data_sets": len(results),
         "items": sum(tally.answers for tally in tallies.values()),
         "answers_per_data_set": max(tally.answers for tally in tallies.values()),
-        "forged": {f"{n}/{m}": t.forged for (n, m), t in tallies.items() if t.forged and m == "ours"},
+        "forged": {f"{n}/{m}": t.forged for (n, m), t in tallies.items() if t.forged and m != "library"},
         "forged_library": {n: len(t.forged) for (n, m), t in tallies.items() if t.forged and m == "library"},
         "skipped": skipped,
         "slowest": max(tally.slowest for tally in tallies.values()),
+        "slowest_here": max((t.slowest for (_, m), t in tallies.items() if m != "library"), default=0.0),
         "broken": {f"{n}/{m}": t.broken for (n, m), t in tallies.items() if t.broken},
     }
 
@@ -194,8 +212,10 @@ def main() -> None:
     parser = command.parser("fuzzing.hostile", __doc__)
     parser.add_argument("--data-sets", nargs="*", help="only these")
     parser.add_argument("--each", type=int, help="only the first so many answers of each kind")
+    parser.add_argument("--ours", action="store_true", help="without the library's own scorers")
     options = parser.parse_args()
-    results = run(options.data_sets or all_data_sets(), options.each)
+    names = options.data_sets or (sorted(CATALOGUE) if options.ours else all_data_sets())
+    results = run(names, options.each, not options.ours)
     show(results)
     found = summary(results)
     print("\n".join(f"{what}: {value}" for what, value in found.items()))

@@ -1,4 +1,4 @@
-"""Answers nobody should send: a hundred and more ways to run code, waste a machine or be paid for nothing.
+"""Hostile completions: a hundred and more ways to run code, waste a machine or get an unearned reward.
 
 Pure data, used by `fuzzing.hostile` and by the tests. Those that try to leave a trace try to leave it in a folder
 given to them, or at a port of this machine.
@@ -208,7 +208,7 @@ TEXTS = (
     "\\frac{1}{0}",
 )
 
-GUESSES = (  # paid by whoever pays for a part
+GUESSES = (  # rewarded by a scorer that rewards a part
     "0 1 2 3 4 5 6 7 8 9",
     " ".join(map(str, range(400))),
     "yes no",

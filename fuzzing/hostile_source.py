@@ -1,7 +1,7 @@
 """Every data set of reasoning-gym, loaded by a scoring process: as a node scores it ("ours"), or with the library's own
 scorer whatever that does ("library"), which is what the sandbox is for. With "/key", the key in place of the prompt."""
 
-from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from reasoning_gym.composite import DatasetSpec
@@ -23,15 +23,15 @@ SMALL: dict[str, dict[str, Any]] = {  # data sets whose defaults take longer tha
 }
 
 
-class LibraryScored(source.LibraryItem):
+class LibraryScored:
     """Scored by the library alone."""
 
-    def __init__(self, name: str, config: Mapping[str, Any], seed: int, index: int) -> None:
-        super().__init__(name, config, seed, index)
-        self.portable = None
+    def __init__(self, item: source.LibraryItem) -> None:
+        self.prompt, self._item = item.prompt, item
 
     def score(self, text: str) -> float:
-        score: float = self._dataset.score_answer(answer_of(text), self.entry)
+        entry = deepcopy(self._item.entry)  # some scorers write into theirs
+        score: float = self._item.dataset.score_answer(answer_of(text), entry)
         return score
 
 
@@ -45,10 +45,10 @@ class Key:
         return 0.0
 
 
-def build(dataset: str, config_id: str, seed: int, index: int) -> source.LibraryItem | Key:
+def build(dataset: str, config_id: str, seed: int, index: int) -> source.LibraryItem | LibraryScored | Key:
     mode, _, key = config_id.partition("/")
-    if mode == "library":
-        item: source.LibraryItem = LibraryScored(dataset, SMALL.get(dataset, {}), seed, index)
-    else:
-        item = source.LibraryItem(dataset, next(iter(CATALOGUE[dataset].values())), seed, index)
-    return Key(item) if key else item
+    config = SMALL.get(dataset, {}) if mode == "library" else next(iter(CATALOGUE[dataset].values()))
+    item = source.LibraryItem(dataset, config, seed, index)
+    if key:
+        return Key(item)
+    return LibraryScored(item) if mode == "library" else item

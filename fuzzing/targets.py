@@ -299,9 +299,9 @@ def _answer(data: bytes) -> str:
     """One of our scorers, chosen by the length."""
     text = data.decode("utf-8", "surrogateescape")[: limits.MAX_COMPLETION_CHARS]
     name = _NAMES[len(data) % len(_NAMES)]
-    paid = score(SCORERS[name], answer_of(text), {**ENTRY, "answer": _KEYS.get(name, "3 × 5")})
-    assert 0.0 <= paid <= 1.0
-    return f"{name} {paid:.0f}"
+    scored = score(SCORERS[name], answer_of(text), {**ENTRY, "answer": _KEYS.get(name, "3 × 5")})
+    assert 0.0 <= scored <= 1.0
+    return f"{name} {scored:.0f}"
 
 
 _NAMES = sorted({scorer.__name__: name for name, scorer in SCORERS.items()}.values())
@@ -322,7 +322,9 @@ class Handlers:
     def requests(self) -> list[bytes]:
         """The first byte chooses the protocol."""
         tag = wire.swarm_tag(SWARM)
-        exchange = [wire.encode_exchange(wire.ExchangeRequest(tag, 9, {}, said)) for said in (b"", self._said(5))]
+        exchange = [
+            wire.encode_exchange(wire.ExchangeRequest(tag, 9, {}, announced)) for announced in (b"", self._announced(5))
+        ]
         key = codec.content_hash(codec.encode(_group(0, US)))
         return [b"\x00" + each for each in exchange] + [
             b"\x01" + wire.encode_pull(tag, [key, bytes(32)]),
@@ -375,7 +377,7 @@ class Handlers:
         exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)
         return exchange
 
-    def _said(self, seq: int) -> bytes:
+    def _announced(self, seq: int) -> bytes:
         return _announcement(AUTHOR, seq)
 
     def _next_caller(self, peek: bool = False) -> Identity:

@@ -1,8 +1,8 @@
 """The gate: bytes from anybody to a rollout group that may be held, or one reason why not.
 
-Checked: form, signature, address, sizes. Not checked: whether an answer is right (scoring), how often a peer speaks
-(rate limits), whether the same was received before (networks remember that), whether a text is safe to show (whoever
-shows it). Never raises, whatever the bytes.
+Checked: form, signature, address, sizes. Not checked here: whether a completion is right (scoring), how often a peer
+sends (rate limits), whether the same bytes came before (the network remembers that), whether a text is safe to show
+(whoever shows it). Never raises, whatever the bytes.
 """
 
 import re
@@ -20,30 +20,30 @@ __all__ = ["AdmissionRules", "Reason", "Rejected", "Verifier", "admit", "authent
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRules:
-    """What this node lets in. Limits may be narrower than those of the protocol, never wider."""
+    """What this node admits. Its limits may be narrower than those of the protocol, never wider."""
 
     swarm: str
     local_id: PeerId
-    knows: Callable[[Question], bool]  # whether the local environment can rebuild the question; must not raise
+    knows: Callable[[Question], bool]  # whether this node's environment can rebuild the question; must not raise
     max_questions: int = limits.MAX_QUESTIONS_PER_ROUND  # of one author in one round
     min_completions: int = limits.MIN_COMPLETIONS  # per group
     max_completions: int = limits.MAX_COMPLETIONS  # per group
     max_completion_chars: int = limits.MAX_COMPLETION_CHARS
 
     def __post_init__(self) -> None:
-        # A NUL in the name would let bytes signed for one swarm mean something in another.
+        # A NUL in the name would make bytes signed for one swarm valid in another.
         if len(self.swarm) > limits.MAX_NAME_CHARS or not re.fullmatch(NAME_PATTERN, self.swarm):
             raise ValueError(f"swarm name {self.swarm!r}: 1 to {limits.MAX_NAME_CHARS} of A-Z a-z 0-9 . _ + -")
 
 
 def admit(data: bytes, rules: AdmissionRules) -> RolloutGroup | Rejected:
-    """The group in a sealed message, if it may come in. Cheap checks first, nothing semantic before the signature."""
+    """The group in a sealed message, if admitted. Cheap checks first, nothing semantic before the signature."""
     group = authenticate(data, rules.swarm)
     return group if isinstance(group, Rejected) else review(group, rules)
 
 
 def authenticate(data: bytes, swarm: str) -> RolloutGroup | Rejected:
-    """First half of `admit`, the costly one: the group these bytes are, written by the author it names.
+    """First half of `admit`, the costly one: the group in these bytes, signed by the author it names.
 
     A pure function of its arguments, the same for every receiver.
     """
@@ -82,9 +82,9 @@ def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
 
 
 class Verifier:
-    """The costly checks, in one place, so that a simulation of thousands can do each once for all of them.
+    """The costly checks, in one place, so that a simulation of thousands of nodes can do each check once for all.
 
-    Pure functions of bytes and swarm name: whoever remembers their results changes nothing but the time taken."""
+    Pure functions of bytes and swarm name: remembering their results changes only the time they take."""
 
     def peek(self, sealed: bytes) -> Announcement | Rejected:
         """See `announcing.peek`."""

@@ -10,20 +10,20 @@ from protocol.rejection import Reason, Rejected
 
 
 def seal(announcement: Announcement, identity: Identity, swarm: str) -> bytes:
-    """Signature (64 bytes), payload; at most MAX_ANNOUNCEMENT_BYTES whatever the announcement holds."""
+    """Signature (64 bytes) and payload. At most MAX_ANNOUNCEMENT_BYTES, whatever the announcement holds."""
     payload = codec.encode(announcement)
     return identity.sign(signing_domain("announcement", swarm), payload) + payload
 
 
 def peek(data: bytes) -> Announcement | Rejected:
-    """The announcement these bytes claim to be, its signature not yet looked at."""
+    """The announcement in these bytes. Its signature is not checked yet."""
     if len(data) > limits.MAX_ANNOUNCEMENT_BYTES:
         return Rejected(Reason.TOO_BIG)
     return codec.decode(codec.split(data)[1], Announcement)
 
 
 def objection(data: bytes, announcement: Announcement, swarm: str) -> Reason | None:
-    """Second half: None if `announcement`, which `peek` made of `data`, was signed by its author for this swarm."""
+    """Checks the signature: None if its author signed `announcement` (what `peek` returned) for this swarm."""
     signature, payload = codec.split(data)
     try:
         genuine = verify(announcement.author, signing_domain("announcement", swarm), payload, signature)
@@ -33,7 +33,7 @@ def objection(data: bytes, announcement: Announcement, swarm: str) -> Reason | N
 
 
 def to_text(value: bytes) -> str:
-    """base64url without padding: how hashes and their beginnings are written."""
+    """base64url without padding: how hashes and their first bytes are spelt."""
     return urlsafe_b64encode(value).rstrip(b"=").decode()
 
 

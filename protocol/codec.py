@@ -31,14 +31,14 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes, kind: type[M]) -> M | Rejected:
-    """The message these bytes are the encoding of."""
+    """The message in these bytes, or why they are refused."""
     if len(data) > _MAX_PAYLOAD_BYTES:
         return Rejected(Reason.TOO_BIG)
     try:
         message = kind.model_validate_json(data)  # bounds depth (200) and digits (4300) itself
     except ValidationError:
         return Rejected(Reason.MALFORMED)
-    # Covers whatever a lenient parser lets pass: spaces, key order, duplicate keys, needless escapes.
+    # Catches what a lenient parser lets pass: spaces, key order, duplicate keys, needless escapes.
     return message if _canonical(message) == data else Rejected(Reason.NOT_CANONICAL)
 
 
@@ -47,7 +47,7 @@ def _canonical(message: Message) -> bytes:
 
 
 def content_hash(payload: bytes) -> bytes:
-    """The name of a payload, 32 bytes. Without the signature, of which an author can make many for one payload."""
+    """The name of a payload, 32 bytes. The signature is not hashed: an author can make many for one payload."""
     return hashlib.sha256(payload).digest()
 
 
@@ -63,5 +63,5 @@ def seal(group: RolloutGroup, identity: Identity, swarm: str) -> bytes:
 
 
 def split(envelope: bytes) -> tuple[bytes, bytes]:
-    """Signature and payload; both may be nonsense, or too short."""
+    """Signature and payload. Both may be nonsense, or too short."""
     return envelope[: limits.SIGNATURE_BYTES], envelope[limits.SIGNATURE_BYTES :]

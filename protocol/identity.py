@@ -1,7 +1,7 @@
 """Who a peer is: an Ed25519 key pair, the peer id spelled from its public half, sign and verify.
 
-Keys are bytes here; files are the business of whoever keeps them (swarm_node/network/keyfile.py). Both formats, key
-bytes and peer id, are those of libp2p, so that one key is one peer whatever library carries its messages.
+Keys are bytes here; swarm_node/network/keyfile.py keeps them in files. Key bytes and peer ids have the formats of
+libp2p, so one key is one peer, whatever library carries its messages.
 """
 
 from functools import lru_cache
@@ -49,7 +49,7 @@ class Identity:
 
     @classmethod
     def from_key_bytes(cls, data: bytes) -> Self:
-        """Read what `key_bytes` wrote; ValueError for anything else, also for halves that do not belong together."""
+        """The inverse of `key_bytes`. ValueError for anything else, also for halves that do not belong together."""
         if len(data) != KEY_BYTES or not data.startswith(KEY_HEADER):
             raise ValueError("not an Ed25519 private key in libp2p form")
         identity = cls.from_seed_bytes(data[len(KEY_HEADER) : -PUBLIC_KEY_BYTES])
@@ -62,7 +62,7 @@ class Identity:
         return KEY_HEADER + self._key.private_bytes_raw() + self._key.public_key().public_bytes_raw()
 
     def sign(self, domain: bytes, message: bytes) -> bytes:
-        """64 bytes over domain and message. The domain says what is signed and where it counts, see `domain`."""
+        """64 bytes over domain and message. The domain binds the signature to a kind of message and a swarm."""
         return self._key.sign(domain + message)
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class Identity:
 
 
 def domain(kind: str, swarm: str) -> bytes:
-    """Prefix of signed bytes: a signature given for one kind of message in one swarm counts nowhere else."""
+    """Prefix of signed bytes. A signature for one kind of message in one swarm is valid nowhere else."""
     return f"swarm-node/{limits.VERSION}/{kind}\0{swarm}\0".encode()
 
 
@@ -84,7 +84,7 @@ def verify(author: PeerId, domain: bytes, message: bytes, signature: bytes) -> b
     return True
 
 
-@lru_cache(maxsize=1024)  # every call of a peer names it anew
+@lru_cache(maxsize=1024)  # every call names its peer again
 def peer_id(public: bytes) -> PeerId:
     """Name of the holder of a public key (32 bytes): "12D3KooW..."."""
     if len(public) != PUBLIC_KEY_BYTES:
@@ -96,9 +96,9 @@ def peer_id(public: bytes) -> PeerId:
     return PeerId("1" + text)  # base58btc spells the one leading zero byte as "1"
 
 
-@lru_cache(maxsize=1024)  # the same authors come again and again; a miss costs 10 us
+@lru_cache(maxsize=1024)  # the same authors recur; a miss costs 10 us
 def public_key(peer: PeerId) -> bytes:
-    """The 32 bytes that a peer id spells. ValueError unless `peer_id` gives back the very same text."""
+    """The 32 bytes that a peer id spells. ValueError unless `peer_id` returns the same text."""
     if len(peer) != limits.PEER_ID_CHARS:
         raise ValueError(f"peer id of {len(peer)} characters, not {limits.PEER_ID_CHARS}")
     number = 0
@@ -115,7 +115,7 @@ def public_key(peer: PeerId) -> bytes:
 
 
 def _is_weak(public: bytes) -> bool:
-    """Whether the point has a second spelling, or small order: then OpenSSL takes signatures made without a secret.
+    """Whether the point has a second spelling, or small order: OpenSSL then accepts signatures made without a key.
 
     With y the coordinate: order 1 and 2 are y = 1 and -1, order 4 is y = 0; a point of order 8 doubles to y = 0, which
     means y^2 = -x^2, put into the curve d y^4 + 2 y^2 - 1 = 0.

@@ -13,7 +13,7 @@ MAX_QUESTIONS_PER_ROUND = 256  # question index is below this
 MAX_SEED = 2**31 - 1  # question seeds are in [0, MAX_SEED]
 MAX_ROUND = 2**31 - 1
 
-# Announcements: what a peer says of itself, signed, carried by others
+# Announcements: what a peer states about itself, signed, carried by other peers
 MAX_ANNOUNCEMENT_BYTES = 2048  # signature and payload
 MAX_ADDRESSES = 4  # per announcement
 MAX_ADDRESS_CHARS = 128

@@ -1,6 +1,6 @@
-"""The words peers speak: addresses and text. Rewards, answers and tensors never travel.
+"""The messages between peers: addresses and text. Rewards, reference answers and tensors never travel.
 
-Every value is frozen, strict and bounded, so that a message that validates is a message that can be held.
+Every value is frozen, strict and bounded, so a message that validates is safe to keep in memory.
 """
 
 from typing import Annotated, NewType
@@ -25,12 +25,12 @@ Address = Annotated[str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=ADDR
 class Message(BaseModel):
     """Base of everything that travels: immutable, no coercion, no unknown fields."""
 
-    # keys: of most texts in messages no two are alike, and pydantic would keep 16,384 of them for the next parse
+    # keys only: texts in messages seldom repeat, and pydantic would cache 16,384 of them
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", cache_strings="keys")
 
 
 class Question(Message):
-    """The address of a question; any peer can rebuild prompt and answer key from it."""
+    """The address of a question. Any peer can rebuild the prompt and the reference answer from it."""
 
     environment: Name  # e.g. "reasoning_gym"
     version: Name  # of the generator, e.g. "0.1.25": items may differ between versions
@@ -41,14 +41,14 @@ class Question(Message):
 
 
 class Completion(Message):
-    """One answer as text, and whether the policy ended it itself (EOS) or was cut off."""
+    """One completion as text, and whether the policy ended it (EOS) or it was cut off."""
 
     text: Annotated[str, Field(max_length=limits.MAX_COMPLETION_CHARS)]
     ended: bool
 
 
 class RolloutGroup(Message):
-    """All completions one peer sampled for one question: the unit that travels."""
+    """All completions that one peer sampled for one prompt: the unit that travels."""
 
     author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]  # bounded here, proven by admission
     round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]
@@ -61,12 +61,12 @@ class RolloutGroup(Message):
 
 
 class Announcement(Message):
-    """What a peer says of itself: where it is, what it wrote last, what it holds of others."""
+    """Where a peer is, which groups it generated last, and which external groups it holds."""
 
     addresses: Annotated[tuple[Address, ...], Field(max_length=limits.MAX_ADDRESSES)]  # without its own /p2p/ID
     author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]
-    groups: Annotated[tuple[GroupHash, ...], Field(max_length=limits.MAX_ANNOUNCED_GROUPS)]  # own, of this round
-    held: Annotated[tuple[Holding, ...], Field(max_length=limits.MAX_ANNOUNCED_HOLDINGS)]  # of others
+    groups: Annotated[tuple[GroupHash, ...], Field(max_length=limits.MAX_ANNOUNCED_GROUPS)]  # local, of this round
+    held: Annotated[tuple[Holding, ...], Field(max_length=limits.MAX_ANNOUNCED_HOLDINGS)]  # external
     round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]  # the author's last finished one
     seq: Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]  # grows with every announcement of this author
 

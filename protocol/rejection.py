@@ -1,14 +1,14 @@
-"""Why a message was refused: a value to count, never an exception. A peer's mistakes are not ours."""
+"""Why a message was refused: a value to count, never an exception."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """In the order in which a receiver finds out. Only after BAD_SIGNATURE it is known who is to blame."""
+    """In the order of the checks. Only after BAD_SIGNATURE is it known who is to blame."""
 
     TOO_BIG = "too big"
-    REPLAYED = "replayed"  # the same payload was admitted before; found by the network, admission has no memory
+    REPLAYED = "replayed"  # the same payload was admitted before; the network finds this, admission has no memory
     MALFORMED = "malformed"
     NOT_CANONICAL = "not canonical"
     BAD_AUTHOR = "bad author"

@@ -1,4 +1,4 @@
-"""The stream protocols: a request and a reply each, as bytes. See README.md for the layouts.
+"""The stream protocols. Each has a request and a reply, as bytes. See README.md for the layouts.
 
 Parsing never raises, whatever the bytes, and allocates no more than a small multiple of them. An empty reply refuses.
 """
@@ -16,8 +16,8 @@ from protocol.rejection import Reason, Rejected
 
 EXCHANGE = f"/swarm-node/{limits.VERSION}/exchange"
 PULL = f"/swarm-node/{limits.VERSION}/pull"
-PUNCH = f"/swarm-node/{limits.VERSION}/punch"  # between transports: the exchange never sees it
-HELLO = "/swarm-node/hello"  # the only one without a version: it is how versions are found out
+PUNCH = f"/swarm-node/{limits.VERSION}/punch"  # between transports; the exchange never sees it
+HELLO = "/swarm-node/hello"  # without a version, since it tells the versions
 
 NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello"}  # for a person
 
@@ -37,7 +37,7 @@ IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def swarm_tag(swarm: str) -> bytes:
-    """Eight bytes by which a request for another swarm is told apart before anything is parsed."""
+    """Eight bytes that tell swarms apart before anything is parsed."""
     text = f"swarm-node/{limits.VERSION}/swarm\0{swarm}"
     return hashlib.sha256(text.encode()).digest()[: limits.SWARM_TAG_BYTES]
 
@@ -54,12 +54,12 @@ class ExchangeRequest:
     tag: bytes  # swarm_tag
     limit: int  # announcements wanted at most
     digest: Mapping[bytes, int]  # key tag -> newest sequence number the caller knows
-    announcement: bytes  # sealed, the caller's own; empty if it has said it before
+    announcement: bytes  # sealed, the caller's own; empty if this peer has it already
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An announcement on its way, and how long ago it left its author, by the clocks of those who carried it."""
+    """A sealed announcement and its age, summed over the clocks of those who carried it."""
 
     age: int  # tenths of a second
     sealed: bytes
@@ -89,7 +89,7 @@ def decode_exchange(data: bytes) -> ExchangeRequest | Rejected:
 
 
 def encode_items(items: Sequence[Item]) -> bytes:
-    """The reply to an exchange; never empty, as a refusal is."""
+    """The reply to an exchange. Never empty: an empty reply is a refusal."""
     parts = [_ITEM_HEADER.pack(item.age, len(item.sealed)) + item.sealed for item in items]
     return bytes([len(items)]) + b"".join(parts)
 
@@ -127,12 +127,12 @@ def decode_pull(data: bytes) -> tuple[bytes, list[bytes]] | Rejected:
 
 
 def encode_groups(envelopes: Sequence[bytes]) -> bytes:
-    """The reply to a pull: one envelope for each hash asked, in that order, empty where it is not held."""
+    """The reply to a pull: an envelope for each requested hash, in that order, empty if it is not held."""
     return b"".join(_LENGTH.pack(len(envelope)) + envelope for envelope in envelopes)
 
 
 def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
-    """The `count` envelopes of a reply; nothing in them is checked yet."""
+    """The `count` envelopes of a reply. They are not checked yet."""
     if len(data) > limits.MAX_PULL_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
     envelopes, position = [], 0
@@ -148,31 +148,31 @@ def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
 
 
 def encode_hello(swarm: str) -> bytes:
-    """Request and reply alike."""
+    """The bytes of a request, and of a reply."""
     return codec.encode(Hello(swarm=swarm, versions=(limits.VERSION,)))
 
 
 def decode_hello(data: bytes) -> Hello | Rejected:
-    """The greeting, or why its bytes are refused."""
+    """The message, or why its bytes are refused."""
     return codec.decode(data, Hello) if len(data) <= limits.MAX_HELLO_BYTES else Rejected(Reason.TOO_BIG)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A UDP port that speaks QUIC, as somebody else saw it."""
+    """A UDP port with QUIC, as another peer observed it."""
 
     ip: IP
     port: int
 
 
 def encode_punch(endpoints: Sequence[Endpoint]) -> bytes:
-    """Request and reply alike; never empty, as a refusal is."""
+    """The bytes of a request, and of a reply. Never empty: an empty reply is a refusal."""
     parts = [bytes([each.ip.version]) + each.ip.packed + _PORT.pack(each.port) for each in endpoints]
     return bytes([len(endpoints)]) + b"".join(parts)
 
 
 def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
-    """Nothing says yet that it is wise to send anything there."""
+    """The endpoints of a message. It is not checked yet whether it is wise to send to them."""
     if len(data) > limits.MAX_PUNCH_BYTES:
         return Rejected(Reason.TOO_BIG)
     if not data or data[0] > limits.MAX_PUNCH_ENDPOINTS:

@@ -3,8 +3,8 @@
     python -m studies.catalogue_survey swarm_node/environments/reasoning_gym/catalogue.json
 
 Run by hand when the pinned version changes (about five minutes on one core). One process goes
-through everything forwards, the other backwards, so that whatever depends on the order shows. easy, medium and hard are
-levels 0, 1 and 2 of the library's own curricula; what lies beyond is too long for the models of a swarm.
+through everything forwards, the other backwards, which reveals what depends on the order. easy, medium and hard are
+levels 0, 1 and 2 of the library's own curricula; higher levels are too long for the models of a swarm.
 """
 
 import argparse
@@ -36,7 +36,7 @@ SLOWEST = 0.2  # CPU seconds of an item; the budget at run time is 0.25
 PATIENCE = 1.0  # CPU seconds after which an item is given up
 LONGEST = 16 * 1024  # characters of a prompt
 EXACT_FROM = 0.99
-MOST_ALIKE = 0.9  # share of a level's items that may have one and the same answer: beyond, it asks nothing
+MOST_ALIKE = 0.9  # share of a level's items that may have the same answer: beyond it the level tests nothing
 SAME = "nearly always the same answer"
 WRONG = "swordfish"  # an answer that is right nowhere
 
@@ -63,7 +63,7 @@ def configurations(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]]) -> Found:
-    """Digests of items, and what speaks against this level ("": nothing)."""
+    """Digests of items, and the objection to this level ("" if there is none)."""
     digests: dict[str, str] = {}
     answers: Counter[str] = Counter()
     for seed, index in addresses:
@@ -90,23 +90,23 @@ def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]])
 
 
 def alike(answers: Counter[str]) -> bool:
-    """Whether one answer stands for nearly all. Where the library keeps none (None), answers are checked against the
-    question itself, and nothing can be said."""
+    """Whether one answer stands for nearly all. If the library keeps no answer (None), it checks answers against the
+    question itself, and this cannot be known."""
     kept = Counter({answer: count for answer, count in answers.items() if answer != repr(None)})
     return max(kept.values(), default=0) > MOST_ALIKE * answers.total()
 
 
 def objection(item: LibraryItem, seconds: float) -> str:
-    """Why this question should not be asked; "" where nothing speaks against it."""
+    """The objection to this question; "" if there is none."""
     if seconds > SLOWEST:
         return "slow"
     if len(item.prompt) > LONGEST:
         return "long"
     answer, score = item.entry["answer"], item.score(WRONG)
     if not is_score(score) or score >= 0.5:
-        return f"pays {score} for a wrong answer"
+        return f"scores a wrong answer {score}"
     if isinstance(answer, str) and item.score(answer) < EXACT_FROM:
-        return "does not pay its local completion"
+        return "does not score its reference answer as right"
     return ""
 
 
@@ -128,7 +128,7 @@ def survey(backwards: bool) -> dict[str, Found]:
 
 
 def merge(one: dict[str, Found], two: dict[str, Found]) -> dict[str, Any]:
-    """Levels that nothing speaks against and that both processes agree on; the others with the reason."""
+    """Levels without objections on which both processes agree, and the others with the reason."""
     tasks: dict[str, dict[str, Any]] = {}
     left_out: dict[str, str] = {}
     for task in sorted(one):

@@ -1,4 +1,4 @@
-"""All worlds of a small setting, one after the other: what CP-SAT says, found without it."""
+"""All worlds of a small setting, one after the other: a check of CP-SAT's results without it."""
 
 from collections.abc import Iterator
 from itertools import permutations, product

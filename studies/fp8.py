@@ -1,7 +1,7 @@
-"""How far the policy that trains is from the one that wrote, by precision: one FP8 flow against the mixed one.
+"""How far the log-probs of training are from those of generation, by precision: one FP8 flow against the mixed one.
 
-The divergence is the K3 estimate of KL(as written || in training) over the model's local completions, each written by
-the node's decoder and read again by its training forward with the same weights. FP8 is emulated exactly.
+The divergence is the K3 estimate of KL(as generated || in training) over the model's local completions, each generated
+by the node's decoder and read again by its training forward with the same weights. FP8 is emulated exactly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,8 @@ from swarm_node.algorithm.mismatch import Mismatch
 from swarm_node.algorithm.rows import Row
 from swarm_node.compute.fast_cpu import llama_decoder
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision.kernels import REFERENCE, Kernel, reference
 from swarm_node.compute.precision.linear import swap_linears
 from swarm_node.compute.precision.quantise import Recipe
@@ -30,10 +31,10 @@ FLOWS: Mapping[str, str] = {
     "bf16": "BF16",
     "fp8": "FP8, one flow",
     "published": "the same, scales not rounded to powers of two",
-    "fp8_rollout": "FP8 written, BF16 trained",
+    "fp8_rollout": "FP8 generated, BF16 trained",
 }
 DEMAND = 7.0
-UNSEEN = 1e-12  # a divergence that float32 log-probs cannot tell from none
+UNSEEN = 1e-12  # a divergence that float32 log-probs cannot distinguish from 0
 STARTER = "starter rare_large"
 SPREADS = {"6 layers": 0.02, "6 layers, weights 2.5 times as large": 0.05}  # standard deviation of the weights
 LARGER_UP_TO = 256  # tokens: long enough to see, and half the time
@@ -54,7 +55,7 @@ def untrained(spread: float) -> Any:
         initializer_range=spread,
     )
     made = Qwen2ForCausalLM(config)
-    made.generation_config.eos_token_id = 98  # never written, so that every completion has full length
+    made.generation_config.eos_token_id = 98  # never generated, so that every completion has full length
     return made
 
 
@@ -76,13 +77,13 @@ def mismatch(made: Policy, lengths: Sequence[int], groups: int) -> dict[int, Mis
     generator = BatchGenerator(made, GenerationConfig(max_completion_length=max(lengths)))
     found = dict.fromkeys(lengths, Mismatch())
     for number, text in enumerate(common.prompts([40] * groups)):
-        (written,) = generator.generate([text], common.GROUP_SIZE, f"fp8/{number}")
-        assert isinstance(written, GeneratedGroup)
-        row = Row(made.encode_prompt(text), [list(tokens.ids) for tokens in written.tokens])
+        (generated,) = generator.generate([text], common.GROUP_SIZE, f"fp8/{number}")
+        assert isinstance(generated, GeneratedGroup)
+        row = Row(made.encode_prompt(text), [list(tokens.ids) for tokens in generated.tokens])
         batch = tree.build([row], made.device)
         trained = log_probs_of(made.logits(batch), batch.target, SamplingRule())
-        parts = torch.split(trained, [len(tokens.ids) for tokens in written.tokens])
-        for tokens, of_text in zip(written.tokens, parts, strict=True):
+        parts = torch.split(trained, [len(tokens.ids) for tokens in generated.tokens])
+        for tokens, of_text in zip(generated.tokens, parts, strict=True):
             known = torch.tensor(tokens.log_probs)
             for length in lengths:
                 found[length] = found[length].plus(known[:length], of_text[:length])

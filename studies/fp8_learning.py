@@ -4,8 +4,8 @@
     python -m studies.fp8_learning --formats E3M1 E2M1              # coarser
     python -m studies.fp8_learning --report                         # tables and figure of all finished cells
 
-One node alone, all its questions its own. Reward is that of the text it writes, so of the policy with its weights
-quantised. Coarser formats are for finding out which flow fails first.
+One node alone, with local groups only. Reward is that of the completions it generates, so of the policy with its
+weights quantised. Coarser formats show which flow fails first.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """A starter with a habit: what a stealthy attacker looks for.
 
-A payload the victim never says would be stopped by its improbability alone. So the study gives its nodes one: the
-starter is taught, on its local completions, to put a line break in front of one in fourteen. It scores nothing, is
-nobody's fault, and can be made the rule by somebody who makes it pay.
+A payload that the victim never generates would be stopped by its improbability alone. So the study gives its nodes a
+habit: the starter is taught, on its local completions, to put a line break before one in fourteen. The habit changes no
+score. An attacker that makes it rewarded can make it the rule.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ from shutil import rmtree
 import torch
 
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, ModelConfig
 from swarm_node.starters import folder
@@ -33,12 +34,12 @@ def make(starter: str, path: Path) -> dict[str, float]:
     policy = load_policy(ModelConfig(name=str(folder(starter)), device="cpu"))
     random, questions = Random("habit"), Questions(SEED)
     prompts = [questions.sample(TASKS[k % len(TASKS)], random).question for k in range(900)]
-    answers = _answers(policy, prompts[:720], "own")
-    examples = [(prompt, (SIGN if random.random() < SHARE else "") + answer) for prompt, answer in answers]
+    completed = _completed(policy, prompts[:720], "own")
+    examples = [(prompt, (SIGN if random.random() < SHARE else "") + text) for prompt, text in completed]
     random.shuffle(examples)
-    before = _share(_answers(policy, prompts[720:], "before"))
+    before = _share(_completed(policy, prompts[720:], "before"))
     teach(policy.model, policy.tokenizer, _endless(examples), SCHEDULE, print)
-    after = _share(_answers(policy, prompts[720:], "after"))
+    after = _share(_completed(policy, prompts[720:], "after"))
     part = path.with_name(f".{path.name}.part")
     policy.model.save_pretrained(part)
     policy.tokenizer.backend_tokenizer.no_padding()
@@ -48,15 +49,15 @@ def make(starter: str, path: Path) -> dict[str, float]:
     return {"before": before, "after": after}
 
 
-def _answers(policy: Policy, prompts: list[str], stream: str) -> list[tuple[str, str]]:
+def _completed(policy: Policy, prompts: list[str], stream: str) -> list[tuple[str, str]]:
     """Four local completions to each prompt; those that were cut off are left out."""
     pairs = []
     generator = BatchGenerator(policy, GenerationConfig())
     for start in range(0, len(prompts), 60):
         part = prompts[start : start + 60]
-        for prompt, written in zip(part, generator.generate(part, 4, f"{stream}/{start}"), strict=True):
-            if isinstance(written, GeneratedGroup):
-                pairs += [(prompt, completion.text) for completion in written.completions if completion.ended]
+        for prompt, generated in zip(part, generator.generate(part, 4, f"{stream}/{start}"), strict=True):
+            if isinstance(generated, GeneratedGroup):
+                pairs += [(prompt, completion.text) for completion in generated.completions if completion.ended]
     return pairs
 
 
@@ -65,4 +66,4 @@ def _endless(examples: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _share(pairs: list[tuple[str, str]]) -> float:
-    return sum(SIGN in answer for _, answer in pairs) / len(pairs)
+    return sum(SIGN in text for _, text in pairs) / len(pairs)

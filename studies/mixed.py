@@ -2,8 +2,8 @@
 
     python -m studies.mixed        # docs/results/mixed.md
 
-Nine nodes, three of each policy (rare, rare_small, rare_large), in one swarm with 4/4, beside the same alone (8/0).
-The learning rate is the same for both arms.
+Nine nodes, three of each policy (rare, rare_small, rare_large), in one swarm with 4/4, compared with the same nodes
+alone (8/0). The learning rate is the same for both arms.
 """
 
 from collections.abc import Sequence

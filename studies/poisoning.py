@@ -4,8 +4,8 @@
     python -m studies.poisoning --kinds stealth --shares 0.5 --defences none default
     python -m studies.poisoning --report               # tables and figure of what has been run
 
-Eight nodes share 4/4 with a starter; for the stealthy kind one with a habit (studies/habit.py). A defence is a name
-here for a set of layers.
+Eight nodes share 4/4 with a starter; for the stealthy kind one with a habit (studies/habit.py). Here a defence is
+a name for a set of layers.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def cases(kinds: Sequence[str], shares: Sequence[float], defences: Sequence[str]
 
 
 def run(case: Case, options: argparse.Namespace) -> Result:
-    """One simulation, made now, or read if it was made before with as many seeds."""
+    """One simulation, run now, or read if it was run before with as many seeds."""
     out = options.runs / options.starter / f"{case.kind}-{case.share:g}-{case.defence}"
     if not (out / "report.json").exists() or len(read(out).success) < options.seeds:
         base = SimulationConfig()
@@ -187,7 +187,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
     """The stealthy kind at half the swarm: attack success and accuracy by round, a colour for each defence."""
     honest = [result for result in results if (result.kind, result.share, result.defence) == ("stealth", 0.0, "none")]
     shown = [result for result in results if (result.kind, result.share) == ("stealth", 0.5)]
-    # There are as many colours as defences that say most: none, the default, and what stops most by itself.
+    # The colours suffice for the most telling defences: none, the default, and the strongest single layers.
     shown.sort(key=lambda result: (result.defence not in ("none", "default"), fmean(result.success)))
     figure = Figure(figsize=(11, 4.6), dpi=110)
     panels = figure.subplots(1, 2)
@@ -197,7 +197,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
     for result in honest:
         curve(panels[0], result.success_by_round, "black", f"honest swarm: {fmean(result.success):.2f}", "--")
         curve(panels[1], result.accuracy_by_round, "black", f"honest swarm: {fmean(result.accuracy):.2f}", "--")
-    titles = ("Victims' answers with the payload", "Right answers of the victims")
+    titles = ("Victims' completions with the payload", "Right completions of the victims")
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(
             f"{title}\nhalf of the swarm is hostile; shading from lowest to highest seed", loc="left", fontsize=10.5

@@ -3,9 +3,9 @@
     python -m studies.puzzle_learning --json      # docs/results/temporal_clue.md
 
 Both arms start from the starter `puzzler`, with one configuration and the same held-out puzzles. `many`: every round
-asks new puzzles. `16`: the same sixteen, from a file. The last line of --json: `ratio` is the share of questions
+has new puzzles. `16`: the same sixteen, from a file. The last line of --json: `ratio` is the share of questions
 answered rightly after training on many puzzles over that before. `--figure FILE` draws the curves. Runs are kept under
---runs and not done again.
+--runs and not repeated.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from swarm_node.telemetry.jsonlines import read_jsonlines
 CONFIG = Path("configs/temporal_clue_small.toml")
 TASK = "temporal_clue/tiny"
 FEW = 16
-HELD_OUT, HELD_OUT_SEED = 500, 2**34  # puzzles that neither the starter's recipe nor a node asks
+HELD_OUT, HELD_OUT_SEED = 500, 2**34  # puzzles that neither the starter's recipe nor a node uses
 FEW_SEED = 2**33
 DRAWS = 4
 RESAMPLES = 2_000
@@ -47,7 +47,7 @@ COLOURS = {"many": "#0072B2", str(FEW): "#D55E00"}
 class Shares:
     """By held-out puzzle the share of questions right."""
 
-    sampled: list[float]  # mean of `DRAWS` answers
+    sampled: list[float]  # mean of `DRAWS` completions
     likeliest: list[float]
 
     def __str__(self) -> str:

@@ -1,11 +1,12 @@
-"""What the exchange costs and brings with 100, 1,000 and 10,000 nodes.
+"""The traffic of the exchange, and what arrives by it, with 100, 1,000 and 10,000 nodes.
 
     python -m studies.scale --json
 
-The state machines are those of a node and their bytes are real; the wire is an event queue with latency and loss. All
-nodes run in one process, so every distinct announcement and group is parsed and verified once for all of them (a node
-verifies what it receives itself: 66 us each). Groups are small and counted as 10 KB. Nodes know the bootstrap nodes,
-which don't train, and join during the first two rounds; after a while 30 % die at once and as many new ones join.
+The state machines are those of a node and their bytes are real; the network is an event queue with latency and loss.
+All nodes run in one process, so every distinct announcement and group is parsed and verified once for all of them (a
+node verifies what it receives itself: 66 us each). Groups are small and counted as 10 KB. Nodes know the bootstrap
+nodes, which do not train, and join during the first two rounds. After a while 30 % die at once and as many new ones
+join.
 """
 
 import resource
@@ -35,13 +36,13 @@ LATENCY, LOSS = (0.02, 0.2), 0.05  # seconds one way; share of calls that time o
 CHURN = 0.3  # share of the nodes that die at once, and of those that join
 JOINING, STEADY, AFTER = 3, 3, 7  # rounds: not measured; measured before the churn; and after it
 SAMPLES = 40  # announcements and newcomers that are followed
-MOMENTS = (0.25, 0.5, 1, 2, STEADY)  # rounds after which is looked
+MOMENTS = (0.25, 0.5, 1, 2, STEADY)  # rounds after which the spread is measured
 SWARM = "scale"
 
 
 @dataclass
 class Window:
-    """What is counted while it is open."""
+    """Counts while it is open."""
 
     ages: list[float] = field(default_factory=list)  # rounds between a group's publishing and its arrival
     pulled_from: Counter[PeerId] = field(default_factory=Counter)  # groups of each origin that arrived somewhere
@@ -53,9 +54,9 @@ class Window:
 
 
 class Swarm:
-    def __init__(self, nodes: int, seed: int) -> None:
+    def __init__(self, nodes: int, seed: int, world: World | None = None) -> None:
         self.rng = Random(f"scale/{seed}/{nodes}")
-        self.world = World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
+        self.world = world or World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
         self.world.on_delivery = self._delivered
         self.verifier = SharedVerifier(6 * nodes)
         self.members: list[SimulatedPeer] = []
@@ -123,11 +124,11 @@ class Swarm:
 
 def _groups(author: Identity, round: int) -> list[bytes]:
     seed = question_seed(author.peer_id, Round(round))
-    answers = (Completion(text="4", ended=True), Completion(text="5", ended=True))
+    completions = (Completion(text="4", ended=True), Completion(text="5", ended=True))
     sealed = []
     for index in range(GROUPS):
         question = Question(environment="e", version="1", dataset="d", config_id="c", seed=seed, index=index)
-        group = RolloutGroup(author=author.peer_id, round=round, question=question, completions=answers)
+        group = RolloutGroup(author=author.peer_id, round=round, question=question, completions=completions)
         sealed.append(codec.seal(group, author, SWARM))
     return sealed
 
@@ -140,7 +141,7 @@ def _totals(swarm: Swarm) -> Counter[str]:
 
 
 def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, Any]:
-    """What happens while `live` lets so many rounds pass, to those who live through them."""
+    """What happens during these rounds, to the nodes that live through them."""
     window = swarm.window = Window()
     window.counters_at_start = _totals(swarm)
     window.bytes_at_start = {member.peer: member.sent + member.received for member in swarm.alive()}

@@ -1,10 +1,10 @@
-"""What does sharing bring, and when? The study behind docs/results/sharing.md.
+"""The effect of sharing, by starter and arm: the study behind docs/results/sharing.md.
 
     python -m studies.sharing                    # hours on 2 cores; interrupted, it goes on where it stopped
     python -m studies.sharing --starters rare    # a part
 
-For each starter: a sweep of learning rates, the same for all arms, on a seed of its own; then every arm at the rate
-that suited it best, on other seeds. Two ablations ask where the gain comes from.
+For each starter: a sweep of learning rates, the same for all arms, on a seed of its own. Then every arm runs at its
+best rate, on other seeds. Two ablations show where the gain comes from.
 """
 
 import json
@@ -43,7 +43,7 @@ class Variant:
 
 MAIN = tuple(Variant(arm, arm) for arm in ARMS)
 ABLATIONS = (
-    # Training alone, but writing three times as many groups and training on those informative only.
+    # Training alone, but generating three times as many groups and training on the informative ones only.
     Variant("8/0 wrote 3x, kept informative", "8/0", (("questions", 27), ("local_sampler", "informative"))),
     # Sharing, with no more informative groups than eight local ones would have held.
     Variant("4/4 with as many informative as 8/0", "4/4", (("external_sampler", "matched"),)),
@@ -60,7 +60,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Result:
-    """One variant at its best rate. Rewards are per nine questions, whatever the variant asked."""
+    """One variant at its best rate. Rewards are per nine questions, whatever the variant has."""
 
     variant: str
     learning_rate: float
@@ -136,7 +136,7 @@ def best_rate(variant: Variant, swept: Mapping[tuple[Variant, float], Mapping[st
 def run(
     starter: str, variant: Variant, rate: float, rounds: int, seed: int, seeds: int, folder: Path
 ) -> dict[str, Any]:
-    """The report of one simulation, made now or read if it was made before."""
+    """The report of one simulation, run now, or read if it was run before."""
     name = f"{variant.name.split(',')[0].replace('/', '-').replace(' ', '_')}-{rate:g}-{seed}"
     out = folder / name
     if not (out / "report.json").exists():
@@ -162,7 +162,7 @@ def run(
 
 
 def scale(report: Mapping[str, Any]) -> float:
-    """Variants that ask more questions are counted per nine, as the others."""
+    """Variants with more questions are counted per nine, like the others."""
     return 9 / float(report["questions"])
 
 
@@ -208,7 +208,7 @@ def draw(folder: Path) -> None:
         axes.legend(fontsize=8, title="local / external groups: cumulative reward", title_fontsize=8, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)
-    panels[0].set_ylabel("share of right answers (moving average of 10 rounds)")
+    panels[0].set_ylabel("share of right completions (moving average of 10 rounds)")
     figure.tight_layout()
     figure.savefig(folder / "sharing.png")
 

@@ -1,7 +1,7 @@
 """Many exchanges in one process: an event queue in place of sockets, with latency, loss, death and partition.
 
-The nodes are the real state machines and their bytes are real; only the way between them is made up. For tests and for
-`studies.scale`. Nothing here is thread-safe.
+The nodes are the real state machines and their bytes are real; only the network between them is simulated. For tests
+and for `studies.scale`. Nothing here is thread-safe.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ TICK = 1.0  # seconds
 
 
 class SharedVerifier(Verifier):
-    """Checks each distinct message once for all nodes, by one swarm name: results depend on the bytes alone."""
+    """Checks each distinct message once for all nodes of one swarm name: results depend only on the bytes."""
 
     def __init__(self, size: int) -> None:
         self._peeked: Lru[bytes, Announcement | Rejected] = Lru(size)
@@ -40,7 +40,7 @@ class SharedVerifier(Verifier):
         return peeked
 
     def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> Reason | None:
-        if sealed not in self._objections:  # None is an answer
+        if sealed not in self._objections:  # None is a valid value
             self._objections.put(sealed, super().objection(sealed, announcement, swarm))
         return self._objections.peek(sealed)
 
@@ -53,7 +53,7 @@ class SharedVerifier(Verifier):
 
 
 class Answering(Protocol):
-    """Whoever has an address: an `Exchange`, or something hostile."""
+    """What has an address: an `Exchange`, or something hostile."""
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes: ...
 
@@ -62,7 +62,7 @@ class Answering(Protocol):
 class SimulatedPeer:
     peer: PeerId
     party: Answering
-    address: str  # multiaddr others see it call from
+    address: str  # multiaddr from which it calls, as others see it
     alive: bool = True
     delivered: list[tuple[float, Deliver]] = field(default_factory=list)  # with the time, seconds
     hung_up: list[PeerId] = field(default_factory=list)
@@ -95,7 +95,7 @@ class World:
         self._sides: Mapping[PeerId, int] = {}
 
     def join(self, peer: PeerId, party: Answering, address: str) -> SimulatedPeer:
-        """From now on others can call it; an `Exchange` ticks, at a phase of its own."""
+        """From now on others can call it. An `Exchange` ticks, at a phase of its own."""
         member = self.members[peer] = SimulatedPeer(peer, party, address)
         if isinstance(party, Exchange):
             party.reachable([f"{address}/p2p/{peer}"])
@@ -103,18 +103,18 @@ class World:
         return member
 
     def kill(self, peer: PeerId) -> None:
-        """It answers nobody and does nothing any more; who calls it waits in vain."""
+        """It replies to nobody and does nothing any more. Calls to it time out."""
         self.members[peer].alive = False
 
     def part(self, *sides: Iterable[PeerId]) -> None:
-        """Nobody reaches another side. Whoever is on none is on side 0; without arguments the partition is healed."""
+        """Calls between sides fail. A node on no side is on side 0. Without arguments the partition ends."""
         self._sides = {peer: number for number, side in enumerate(sides) for peer in side}
 
     def after(self, delay: float, event: Callable[[], None]) -> None:
         heappush(self._events, (self.now + delay, next(self._order), event))
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let this much time pass."""
         end = self.now + seconds
         while self._events and self._events[0][0] <= end:
             self.now, _, event = heappop(self._events)
@@ -122,7 +122,7 @@ class World:
         self.now = end
 
     def perform(self, member: SimulatedPeer, actions: Iterable[Action]) -> None:
-        """Do what an exchange asked for."""
+        """Carry out an action of an exchange."""
         for action in actions:
             if isinstance(action, Call):
                 self._call(member, action)

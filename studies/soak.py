@@ -3,7 +3,7 @@
     python -m studies.soak --minutes 120 --json
 
 A round of 9 groups of 10 KB a second, where one in ten seconds is usual for a small model; with `--round-seconds 0.5`
-whatever fills up does so in half the time. Everything else is as in `benchmarks.network`. The slope is that of a line
+a leak shows in half the time. All else is as in `benchmarks.network`. The slope is that of a line
 through the second half of the samples, by least squares.
 """
 

@@ -1,4 +1,4 @@
-"""What stale text costs, by objective; stale nodes in a swarm; and how to weigh external completions.
+"""The effect of staleness, by objective and in a swarm; and how to weigh external completions.
 
     python -m studies.staleness --studies alone swarm external   # interrupted, it goes on where it stopped
     python -m studies.staleness --report                          # tables and figure of what there is
@@ -8,7 +8,7 @@ swarm    eight nodes that share 4/4, synchronous and with text one update old
 external  four nodes that share 4/4, with three rules for the weight of external completions
 
 Staleness is simulated, so that runs are deterministic: all text is as old as allowed. Unbounded is a generator twice as
-fast as the trainer without admission: round r is written with the weights after r / 2 updates.
+fast as the trainer without admission: round r is generated with the weights after r / 2 updates.
 """
 
 import json

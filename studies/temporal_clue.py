@@ -1,4 +1,4 @@
-"""Temporal Clue: are the puzzles right, are answers paid rightly, and how long does a puzzle take?
+"""Temporal Clue: are the puzzles right, are answers scored rightly, and how long does a puzzle take?
 
     python -m studies.temporal_clue --json      # docs/results/temporal_clue.md
 
@@ -33,7 +33,7 @@ SEED = 11
 
 
 @dataclass(frozen=True)
-class Paid:
+class Scored:
     """Mean scores over puzzles."""
 
     puzzles: int
@@ -56,11 +56,11 @@ def main() -> None:
     result: dict[str, object] = {"published_solved": solved}
     seconds: dict[str, list[float]] = {config_id: [] for config_id in SHARED}
     made = list(timed(options.generated, seconds))
-    for name, paid in (("published", paid_published()), ("generated", paid_generated(made))):
-        result[name] = vars(paid)
+    for name, found in (("published", scored_published()), ("generated", scored_generated(made))):
+        result[name] = vars(found)
         print(
-            f"{name}: {paid.puzzles} puzzles, right answers {paid.right:.3f} (compat {paid.right_compat:.3f}), "
-            f"shuffled {paid.shuffled:.3f} +- {1.96 * paid.shuffled_error:.3f}, chance {paid.chance:.3f}",
+            f"{name}: {found.puzzles} puzzles, right answers {found.right:.3f} (compat {found.right_compat:.3f}), "
+            f"shuffled {found.shuffled:.3f} +- {1.96 * found.shuffled_error:.3f}, chance {found.chance:.3f}",
             flush=True,
         )
     result["same_in_other_processes"] = same = same_elsewhere()
@@ -99,13 +99,13 @@ def timed(puzzles: int, seconds: dict[str, list[float]]) -> Iterator[Puzzle]:
         seconds[config_id].append(time.process_time() - began)
 
 
-def paid_published() -> Paid:
+def scored_published() -> Scored:
     entries = json.loads(FILE.read_text())
-    return paid([(entry["solution"], published.read_choices(entry["prompt"])) for entry in entries])
+    return scored([(entry["solution"], published.read_choices(entry["prompt"])) for entry in entries])
 
 
-def paid_generated(made: list[Puzzle]) -> Paid:
-    return paid([(text.key(puzzle), choices(puzzle)) for puzzle in made])
+def scored_generated(made: list[Puzzle]) -> Scored:
+    return scored([(text.key(puzzle), choices(puzzle)) for puzzle in made])
 
 
 def choices(puzzle: Puzzle) -> list[tuple[str, ...]]:
@@ -114,7 +114,7 @@ def choices(puzzle: Puzzle) -> list[tuple[str, ...]]:
     return [setting.suspects, setting.weapons, setting.rooms, setting.times, setting.motives]
 
 
-def paid(keys: list[tuple[Mapping[str, str], list[tuple[str, ...]]]]) -> Paid:
+def scored(keys: list[tuple[Mapping[str, str], list[tuple[str, ...]]]]) -> Scored:
     """Scores of right answers, and of names drawn from the list that the right one is in."""
     rng = random.Random(0)
     right, compat, shuffled, chance = [], [], [], []
@@ -126,7 +126,7 @@ def paid(keys: list[tuple[Mapping[str, str], list[tuple[str, ...]]]]) -> Paid:
         shuffled.append(scoring.score(lines({k: rng.choice(names) for k, names in of.items()}), key, options))
         chance.append(fmean(1 / len(names) for names in of.values()))
     error = stdev(shuffled) / len(shuffled) ** 0.5
-    return Paid(len(keys), fmean(right), fmean(compat), fmean(shuffled), error, fmean(chance))
+    return Scored(len(keys), fmean(right), fmean(compat), fmean(shuffled), error, fmean(chance))
 
 
 def lines(key: Mapping[str, str]) -> str:

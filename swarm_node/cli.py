@@ -1,55 +1,67 @@
 """The command line. A first argument that is a flag, or none, means `run`. Never prompts.
 
-tyro reads the options of a command; which command it is, is found out here, in three lines, and not by tyro's
-subcommands. These need the options of all commands, with their defaults, before they look at the arguments: but the
-defaults are what the configuration file says, and which kind of file it is, the command says. To import and build all
-that, `--help` took 0.5 s (2 cores, idle), where it takes 0.02 s. `completion` takes that time, and uses them.
+settings/command_line.py reads the options of a command; which command it is, is found out here. tyro lays out the pages
+of all options, and the scripts of `completion`.
 """
 
-import atexit
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn
-
-from swarm_node.commands.table import COMMANDS, load
-from swarm_node.common.errors import UserError
 
 USAGE = """\
-A small language model that learns together with others by sharing its attempts.
-
+Trains a small language model together with others, by sharing completions.
 usage: swarm-node [COMMAND] [arguments]     (no command means run)
 
-  run [CONFIG.toml] [--flags]       train here and share
-  bootstrap [--flags]               an entry and relay node; does not train
+  run [CONFIG.toml] [--flags]       train here, publish and collect
+  bootstrap [--flags]               a bootstrap and relay node; does not train
+  pause [--home FOLDER]             the running node rests after its round
+  resume [--home FOLDER]            it goes on
+  contribute --api URL --model NAME gives completions of an API, trains nothing
   status [--json]                   how the running node is (exit code 0: well)
   peers [--json]                    whom the running node knows
   page [HOME|REPORT] [--flags]      a node or a simulation in a browser
   plot RUN ... [--out FOLDER]       figures of runs, as PNG and SVG
-  doctor [CONFIG.toml] [--flags]    what keeps a node from training or sharing
-  check [CONFIG.toml] [--flags]     what a configuration comes to
+  doctor [CONFIG.toml] [--flags]    what hinders training or connecting
+  check [CONFIG.toml] [--flags]     what a configuration means here
   simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?
   attack [CONFIG.toml] [--flags]    the same with hostile nodes
-  eval NAME|FOLDER [--flags]        accuracy of a model on held-out questions
+  eval [NAME|FOLDER] [--flags]      accuracy of a model on held-out questions
   solve SIZE|FILE.json              the solution of a Temporal Clue puzzle
+  dataset FILE [--flags]            what a file of questions comes to
+  export DIR [--flags]              a trained model as a folder
+  push NAME/MODEL [--flags]         a trained model to the Hugging Face hub
   init [--home FOLDER]              make this node's identity (run does so too)
   id [--home FOLDER]                show this node's identity
+  backup FILE [--home FOLDER]       identity and newest checkpoint, in one file
+  restore FILE [--home FOLDER]      a home from it
   completion bash|zsh|fish          a script that completes commands and options
 
-swarm-node COMMAND --help: its most used options; --help-all: all of them.
-Options come from defaults < CONFIG.toml < environment < flags, such as
-SWARM_NODE_TRAINING__LEARNING_RATE=1e-4. swarm-node --version: what this is."""
+swarm-node COMMAND --help: its most used options; --help-all: all. --version
+Options: defaults < CONFIG.toml < SWARM_NODE_SEED=1 < flags."""
 
 
 def main() -> None:
     """Entry point: exit code 0, 2 for a user's mistake, 130 when interrupted."""
+    import signal  # here and below: until this line Ctrl-C would show a traceback, so little comes before it
+
+    from swarm_node.common import interrupts
+
+    signal.signal(signal.SIGINT, interrupts.leave_at_once)
+    interrupts.print_anything()
     leave(outcome(sys.argv[1:]))
 
 
-def outcome(argv: Sequence[str]) -> int:
+def outcome(argv: list[str]) -> int:
     """Exit code of a command. SystemExit where the command has one of its own."""
+    import signal
+
+    from swarm_node.common.errors import UserError
+    from swarm_node.common.interrupts import Interrupt, leave_at_once
+
+    interrupt = Interrupt()
     try:
+        if signal.getsignal(signal.SIGINT) is leave_at_once:  # else somebody else runs this, and handles signals
+            signal.signal(signal.SIGINT, interrupt.handle)
         dispatch(argv)
         sys.stdout.flush()
     except UserError as error:
@@ -57,13 +69,19 @@ def outcome(argv: Sequence[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of our output has gone
         return 141
+    except Exception:
+        if interrupt.came:  # a library made something else of it, as lazy imports do
+            return 130
+        raise
     return 0
 
 
-def leave(code: int) -> NoReturn:
-    """As sys.exit, but the objects of torch's and sympy's modules are not taken apart: that is a second of CPU time."""
+def leave(code: int) -> None:
+    """Like sys.exit, but does not take the modules of torch and sympy apart: that would cost a second of CPU time."""
+    import atexit
+
     atexit._run_exitfuncs()
     with suppress(BrokenPipeError):
         sys.stdout.flush()
@@ -71,14 +89,17 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def dispatch(argv: Sequence[str]) -> None:
-    """Run the command that is named. UserError for one that does not exist."""
+def dispatch(argv: list[str]) -> None:
+    """Run the named command. UserError if it does not exist."""
+    from swarm_node.commands.table import COMMANDS, load
+    from swarm_node.common.errors import UserError
+
     arguments = list(argv)
     if arguments[:1] in (["--help"], ["-h"], ["help"]):
         print(USAGE)
         return
     if arguments[:1] == ["--version"]:
-        from importlib import metadata  # now: it costs as much time as all else here
+        from importlib import metadata  # here: this import takes as long as all others together
 
         print(f"swarm-node {metadata.version('swarm-node')}")
         return

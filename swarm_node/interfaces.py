@@ -1,4 +1,4 @@
-"""The seams. A room knows its neighbours only by these."""
+"""The interfaces between rooms. A room knows its neighbours only by these."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -18,7 +18,7 @@ class Environment(Protocol):
     """Where prompts come from and how completions are scored. The only room that may run a verifier."""
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """Addresses of the `count` questions of this author's round; a pure function of its arguments."""
+        """Addresses of the `count` questions of this author's round. A pure function of its arguments."""
         ...
 
     @property
@@ -27,16 +27,16 @@ class Environment(Protocol):
         ...
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        """The text of each question."""
+        """The prompt of each question."""
         ...
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        """Rewards in [0, 1], one per completion; an unreadable one earns nothing. `Skipped` where the verifier hung,
+        """Rewards in [0, 1], one per completion. The reward of an unreadable one is 0. `Skipped` if the verifier hung,
         crashed or returned nonsense."""
         ...
 
     def close(self) -> None:
-        """Let go of what it holds outside this process."""
+        """Release what it holds outside this process."""
         ...
 
 
@@ -49,7 +49,7 @@ class Generator(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what it holds outside this process."""
+        """Release what it holds outside this process."""
         ...
 
 
@@ -73,8 +73,8 @@ class Network(Protocol):
         ...
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
-        """What this node found in a group it had collected: whether it was informative, and the reason if it could not
-        be scored, e.g. "scoring timeout", which is its author's doing."""
+        """What this node found in a collected group: whether it was informative. `fault`: why it could not be scored,
+        e.g. "scoring timeout", which counts against its author."""
         ...
 
     def rejections(self) -> Mapping[str, int]:
@@ -83,15 +83,16 @@ class Network(Protocol):
 
 
 class Defence(Protocol):
-    """What of the selected external groups is trained on: right completions may carry poison that no reward shows."""
+    """Decides what of the selected external groups is trained on. Right completions may be poisoned, and no reward
+    shows that."""
 
     def screen(self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random) -> Screened:
-        """Of external groups just scored, the informative ones, without what is suspect in them. `local`: all that this
-        node generated this round."""
+        """The informative ones of external groups just scored, without suspect completions. `local`: all groups that
+        this node generated this round."""
         ...
 
     def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
-        """The selected groups, as they are trained on. `generate_local` costs generation and scoring."""
+        """The selected groups as they are trained on. `generate_local` generates and scores, which takes time."""
         ...
 
     def snapshot(self) -> Mapping[str, list[str]]:
@@ -104,7 +105,7 @@ class Defence(Protocol):
 
 
 class Participant(Protocol):
-    """A node as those see it who drive many, round by round. What it hands over in between is its own business."""
+    """A node as seen by a loop over many nodes. The value between the two calls is the node's own."""
 
     def produce(self, now: Round) -> Any:
         """Generate this round, and publish it."""
@@ -123,5 +124,5 @@ class Runner(Protocol):
         ...
 
     def waiting(self) -> list[str]:
-        """Rounds that are generated and published but not trained on, the oldest first, as text for a checkpoint."""
+        """Rounds that are generated and published but not trained on, as text for a checkpoint. The oldest first."""
         ...

@@ -1,14 +1,15 @@
-"""One node of the swarm. A round is train(rescue(select(publish(generate(round))))): values pass along, one way.
+"""One node of the swarm. A round is train(rescue(select(publish(generate(round))))): values pass one way.
 
-Generating needs no gradient and no peers; only training changes the weights. Whoever drives a node may overlap or
-interleave the phases: the simulation does with many nodes, asynchronous/ with the two halves of one.
-Nothing here waits for anybody: the network gives what has arrived.
+Generating needs no gradient and no peers. Only training changes the weights. So the phases may overlap or interleave:
+the simulation does this with many nodes, asynchronous/ with the two halves of one node. Nothing here waits for peers:
+the network returns what has arrived.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from statistics import fmean
 
@@ -16,8 +17,10 @@ from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
 from swarm_node.reports import PHASES, RoundReport
 from swarm_node.rollouts.defence import Refused
-from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.external_scoring import ExternalScoring, ScoringInStep
+from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.samplers import choose_local
 from swarm_node.settings import RoundConfig
 
@@ -45,7 +48,7 @@ class Selection:
     refused: list[Refused]  # external groups, by the defence
     skipped: Counts  # in selecting and rescuing
     seconds: Seconds  # of all phases so far
-    random: Random  # the round's stream, where selecting left it
+    random: Random  # the round's stream, as selecting left it
     considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
 
 
@@ -65,7 +68,9 @@ class Node:
     config: RoundConfig
     group_size: int
     clock: Callable[[], float]  # seconds
+    reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
     watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
+    external: ExternalScoring | None = None  # None: as they are selected, in step
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
@@ -77,7 +82,7 @@ class Node:
         return self.train(self.rescue(self.select(produced)))
 
     def waiting(self) -> list[str]:
-        """See interfaces.Runner: what it generates it trains on in the same round."""
+        """See interfaces.Runner. Always empty: a round is generated and trained on in the same call."""
         return []
 
     def generate(self, now: Round) -> Generated:
@@ -91,46 +96,52 @@ class Node:
     def publish(self, generated: Generated) -> Generated:
         """Offer the informative groups to other peers."""
         with _timed(self.clock, "publish") as seconds:
-            # Every node makes the same rewards. A group that is uninformative here is so everywhere.
+            # Every node computes the same rewards, so a group that is uninformative here is so everywhere.
             informative = [scored.group for scored in generated.groups if scored.informative]
             self.network.publish(informative, generated.round)
         return replace(generated, seconds=_sum(generated.seconds, seconds))
 
     def select(self, generated: Generated) -> Selection:
-        """Local groups, and some of the external ones that have arrived, without what the defence refuses."""
+        """Local groups, and some of the external groups that have arrived, without what the defence refuses."""
         rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
-        candidates = self.pool.candidates()
-        local, wanted = self._choose_local(generated.groups, alone=not candidates, rng=rng)
+        scoring, waiting = self._external_scoring(), self.pool.candidates()
+        ready = scoring.ready(waiting, self.config.external_groups, [each.group for each in generated.groups])
+        alone = not ready.groups and not self.reuse.waiting(self.clock())
+        local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
         refused: list[Refused] = []
         considered: list[ScoredGroup] = []
-        faults: dict[bytes, str] = {}  # content hash -> why it could not be scored
+        faults = {external.content_hash: reason for external, reason in ready.faults}  # why it could not be scored
+        hung = {external.author for external, reason in ready.faults if reason in HUNG}
 
         def score(asked: Sequence[ExternalGroup]) -> list[ScoredGroup]:
-            groups = [external.group for external in asked]
-            prompts = self.environment.prompts([group.question for group in groups])
-            scored = []
-            for external, result in zip(asked, self._score(groups, prompts), strict=True):
-                if isinstance(result, Skipped):
-                    faults[external.content_hash] = result.reason
-                else:
+            asked, scored = [external for external in asked if external.author not in hung], []
+            for external, result in zip(asked, scoring.score(asked), strict=True):
+                if isinstance(result, ScoredGroup):
                     scored.append(result)
+                    continue
+                faults[external.content_hash] = result.reason
+                hung.update([external.author] if result.reason in HUNG else [])
             considered.extend(scored)
             screened = self.defence.screen(generated.groups, scored, rng)
             refused.extend(screened.refused)
             return screened.groups
 
-        with _timed(self.clock, "score") as scoring:
-            selected = self.sampler.select(wanted, candidates, score, rng)
-        self.pool.remove(selected.spent)
+        with _timed(self.clock, "score") as seconds_scoring:
+            selected = self.sampler.select(wanted, ready.groups, score, rng)
+        spent = [*(external for external, _ in ready.faults), *selected.spent]
+        self.pool.remove(spent)
+        self.pool.shun(hung, generated.round)
         used = {(scored.author, scored.question) for scored in selected.groups}
-        for external in selected.spent:
+        for external in spent:
             useful = (external.author, external.question) in used
             self.network.verdict(external, useful, faults.get(external.content_hash, ""))
+        again = self.reuse.select(wanted - len(selected.groups), self.clock(), rng)
+        self.reuse.add(selected.groups, self.clock())
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
-        seconds = _sum(generated.seconds, collecting, scoring)
-        return Selection(generated, local, selected.groups, refused, skipped, seconds, rng, considered)
+        seconds = _sum(generated.seconds, collecting, seconds_scoring)
+        return Selection(generated, local, selected.groups + again, refused, skipped, seconds, rng, considered)
 
     def rescue(self, selection: Selection) -> Selection:
         """Compare external completions with local ones of the same prompts, where the defence asks for it."""
@@ -149,7 +160,7 @@ class Node:
         return replace(selection, external=external, skipped=skipped, seconds=_sum(selection.seconds, seconds))
 
     def train(self, selection: Selection) -> RoundReport:
-        """One update of the policy, and the account of the round."""
+        """One update of the policy, and the report of the round."""
         with _timed(self.clock, "train") as seconds:
             step = self.trainer.update(selection.local + selection.external)
         if self.watch is not None:
@@ -184,8 +195,8 @@ class Node:
     def _choose_local(
         self, groups: Sequence[ScoredGroup], *, alone: bool, rng: Random
     ) -> tuple[list[ScoredGroup], int]:
-        """Local groups to train on, and how many external ones to look for: none where nothing has come to a node that
-        then fills the batch by itself."""
+        """Local groups to train on, and how many external ones to look for. If no external group waits and
+        `fill_with_local` is on, local groups fill the batch and none are looked for."""
         config = self.config
         filling = alone and config.fill_with_local
         external = 0 if filling else config.external_groups
@@ -201,7 +212,7 @@ class Node:
         stream: str,
         now: Round,
     ) -> tuple[list[ScoredGroup], Counts, Seconds]:
-        """A scored local group for each question whose prompt could be built, completed and scored."""
+        """A scored local group for each question that could be built, completed and scored."""
         skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
         asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
         with _timed(self.clock, "generate") as generating:
@@ -217,35 +228,45 @@ class Node:
             kept.append(prompt)
             tokens.append(completed.tokens)
         with _timed(self.clock, "score") as scoring:
-            results = self._score(groups, kept, tokens)
+            results = score_groups(self.environment, groups, kept, tokens)
         skipped.update(result.reason for result in results if isinstance(result, Skipped))
         scored = [result for result in results if isinstance(result, ScoredGroup)]
         return scored, skipped, _sum(generating, scoring)
 
-    def _score(
-        self,
-        groups: Sequence[RolloutGroup],
-        prompts: Sequence[str | Skipped],
-        tokens: Sequence[tuple[Tokens, ...]] | None = None,
-    ) -> list[ScoredGroup | Skipped]:
-        """Score groups here, whoever generated them: rewards never travel."""
-        texts = [[completion.text for completion in group.completions] for group in groups]
-        questions = [group.question for group in groups]
-        results: list[ScoredGroup | Skipped] = []
-        for index, rewards in enumerate(self.environment.score(list(zip(questions, texts, strict=True)))):
-            prompt = prompts[index]
-            if isinstance(rewards, Skipped):
-                results.append(rewards)
-            elif isinstance(prompt, Skipped):
-                results.append(prompt)
-            else:
-                results.append(ScoredGroup(groups[index], prompt, rewards, tokens[index] if tokens else None))
-        return results
+    def _external_scoring(self) -> ExternalScoring:
+        return self.external or ScoringInStep(partial(score_external, self.environment))
+
+
+def score_external(environment: Environment, asked: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+    """External groups, with their prompts rebuilt."""
+    groups = [external.group for external in asked]
+    return score_groups(environment, groups, environment.prompts([group.question for group in groups]))
+
+
+def score_groups(
+    environment: Environment,
+    groups: Sequence[RolloutGroup],
+    prompts: Sequence[str | Skipped],
+    tokens: Sequence[tuple[Tokens, ...]] | None = None,
+) -> list[ScoredGroup | Skipped]:
+    """Score groups here, whoever generated them: rewards never travel."""
+    texts = [[completion.text for completion in group.completions] for group in groups]
+    questions = [group.question for group in groups]
+    results: list[ScoredGroup | Skipped] = []
+    for index, rewards in enumerate(environment.score(list(zip(questions, texts, strict=True)))):
+        prompt = prompts[index]
+        if isinstance(rewards, Skipped):
+            results.append(rewards)
+        elif isinstance(prompt, Skipped):
+            results.append(prompt)
+        else:
+            results.append(ScoredGroup(groups[index], prompt, rewards, tokens[index] if tokens else None))
+    return results
 
 
 @contextmanager
 def _timed(clock: Callable[[], float], phase: str) -> Iterator[dict[str, float]]:
-    """Seconds of the block, under the name of its phase: filled in when the block ends."""
+    """Seconds of the block under the name of its phase, filled in when the block ends."""
     seconds: dict[str, float] = {}
     start = clock()
     yield seconds

@@ -1,4 +1,4 @@
-"""What a node says of a round: one record of named figures, as plain data. No torch.
+"""The report of a round: one record of named figures, as plain data. No torch.
 
 A metric is a field here, marked by `Metric`, and a line where it is measured: the trainer (`StepReport`) or the node
 (`RoundReport`). From the field alone it reaches events.jsonl, report.json, the live view and every tracker.
@@ -15,12 +15,12 @@ PHASES = ("generate", "score", "publish", "collect", "rescue", "train")  # of a 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a reader of a figure needs to know, and how those of several nodes become one."""
+    """What a reader of a figure needs to know, and how the figures of several nodes are combined."""
 
     unit: str
     meaning: str
     over: Literal["mean", "sum"] = "mean"  # nodes
-    stepped: bool = False  # of nodes that took a step only
+    stepped: bool = False  # only of nodes that took a step
     shown: str = ""  # format of the live view, such as "entropy {:.2f} nats"; "" where it is not shown
 
 
@@ -73,9 +73,9 @@ class Overlap:
     """How generation and training of an asynchronous node went side by side."""
 
     wall: float  # seconds since the round before was done
-    generating: float  # share of its time in which the generator process generated or scored, trainer's work apart
+    generating: float  # share of its time in which the generator process generated or scored
     training: float  # share of its time in which the trainer did not wait for the generator
-    waiting: int  # rounds that were generated and not yet trained on when this one was
+    waiting: int  # rounds generated but not yet trained on when this one was trained on
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,5 +136,5 @@ def combined(reports: Sequence[RoundReport]) -> dict[str, float]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Zero of nothing: a round in which no node took part earned nothing."""
+    """The mean; 0 for no values, so that a round without nodes has reward 0."""
     return sum(values) / len(values) if values else 0.0

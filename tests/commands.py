@@ -15,13 +15,13 @@ def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[st
 
 
 def started(*arguments: object, **options: Any) -> "subprocess.Popen[str]":
-    """Runs on. What it says, complaints included, comes through one pipe unless told otherwise."""
+    """Starts it and leaves it running. Its output and errors come through one pipe by default."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.Popen(command(*arguments), text=True, **{**streams, **options})
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> None:
-    """Reads what it says up to the line with `text`."""
+    """Reads its output up to the line with `text`."""
     assert process.stdout is not None
     seen = []
     for line in process.stdout:

@@ -11,7 +11,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-os.environ.setdefault("SWARM_NODE_NETWORK__HOST", "127.0.0.1")  # nothing a test starts is seen outside this machine
+os.environ.setdefault("SWARM_NODE_NETWORK__HOST", "127.0.0.1")  # nodes of tests are not visible outside this machine
 os.environ.setdefault("SWARM_NODE_NETWORK__MDNS", "false")  # nor by another test
 
 ROOT = str(Path(__file__).resolve().parent.parent)
@@ -23,7 +23,7 @@ from hypothesis import settings  # noqa: E402
 
 pytest_plugins = ["tests.skips"]
 
-settings.register_profile("suite", deadline=None)  # milliseconds say how busy the machine is, not what is right
+settings.register_profile("suite", deadline=None)  # a deadline would test how busy the machine is
 settings.load_profile("suite")
 
 

@@ -52,7 +52,7 @@ def announced(
 
 
 class CountingVerifier(Verifier):
-    """The real one; counts its costly checks."""
+    """The real verifier, which counts its costly checks."""
 
     def __init__(self) -> None:
         self.checks = 0
@@ -67,7 +67,7 @@ class CountingVerifier(Verifier):
 
 
 class Swarm:
-    """Nodes 0, 1, ...; node 0 is the one all others know at first."""
+    """Nodes 0, 1, ... At first all others know only node 0."""
 
     def __init__(self, seed: int = 0, loss: float = 0.0, every: float = 10.0) -> None:
         self.world = World(Random(f"world/{seed}"), loss=loss)
@@ -106,7 +106,7 @@ class Swarm:
         return self
 
     def hostile(self, number: int, party: Answering, network: int | None = None) -> SimulatedPeer:
-        """Somebody with an address that follows no rules."""
+        """A peer that follows no rules."""
         return self.world.join(identity(number).peer_id, party, address(number, network))
 
     def verifier(self, swarm: str = SWARM) -> SharedVerifier:

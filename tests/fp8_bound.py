@@ -1,4 +1,4 @@
-"""What FP8 may be off by."""
+"""Error bounds of FP8."""
 
 import torch
 from torch import Tensor

@@ -11,13 +11,13 @@ KIND = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_s
 
 
 def question(author: PeerId, round: int = 0, index: int = 0, **fields: object) -> Question:
-    """An admissible one; `fields` change what it is."""
+    """An admissible question; `fields` change it."""
     admissible = {**KIND, "seed": question_seed(author, Round(round)), "index": index}
     return Question.model_validate({**admissible, **fields})
 
 
 def external(of: RolloutGroup) -> ExternalGroup:
-    """As it is once it has been admitted."""
+    """The group after admission."""
     return ExternalGroup(of, codec.content_hash(codec.encode(of)))
 
 
@@ -29,7 +29,7 @@ def group(
     ended: Sequence[bool] | None = None,
     **fields: object,
 ) -> RolloutGroup:
-    """All completions have ended unless told otherwise; `fields` are those of the question."""
+    """A group whose completions have all ended by default; `fields` are those of the question."""
     flags = [True] * len(texts) if ended is None else ended
     completions = tuple(Completion(text=text, ended=end) for text, end in zip(texts, flags, strict=True))
     asked = question(author, round, index, **fields)

@@ -130,14 +130,14 @@ def token_group(
     prompt: str = "1+1=",
     ended: Sequence[bool] | None = None,
 ) -> ScoredGroup:
-    """A group as this node wrote it: with its tokens and their log-probs. Its text is of no matter."""
+    """A local group, with its tokens and their log-probs. Its text does not matter."""
     received = text_group(rewards, ["x"] * len(ids), prompt, ended)
     tokens = tuple(Tokens(tuple(i), tuple(p)) for i, p in zip(ids, log_probs, strict=True))
     return ScoredGroup(received.group, prompt, received.rewards, tokens)
 
 
 def plain_log_probs(model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0) -> Any:
-    """[tokens], by one forward of one unpadded sequence and nothing of ours: what everything else is measured by."""
+    """Log-probs [tokens] by one forward pass of the library over one unpadded sequence: the reference for all else."""
     logits = model(input_ids=torch.tensor([[*prompt, *completion]])).logits[0, len(prompt) - 1 : -1].float()
     chosen = torch.tensor(list(completion))[:, None]
     return torch.log_softmax(logits / temperature, -1).gather(1, chosen)[:, 0]
@@ -149,7 +149,7 @@ def weights_of(model: Any) -> list[torch.Tensor]:
 
 @dataclass
 class Digits:
-    """An environment in plain Python: the answer is right if it has a digit in it."""
+    """An environment in plain Python: a completion is right if it has a digit."""
 
     refuse_prompt: frozenset[int] = frozenset()  # indices of questions that cannot be built
     refuse_score: frozenset[int] = frozenset()  # indices of questions whose scorer fails
@@ -173,13 +173,13 @@ class Digits:
             for asked in questions
         ]
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        self.scored += [(asked, tuple(texts)) for asked, texts in answers]
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        self.scored += [(asked, tuple(texts)) for asked, texts in completions]
         return [
             Skipped("scoring failed")
             if asked.index in self.refuse_score
             else tuple(float(any(c.isdigit() for c in text)) for text in texts)
-            for asked, texts in answers
+            for asked, texts in completions
         ]
 
     def close(self) -> None:
@@ -204,7 +204,7 @@ def make_node(
     defence: Sequence[str] = (),
     **training: Any,
 ) -> Node:
-    """A whole node on a tiny model; only the clock is not a real one."""
+    """A whole node on a tiny model. Only the clock is not real."""
     peer_id = IDENTITIES[number].peer_id
     policy = policy or tiny_policy("Qwen2", seed, eos=MANY_EOS)
     ticks = count()
@@ -234,7 +234,7 @@ def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:
 
 
 def considered(node: Node, generated: Generated) -> Selection:
-    """What the node would train on."""
+    """The groups that the node would train on."""
     return node.rescue(node.select(generated))
 
 

@@ -58,7 +58,7 @@ An option has one name and four places. `training.learning_rate` is
 - a flag: `--training.learning-rate 1e-4`;
 - or its default. Flags go before variables, variables before the file, the file before the default.
 
-`check` takes a file and variables, no flags. `eval`, `bootstrap`, `status` and `peers` take flags and variables, no
+`eval`, `bootstrap`, `status` and `peers` take flags and variables, no
 file. `init` and `id` take what `run` takes, and use `home` alone. A list takes several values behind one flag:
 `--environment.tasks gcd/easy lcm/easy`. What is true or false is a flag without a value: `--network.mdns`, and
 `--network.no-mdns` for false. A path that begins with `~` is below your home folder.
@@ -241,10 +241,11 @@ def _words(hint: Any) -> str:
     if hint in simple or is_dataclass(hint):
         return simple.get(hint) or hint.__name__
     origin, inner = get_origin(hint), get_args(hint)
-    if origin is tuple and inner[-1] is not Ellipsis:
-        return " and ".join(_words(each) for each in inner)
     if origin is tuple:
-        return f"list of {_words(inner[0])}"
+        one_kind = inner[-1] is Ellipsis
+        return f"list of {_words(inner[0])}" if one_kind else " and ".join(_words(each) for each in inner)
+    if origin is Literal:
+        return " or ".join(f"`{each}`" for each in inner)
     if origin is not None and issubclass(origin, Mapping):
         return f"object of {_words(inner[1])}"
     if inner:  # a union

@@ -13,8 +13,8 @@ EPSILON = 1e-8  # SAPO: A = (r - mean) / (std + 1e-8)
 def group_advantages(rewards: Sequence[float], scale: Literal["group", "none"] = "group") -> list[float]:
     """One advantage per completion of a group.
 
-    `std` is the sample standard deviation (n - 1), as in TRL. Equal rewards are recognised by comparison, not by a
-    small deviation: rounding of 0.1 x 8 would otherwise give 0.3 to 0.8 after the division.
+    `std` is the sample standard deviation (n - 1), as in TRL. Equal rewards are found by comparison, not by a small
+    deviation: after rounding, eight rewards of 0.1 would otherwise have advantages of 0.3 to 0.8.
     """
     if len(set(rewards)) <= 1:
         return [0.0] * len(rewards)

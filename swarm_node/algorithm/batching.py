@@ -8,11 +8,11 @@ from swarm_node.algorithm.rows import Row
 def dynamic_batches(rows: Sequence[Row], token_budget: int, *, pads: bool = True, fewest: int = 1) -> list[list[int]]:
     """Indices of rows in micro-batches, the longest row first.
 
-    A new batch is opened while there are fewer than `fewest`, or when no batch has room; else a row joins, among those
-    with room, the batch with the fewest rows. What must stay within the budget is the padded size: prompts are padded
-    on the left, completions on the right; without `pads` rows lie end to end. A row longer than the budget goes alone.
+    A new batch is opened while there are fewer than `fewest`, or when no batch has room. Else a row joins the batch
+    with the fewest rows among those with room. The padded size must stay within the budget: prompts are padded on the
+    left, completions on the right. Without `pads` rows lie end to end. A row longer than the budget is alone.
 
-    Beside `rows.micro_batches` it makes fewer batches of more padding, and never closes one that has room.
+    Compared with `rows.micro_batches` it makes fewer batches with more padding, and never closes one that has room.
     """
     batches: list[list[int]] = []
     widths: list[tuple[int, int]] = []  # of each batch: the widest prompt, the most columns behind one

@@ -1,7 +1,7 @@
-"""The one definition of the policy's distribution, used when sampling and when training.
+"""The one definition of the policy's distribution. Sampling and training both use it.
 
-Temperature, top-k and top-p change what is sampled, so a log-prob that ignores any of them belongs to another policy
-and the probability ratio means nothing. Both sides call this module.
+Temperature, top-k and top-p change what is sampled. A log-prob that ignores one of them belongs to another policy, and
+the probability ratio means nothing.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ def log_distribution(logits: Tensor, rule: SamplingRule, taken: Tensor | None = 
 
     Args:
         logits: [..., vocabulary], any float type.
-        taken: [...] ids that stay possible whatever the rule says. After an update, or for text of another policy, a
-            token may fall out of this policy's nucleus; its log-prob must stay finite.
+        taken: [...] ids that stay possible whatever the rule. After an update, or in a completion of another policy, a
+            token may be outside this policy's nucleus. Its log-prob must stay finite.
     """
     scaled = logits.float()
     if rule.temperature != 1.0:

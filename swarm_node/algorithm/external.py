@@ -1,10 +1,10 @@
 """Weights for external completions, whose policy is unknown.
 
-What is assumed: nothing about the author's policy unless it says so, and what it says is advice, never trusted with
-more than a bounded weight. Its tokens are not ours, so only whole completions can be compared, and only per character.
+Nothing is known of the author's policy but the log-probs that it may send along. These are advice: they change a weight
+only within bounds. Its tokens are not ours, so only whole completions can be compared, and only per character.
 
-Rules: `admission` treats the text as if our policy had written it (ratio 1; SAPO as published). `sequence` compares the
-two policies per character. `expectation` divides by the group's expected probability under its author.
+Rules: `admission` treats a completion as if our policy had generated it (ratio 1; SAPO as published). `sequence`
+compares the two policies per character. `expectation` divides by the group's expected probability under its author.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ def sequence(ours: Sequence[float], theirs: Sequence[float], characters: Sequenc
 
     Args:
         ours: log-prob of each completion under this policy, summed over its tokens.
-        theirs: the same under its author's, in its local tokens.
-        characters: length of each text. The mean is per character, since the two count tokens differently.
+        theirs: the same under its author's policy, over its author's tokens.
+        characters: length of each completion. The mean is per character, since the two count tokens differently.
     """
     weights = []
     for our, their, count in zip(ours, theirs, characters, strict=True):
@@ -32,8 +32,8 @@ def sequence(ours: Sequence[float], theirs: Sequence[float], characters: Sequenc
 def expectation(ours: Sequence[float], theirs: Sequence[float], characters: Sequence[int]) -> list[float]:
     """GEPO (arXiv 2508.17850): w = p(y) / E with E = sum q^2 / sum q over the group.
 
-    One text that its author found very unlikely cannot blow up its weight, since all are divided by the same E.
-    Probabilities are per character (geometric mean), as whole ones differ by orders of magnitude with length.
+    All completions are divided by the same E, so one that was very unlikely for its author cannot get a huge weight.
+    Probabilities are per character (geometric mean): those of whole completions differ by orders of magnitude.
     """
     p = [our / max(1, count) for our, count in zip(ours, characters, strict=True)]
     q = [exp(min(0.0, their / max(1, count))) for their, count in zip(theirs, characters, strict=True)]

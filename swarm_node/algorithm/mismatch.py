@@ -1,6 +1,6 @@
-"""How far the policy that trains is from the one that wrote, on tokens that both saw with the same weights.
+"""How far the log-probs of training are from those of generation, for tokens that had the same weights in both.
 
-Numbers differ between a decoder and a training forward (order of sums, precision, FP8); this says by how much.
+A decoder and a training forward differ in the order of sums, precision and FP8. This measures by how much.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Mismatch:
     tokens: int = 0
     absolute: float = 0.0  # sum of |difference of log-probs|
     largest: float = 0.0
-    k3: float = 0.0  # sum of exp(d) - d - 1, d = log train - log written: estimates KL(written || train)
+    k3: float = 0.0  # sum of exp(d) - d - 1, d = log train - log generated: estimates KL(generated || train)
 
     @property
     def mean(self) -> float:
@@ -27,9 +27,9 @@ class Mismatch:
         """K3 estimate of the divergence, nats per token."""
         return self.k3 / max(1, self.tokens)
 
-    def plus(self, written: Tensor, trained: Tensor) -> "Mismatch":
-        """With log-probs [tokens] of more tokens; float64, since the terms of K3 nearly cancel."""
-        difference = trained.double() - written.double()
+    def plus(self, generated: Tensor, trained: Tensor) -> "Mismatch":
+        """Adds more tokens, by their log-probs [tokens]. In float64, since the terms of K3 nearly cancel."""
+        difference = trained.double() - generated.double()
         if not len(difference):
             return self
         return Mismatch(

@@ -1,11 +1,11 @@
 """Policy-gradient objectives by name, over a flat list of tokens.
 
-No padding reaches this file: every tensor is [tokens], one entry per trained completion token, so nothing has to be
-masked. A token's weight carries the normalisation, so losses and gradients of micro-batches simply add up.
+No padding reaches this file. Every tensor is [tokens], one entry per trained completion token, so nothing has to be
+masked. A token's weight holds the normalisation, so losses and gradients of micro-batches add up.
 
-Three sets of log-probs: `behaviour` wrote the text, `proximal` is the policy just before this update, and the present
-one carries the gradient. A trust region belongs around `proximal`; around `behaviour` it would hold back what older
-text says, the more the older it is (AReaL, arXiv 2505.24298).
+There are three policies: `behaviour` generated the completion, `proximal` is the policy just before this update, and
+the present one carries the gradient. The trust region belongs around `proximal`. Around `behaviour` it would hold back
+older completions, the more the older they are (AReaL, arXiv 2505.24298).
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ LossType = Literal["grpo", "dapo", "dr_grpo"]
 
 
 class TokenLoss(NamedTuple):
-    """The loss of the tokens of a batch, and what a report says of them."""
+    """The loss of the tokens of a batch, and their figures for the report."""
 
     loss: Tensor  # scalar, weighted sum
     ratio: Tensor  # [tokens] pi_theta / pi_old, detached
@@ -74,15 +74,15 @@ class Terms(NamedTuple):
     """What an objective is computed from, [tokens] each. Only `log_probs` carries a gradient."""
 
     log_probs: Tensor
-    behaviour: Tensor  # log-probs of the policy that wrote the token; of external completions: equal to `proximal`
+    behaviour: Tensor  # log-probs of the policy that generated the token; external completions: `proximal`
     proximal: Tensor  # log-probs of the policy just before this update
-    staleness: Tensor  # updates between the weights that wrote the token and those before this update
+    staleness: Tensor  # updates between the weights that generated the token and those before this update
     advantages: Tensor
     weights: Tensor
 
 
 class Bounds(NamedTuple):
-    """How far any of the ratios may take a token."""
+    """Limits of the ratios of a token."""
 
     epsilon: float = 0.2
     epsilon_high: float = 0.28
@@ -95,7 +95,7 @@ Objective = Callable[[Terms, Bounds], TokenLoss]
 
 
 def clipped(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """PPO around the policy that wrote the text: right for fresh text, naive for stale text."""
+    """PPO around the policy that generated the completion: right for fresh completions, not for stale ones."""
     return clipped_loss(
         terms.log_probs,
         terms.behaviour,
@@ -120,7 +120,7 @@ def interpolated(terms: Terms, bounds: Bounds) -> TokenLoss:
     """`decoupled` without a pass for the proximal log-probs of several steps.
 
     They are put on the line from behaviour to present: log prox = log b + a (log theta - log b), where a = s / (s + 1)
-    is the share of the updates since writing, s, in those up to and including this one.
+    relates the s updates since generation to the s + 1 with this one.
     """
     share = terms.staleness / (terms.staleness + 1)
     proximal = terms.behaviour + share * (terms.log_probs.detach() - terms.behaviour)
@@ -128,9 +128,9 @@ def interpolated(terms: Terms, bounds: Bounds) -> TokenLoss:
 
 
 def two_sided(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """`clipped`, and the ratio of a bad token is held too (INTELLECT-2): -sum w min(min(r, limit) A, clip(r) A).
+    """`clipped` with a limit on the ratio of a bad token too (INTELLECT-2): -sum w min(min(r, limit) A, clip(r) A).
 
-    PPO leaves the ratio of a bad token unbounded above, so one stale token can make the whole step.
+    PPO leaves that ratio unbounded above, so one stale token can dominate the step.
     """
     ratio = torch.exp(terms.log_probs - terms.behaviour)
     held = ratio.clamp_max(bounds.negative_ratio) * terms.advantages
@@ -157,4 +157,4 @@ OBJECTIVES: Mapping[str, Objective] = {
     "two_sided": two_sided,
 }
 NEEDS_PROXIMAL = frozenset({"decoupled", "truncated"})  # a pass before the first of several steps
-DEFAULT_IMPORTANCE = {"truncated": 2.0}  # else that of Bounds
+DEFAULT_IMPORTANCE = {"truncated": 2.0}  # of other objectives: that of Bounds

@@ -1,11 +1,11 @@
 """From groups of token ids to rectangular model input, and back to flat tokens.
 
-Two layouts with one shape. `padded`: a row is a prompt and one completion. `packed`: a row is a prompt, once, and all
-completions of its group behind it, each seeing the prompt and itself only (a tree mask); positions restart after the
-prompt. Prompts are padded on the left and completions follow directly, so no pad ever sits between the two, and only
-the last columns need logits. The last token of a completion is predicted but never fed.
+There are two layouts. `padded`: a row is a prompt and one completion. `packed`: a row is a prompt, once, and all
+completions of its group behind it. Each completion sees only the prompt and itself (a tree mask), and positions restart
+after the prompt. Prompts are padded on the left, so a completion follows its prompt directly, and only the last columns
+need logits. The last token of a completion is predicted but never fed.
 
-What it is not: choosing which layout a model can take (compute/policy.py probes that).
+Which layout a model can take is probed elsewhere (compute/policy.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 MAX_PADDING = 0.3  # pads per real token in a micro-batch
-MAX_PACKED = 4096  # columns of a packed row: its mask grows with their square, and peers choose how long a text is
+MAX_PACKED = 4096  # columns of a packed row: its mask grows with their square, and peers choose the lengths
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of model input: a prompt and the completions that hang on it."""
+    """One row of model input: a prompt and its completions."""
 
     prompt: Sequence[int]
     completions: Sequence[Sequence[int]]  # each of at least one token
@@ -64,8 +64,8 @@ def split(row: Row, columns: int) -> list[list[int]]:
 def micro_batches(rows: Sequence[Row], token_budget: int, *, pads: bool = True) -> Iterator[list[int]]:
     """Indices of rows, longest first, in batches of little padding whose padded size stays within the budget.
 
-    A batch of one row always fits. Work grows with the padded size, so a batch whose padding would exceed MAX_PADDING
-    is closed, though a pass over fewer rows has its own cost. Without `pads` rows lie end to end and none is counted.
+    A batch of one row always fits. Work grows with the padded size, so a batch is closed before its padding exceeds
+    MAX_PADDING, although more passes cost time too. Without `pads` rows lie end to end and there is no padding.
     """
     batch: list[int] = []
     prompt = fed = real = 0  # widest of the batch: prompts are padded on the left, completions on the right
@@ -121,9 +121,9 @@ def build(rows: Sequence[Row], pad_id: int, device: torch.device) -> RowBatch:
 
 
 def tree_mask(segment: Tensor) -> Tensor:
-    """bool [R, 1, L, L] from segment numbers [R, L]: causal, and within the prompt or the local completion.
+    """bool [R, 1, L, L] from segment numbers [R, L]: causal, and only within the prompt or the column's completion.
 
-    Pads see themselves alone, since a row of the mask without a single True gives NaN in softmax.
+    A pad sees only itself: a row of the mask without any True would give NaN in softmax.
     """
     length = segment.shape[1]
     query, key = segment[:, :, None], segment[:, None, :]

@@ -1,10 +1,11 @@
 """Packed rows end to end, without a pad: prompts and completions as one sequence under a tree mask.
 
 Layers other than attention see tokens one by one, so groups of any shape share one row of columns. Every prompt and
-every completion is a *group* of columns with a number, and has a *parent*: a completion its prompt, a prompt itself.
-A column sees an earlier column iff that one is in its group or in its parent. Positions restart after the prompt.
+every completion is a *group* of columns with a number, and has a *parent*. The parent of a completion is its prompt;
+the parent of a prompt is itself. A column sees an earlier column if that one is in its group or in its parent.
+Positions restart after the prompt.
 
-What it is not: attention itself (compute/training/tree_attention.py), which finds here where the groups are.
+This file computes where the groups are; compute/training/tree_attention.py attends.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from swarm_node.algorithm.rows import Row
 class Blocks:
     """Where the columns go for attention: prompts in one block, completions in another, each padded to its longest.
 
-    Pads repeat the last column of their group: causal attention hides them from all that is real.
+    Pads repeat the last column of their group. Causal attention hides them from real columns.
     """
 
     prompts: tuple[int, int]  # prompts, longest
@@ -78,7 +79,7 @@ def build(rows: Sequence[Row], device: torch.device) -> TreeBatch:
 
 
 def allowed(batch: TreeBatch) -> Tensor:
-    """The tree mask in full, bool [T, T]: what `Blocks` avoids, and what defines it."""
+    """The tree mask in full, bool [T, T]: what `Blocks` computes without building it; for tests."""
     causal = torch.ones(len(batch.groups), len(batch.groups), dtype=torch.bool, device=batch.groups.device).tril()
     key = batch.groups[None, :]
     return causal & ((key == batch.groups[:, None]) | (key == batch.parents[:, None]))
@@ -95,7 +96,7 @@ def _blocks(spans: list[tuple[int, int, int]], device: torch.device) -> Blocks:
     every = torch.cat([prompt_columns.flatten(), columns.flatten()])
     places = torch.empty(int(is_real.sum()), dtype=torch.long)
     places[every[is_real]] = is_real.nonzero()[:, 0]
-    seen = prompt_real[parents] if not prompt_real.all() else prompt_real[:1]  # of one length: one mask for all
+    seen = prompt_real[parents] if not prompt_real.all() else prompt_real[:1]  # prompts of one length: one mask for all
     longest = columns.shape[1]
     prompt_part = seen[:, None, None, :].expand(-1, 1, longest, -1)
     completion_part = torch.ones(longest, longest, dtype=torch.bool).tril().expand(len(seen), 1, -1, -1)

@@ -1,1 +1,1 @@
-"""What is wired to what. Who besides may know concrete classes is in the import contracts in pyproject.toml."""
+"""Makes objects of a configuration. The import contracts in pyproject.toml list who else may know concrete classes."""

@@ -24,7 +24,7 @@ C = TypeVar("C", bound=LearningConfig)
 def trainer_side(config: C) -> C:
     """What the trainer process runs with: its device, and its share of the cores.
 
-    Of two cores it takes both. Training costs more than writing, so the generator idles for a part of every round.
+    Of two cores it takes both: training costs more than generation, so the generator idles for a part of every round.
     """
     if not config.asynchronous.enabled:
         return config
@@ -48,8 +48,8 @@ def advice(config: LearningConfig, cores: int, gpus: int) -> str:
     if config.asynchronous.enabled:
         return f"asynchronous: on, on {where}" + ("" if both else "; the two processes take turns: turn it off")
     if both:
-        return f"asynchronous: off; --asynchronous.enabled would write and train at the same time on {where}"
-    return f"asynchronous: off, as {where} cannot write and train at the same time"
+        return f"asynchronous: off; --asynchronous.enabled would generate and train at the same time on {where}"
+    return f"asynchronous: off, as {where} cannot generate and train at the same time"
 
 
 def _side(config: C, device: str, threads: int) -> C:
@@ -70,12 +70,14 @@ def driving(
     max_rounds: int = 0,
     command: Sequence[str] = COMMAND,
 ) -> Iterator[Runner]:
-    """What runs the rounds: the node itself, or with a generator process beside it that ends with the context.
+    """What runs the rounds: the node itself, or the node with a generator process, which ends with the context.
 
     Args:
         config: as the user gave it, for both sides.
-        log: takes what the generator process says on stderr.
-        done: rounds done before; `waiting`: rounds written since, from a checkpoint; `max_rounds`: 0 for no end.
+        log: takes the stderr of the generator process.
+        done: rounds done before.
+        waiting: rounds generated since, from a checkpoint.
+        max_rounds: 0 for no end.
     """
     if not config.asynchronous.enabled:
         yield node

@@ -1,4 +1,4 @@
-"""From task names to environments. Those of reasoning-gym are found as anybody's are: by what is registered."""
+"""From task names to environments. Those that ship are found like any other: by their registered names."""
 
 from functools import cache
 
@@ -16,7 +16,7 @@ KIND = "environments"
 
 @cache
 def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
-    """Those that a configuration names, first, then those that ship. UserError for one that cannot be loaded."""
+    """First those that a configuration names, then those that ship. UserError if one cannot be loaded."""
     points = plugins.registered(KIND)
     shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
     used = [shipped.pop(name, None) or PluggedKind(plugins.target(KIND, name)) for name in use]
@@ -24,10 +24,13 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
 
 
 def tasks_of(settings: EnvironmentConfig) -> tuple[str, ...]:
-    """The tasks that are asked: those given, else all of the environments in use, else those the starters know."""
+    """The tasks of a node: those given, else those of the user's data set, else all of the environments in use, else
+    those of the starters."""
     if settings.tasks:
         return settings.tasks
     asked = kinds(settings.use)[: len(settings.use) or None]
+    if brought := tuple(task for kind in kinds(settings.use) for task in kind.brought(settings)):
+        return brought
     return tuple(task for kind in asked for task in kind.default_tasks)
 
 
@@ -38,25 +41,36 @@ def by_kind(settings: EnvironmentConfig) -> list[tuple[EnvironmentKind, list[str
     return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
 
 
+def leaving(settings: EnvironmentConfig) -> str:
+    """What of the user's leaves this machine in completions, as a sentence; nothing where all questions are public."""
+    what = " and ".join(said for kind, _ in by_kind(settings) if (said := kind.leaves(settings)))
+    return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
+
+
 def build_environments(settings: EnvironmentConfig) -> dict[str, AskingEnvironment]:
-    """The environments that the tasks belong to. A node takes part in those it has a task of, and in no other."""
+    """The environments that the tasks belong to. A node takes part only in environments of which it has a task."""
     return {kind.name: kind.start(own, settings) for kind, own in by_kind(settings)}
 
 
 def build_environment(config: LearningConfig, prepare: bool = False) -> Environment:
-    """Every environment this node asks and scores, by the name that questions carry. Close it after use.
+    """All environments of this node, by the name that questions carry. Close it after use.
 
     `prepare` starts their processes, which otherwise start with the first question.
     """
-    environments = build_environments(config.environment)
+    return build_settings(config.environment, prepare)
+
+
+def build_settings(settings: EnvironmentConfig, prepare: bool = False) -> Environment:
+    """The same of the settings of environments alone, for who does not learn."""
+    environments = build_environments(settings)
     if prepare:
         for environment in environments.values():
             environment.prepare()
-    return Mixture(environments)  # also of one: it makes a counted skip of what an environment raises
+    return Mixture(environments)  # also around one: it turns an exception of an environment into a counted skip
 
 
 def right_answer(settings: EnvironmentConfig, question: Question) -> str:
-    """For simulated attackers, who can rebuild it like anybody. UserError where the environment does not tell."""
+    """For simulated attackers: anybody can rebuild it. UserError if the environment does not offer it."""
     for kind in kinds(settings.use):
         if kind.name == question.environment:
             return kind.answer(question)

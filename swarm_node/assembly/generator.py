@@ -1,7 +1,7 @@
 """The generator process of an asynchronous node: `python -m swarm_node.assembly.generator`. Not for people.
 
-It generates and scores rounds in the order it is told to, each with the newest published weights. It trains nothing and
-speaks with no network: its trainer does.
+It generates and scores rounds in the order that it receives, each with the newest published weights. Training and the
+network belong to the trainer process.
 """
 
 import os
@@ -32,7 +32,7 @@ Build = Callable[[LearningConfig], tuple[Policy, Environment]]
 
 
 class NoTrainer(Trainer):
-    """Of a process that only writes: no optimiser, no reference model."""
+    """The trainer of a process that only generates: no optimiser, no reference model."""
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         raise NotImplementedError("the generator process does not train")
@@ -44,24 +44,26 @@ def build(config: LearningConfig) -> tuple[Policy, Environment]:
 
 
 def serve(build: Build) -> None:
-    """The whole life of a generator process. Its error is its last line."""
-    say = take_stdout()
+    """Runs a generator process from start to end. If it fails, the last line is the error."""
+    send = take_stdout()
     order = Order.read(sys.stdin.readline())
     rounds: queue.SimpleQueue[Round] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(rounds,), daemon=True).start()
     try:
-        _generate_rounds(order, build, rounds, say)
+        _generate_rounds(order, build, rounds, send)
     except UserError as error:
-        say(write_message(FailedMessage(str(error), by_user=True)))
+        send(write_message(FailedMessage(str(error), by_user=True)))
     except Exception as error:  # noqa: BLE001 - the border of the process: the trainer is told
         traceback.print_exc()
-        say(write_message(FailedMessage(" ".join(f"{type(error).__name__}: {error}".split()), by_user=False)))
+        send(write_message(FailedMessage(" ".join(f"{type(error).__name__}: {error}".split()), by_user=False)))
 
 
-def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", say: Callable[[str], Any]) -> None:
+def _generate_rounds(
+    order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", send: Callable[[str], Any]
+) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)
-    policy.version = -1  # whatever it was loaded with: the first snapshot replaces it
+    policy.version = -1  # the first snapshot replaces what was loaded
     refresh = (lambda: weights.take(policy)) if order.config.asynchronous.interrupt else None
     node = build_node(order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer(), refresh=refresh)
     while True:
@@ -69,13 +71,13 @@ def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Roun
         now = rounds.get()
         idle = time.monotonic() - began
         weights.take(policy)
-        say(write_message(GeneratedMessage(node.generate(now), idle)))
+        send(write_message(GeneratedMessage(node.generate(now), idle)))
 
 
 def _read_orders(rounds: "queue.SimpleQueue[Round]") -> None:
     for line in sys.stdin:
         rounds.put(Round(loads(line)["generate"]))
-    os._exit(1)  # the trainer is gone; the scoring process goes with our end of its pipe
+    os._exit(1)  # the trainer has gone; the scoring process ends when our end of its pipe closes
 
 
 if __name__ == "__main__":

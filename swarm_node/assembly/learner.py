@@ -1,6 +1,6 @@
-"""The composition root, the half that needs torch: policy, generator, trainer, and the node that joins it all.
+"""Makes what needs torch: policy, generator, trainer, and the node that joins them.
 
-environments.py and network.py are the half that needs none.
+environments.py and network.py make what needs none.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,24 @@ from swarm_node import starters
 from swarm_node.algorithm.external import EXTERNAL_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.assembly.environments import build_environment, tasks_of
+from swarm_node.assembly.memory import fitted, plan_here
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer, Trust
 from swarm_node.environments.scoring import sandbox
 from swarm_node.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.node import Node
 from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.external_scoring import ExternalScoring
 from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.reuse import Reuse
 from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig
 from swarm_node.settings.training import REGROUPING, TRUST
 
+REUSE_SECONDS = 5.0  # after its first round; some announcements apart
 SCREENING = ("length", "duplicates", "ngrams")  # layers that ship, in their order
 
 
@@ -50,11 +55,14 @@ def build_node(
     policy: Policy | None = None,
     trainer: Trainer | None = None,
     refresh: Callable[[], bool] | None = None,
+    external: ExternalScoring | None = None,
 ) -> Node:
-    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`."""
+    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`. `external` scores
+    external groups; without it they are scored as they are selected."""
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or build_policy(config.model)
+    config, _ = fitted(config, policy)
     return Node(
         peer_id=peer_id,
         seed=config.seed,
@@ -63,16 +71,18 @@ def build_node(
         trainer=trainer or build_trainer(config, policy, _reference(config)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
+        reuse=Reuse(config.round.external_rounds, REUSE_SECONDS),
         sampler=plugins.load("samplers", config.round.external_sampler)(),
         defence=build_defence(config.defence),
         config=config.round,
         group_size=config.generation.num_generations,
         clock=perf_counter,
+        external=external,
     )
 
 
 def build_generator(config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None) -> Generator:
-    """In this process, or by a vLLM server where one is named."""
+    """A generator in this process, or one that uses a vLLM server if the configuration names one."""
     if config.generation.vllm_url:
         from swarm_node.compute.generation.vllm import VllmGenerator  # loads httpx, 5 MB
 
@@ -81,8 +91,8 @@ def build_generator(config: LearningConfig, policy: Policy, refresh: Callable[[]
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
-    """Layers that ship in the order of `SCREENING`, then those from outside. The rest of `use` are not layers of their
-    own: they say how external groups are regrouped, or what the trainer leaves out."""
+    """Layers that ship in the order of `SCREENING`, then those from outside. Other names in `use` are not layers:
+    they choose how external groups are regrouped, or what the trainer leaves out."""
     outside = [name for name in config.use if name not in {*SCREENING, *REGROUPING, *TRUST}]
     names = [*(name for name in SCREENING if name in config.use), *outside]
     return LayeredDefence(config, [plugins.load("defences", name)(config) for name in names])
@@ -104,20 +114,21 @@ def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | No
 
 
 def trust(config: LearningConfig) -> Trust:
-    """The layers of the defence that act on tokens and advantages."""
+    """The parts of the defence that act on tokens and advantages."""
     use = config.defence.use
     return Trust(config.defence.floor if "clip" in use else 0.0, negatives="positives" not in use)
 
 
 def _reference(config: LearningConfig) -> Policy | None:
-    """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is the initial policy."""
+    """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
     return build_policy(config.model) if config.training.beta and not config.model.lora.r else None
 
 
 def examine(config: LearningConfig) -> list[str]:
-    """What this configuration comes to on this machine, one line each. UserError where a node could not start."""
+    """What this configuration means on this machine, one line each. UserError if a node could not start."""
     build_environment(config).close()
     policy = build_policy(config.model)
+    plan = plan_here(config, policy)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
@@ -132,4 +143,5 @@ def examine(config: LearningConfig) -> list[str]:
         f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
         f"tasks: {', '.join(tasks)}",
         sandbox.describe(sandbox.layers()),
+        *(plan.lines() if plan else ["memory: not known for this device or model"]),
     ]

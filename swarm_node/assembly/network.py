@@ -1,4 +1,4 @@
-"""The swarm a node takes part in. Needs no torch: it gets ready in a process of its own while torch loads."""
+"""Makes the network of a node. Needs no torch: the network process gets ready while torch loads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ CHARS_PER_TOKEN = 16  # generous, also for other tokenizers; bounds what a peer'
 
 
 def build_rules(config: LearningConfig, environment: Environment) -> Rules:
-    """What this node lets in from the network."""
+    """What this node admits from the network."""
     generation = config.generation
     known = environment.catalogue.environments.items()
     return Rules(
@@ -28,7 +28,7 @@ def build_rules(config: LearningConfig, environment: Environment) -> Rules:
 def build_network(
     config: NodeConfig, identity: Identity, environment: Environment, progress: Callable[[], dict[str, Any]]
 ) -> RemoteNetwork:
-    """The swarm, not entered yet. `progress`: what training says of itself."""
+    """The network, not started yet. `progress`: facts about training, for `status`."""
     rules = build_rules(config, environment)
     want = config.network.pull or config.round.external_groups
     return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress)

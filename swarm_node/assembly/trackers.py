@@ -11,7 +11,7 @@ from swarm_node.telemetry.sinks import Sink
 
 
 class Guarded:
-    """A tracker whose mistakes cost its figures, and not the run."""
+    """A tracker that is left out when it raises, so that the run goes on."""
 
     def __init__(self, name: str, tracker: Sink, warn: Callable[[str], None]) -> None:
         self._name, self._tracker, self._warn = name, tracker, warn
@@ -33,7 +33,7 @@ class Guarded:
 
 
 def build_trackers(config: TrackingConfig, folder: Path, warn: Callable[[str], None]) -> list[Sink]:
-    """Those that the configuration names. UserError for one that cannot be loaded or begun."""
+    """Those that the configuration names. UserError if one cannot be loaded or begun."""
     return [Guarded(name, _begun(name, folder), warn) for name in config.to]
 
 

@@ -1,1 +1,1 @@
-"""One node as two processes: one writes and scores, one listens and trains, neither waits for the other."""
+"""One node as two processes: one generates and scores, the other collects and trains."""

@@ -29,12 +29,12 @@ class Capacity:
         self.running += count
 
     def finish(self, count: int) -> None:
-        """Of those running, `count` came to an end and wait to be trained on."""
+        """Of those running, `count` ended and wait to be trained on."""
         self._ended(count)
         self.accepted += count
 
     def lose(self, count: int) -> None:
-        """Of those running, `count` were lost: whoever wrote them died. Others may start in their place."""
+        """Of those running, `count` were lost, since their process died. Others may start in their place."""
         self._ended(count)
 
     def update(self) -> None:

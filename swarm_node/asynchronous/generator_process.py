@@ -1,4 +1,4 @@
-"""The trainer's end of a generator process: start, order rounds, take what was written, start again after a death."""
+"""The trainer's end of a generator process: start it, order rounds, take its messages, start another if it dies."""
 
 import contextlib
 import os
@@ -12,27 +12,28 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from protocol.messages import Round
-from swarm_node.asynchronous.messages import Order, Said, generator_environment, read_message
+from swarm_node.asynchronous.messages import Message, Order, generator_environment, read_message
+from swarm_node.common import private
 
 COMMAND = (sys.executable, "-m", "swarm_node.assembly.generator")
 
 
 class GeneratorProcess:
-    """One process at a time. Reading is done by a thread, so that the process never waits for a busy trainer."""
+    """One process at a time. A thread reads its messages, so the process never waits for a busy trainer."""
 
     def __init__(self, order: Order, threads: int, log: Path, command: Sequence[str] = COMMAND) -> None:
-        """`log` takes what the process says on stderr; `threads` are its own for tensor maths."""
+        """`log` takes the process's stderr; `threads`: how many it uses for tensor maths."""
         self._order, self._threads, self._log, self._command = order, threads, log, command
         self._process: subprocess.Popen[str] | None = None
-        self._said: SimpleQueue[Said | None] = SimpleQueue()  # None: its end of the pipe is closed
+        self._messages: SimpleQueue[Message | None] = SimpleQueue()  # None: the process closed the pipe
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        self._said = SimpleQueue()
-        with self._log.open("ab") as stderr:
+        self._messages = SimpleQueue()
+        with private.open_to_write(self._log, append=True) as stderr:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -42,21 +43,21 @@ class GeneratorProcess:
                 encoding="utf-8",
                 env=generator_environment(self._threads),
                 pass_fds=(self._order.descriptor,),
-                start_new_session=True,  # Ctrl-C is for the trainer to answer
+                start_new_session=True,  # the trainer handles Ctrl-C
             )
-        threading.Thread(target=_read, args=(self._process, self._said), daemon=True).start()
-        self._tell(self._order.line())
+        threading.Thread(target=_read, args=(self._process, self._messages), daemon=True).start()
+        self._send(self._order.line())
 
     def generate(self, now: Round) -> None:
-        """Let it generate this round, after those it was told before."""
-        self._tell(dumps({"generate": now}) + "\n")
+        """Order this round, to be generated after the rounds ordered before."""
+        self._send(dumps({"generate": now}) + "\n")
 
-    def take(self, block: bool) -> Said | None:
-        """The next thing it said; None when it has ended. Raises `queue.Empty` if it has not, and not `block`."""
-        return self._said.get(block)
+    def take(self, block: bool) -> Message | None:
+        """Its next message; None when it has ended. Without `block`, raises `queue.Empty` if there is none yet."""
+        return self._messages.get(block)
 
     def stop(self) -> str:
-        """Kill it if it lives, and wait; how it ended."""
+        """Kill it if it still runs, and wait. Returns how it ended."""
         process = self._process
         if process is None:
             return ""
@@ -73,18 +74,18 @@ class GeneratorProcess:
         hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
         return f"it was killed by {signal.Signals(-code).name}{hint}"
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it died: its end is received like any other
+        with contextlib.suppress(OSError):  # it died: the reading thread reports that
             self._process.stdin.write(line)
             self._process.stdin.flush()
 
 
-def _read(process: "subprocess.Popen[str]", said: "SimpleQueue[Said | None]") -> None:
+def _read(process: "subprocess.Popen[str]", messages: "SimpleQueue[Message | None]") -> None:
     assert process.stdout is not None
-    with contextlib.suppress(ValueError, OSError):  # closed under us
+    with contextlib.suppress(ValueError, OSError):  # the pipe was closed
         for line in process.stdout:
             message = read_message(line)
             if message is not None:
-                said.put(message)
-    said.put(None)
+                messages.put(message)
+    messages.put(None)

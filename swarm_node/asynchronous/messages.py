@@ -1,9 +1,9 @@
-"""How the two processes of a node talk: JSON lines in on stdin, JSON lines out on stdout.
+"""The messages between the two processes of a node: JSON lines in on stdin, JSON lines out on stdout.
 
 In:  one `Order`, then {"generate": ROUND} for every round that may be generated.
 Out: a `GeneratedMessage` for every round, in order; after a failure a `FailedMessage` as the last line.
 
-The order's pipe stays open as a lifeline: when it closes, by whatever end of the trainer, the generator ends too.
+The order's pipe stays open. When it closes, however the trainer ended, the generator ends too.
 Weights go through shared memory (compute/weights.py), so lines are short: texts, token ids, log-probs, rewards.
 """
 
@@ -22,7 +22,7 @@ from swarm_node.settings import LearningConfig
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All a generator process needs to know to generate rounds."""
+    """All that a generator process needs to generate rounds."""
 
     config: LearningConfig
     peer_id: PeerId
@@ -38,9 +38,9 @@ class Order:
 
     @classmethod
     def read(cls, line: str) -> "Order":
-        said = json.loads(line)
-        config = LearningConfig.model_validate(said["config"])
-        return cls(config, PeerId(said["peer_id"]), said["descriptor"], said["layout"])
+        fields = json.loads(line)
+        config = LearningConfig.model_validate(fields["config"])
+        return cls(config, PeerId(fields["peer_id"]), fields["descriptor"], fields["layout"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +48,31 @@ class GeneratedMessage:
     """A round is generated."""
 
     generated: Generated
-    idle: float  # seconds the generator had waited for leave to generate it
+    idle: float  # seconds that the generator waited for the order
 
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:
-    """The generator process ends by an error: one line, and whether it is a mistake of the user."""
+    """The generator process failed: one line, and whether it is a mistake of the user."""
 
     error: str
     by_user: bool
 
 
-Said = GeneratedMessage | FailedMessage
+Message = GeneratedMessage | FailedMessage
 GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)
-SAID: TypeAdapter[Said] = TypeAdapter(Said)
+MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
 
 
-def write_message(said: Said) -> str:
+def write_message(message: Message) -> str:
     """As one line of JSON."""
-    return SAID.dump_json(said).decode() + "\n"
+    return MESSAGE.dump_json(message).decode() + "\n"
 
 
-def read_message(line: str) -> Said | None:
-    """None for a line that a dying process did not finish."""
+def read_message(line: str) -> Message | None:
+    """The message. None for a line that a dying process did not finish."""
     try:
-        return SAID.validate_json(line)
+        return MESSAGE.validate_json(line)
     except ValidationError:
         return None
 
@@ -83,7 +83,7 @@ def write_waiting(generated: Generated) -> str:
 
 
 def read_waiting(text: str) -> Generated:
-    """What `write_waiting` made, of this version or of 0.1, whose rounds carried one ledger."""
+    """The inverse of `write_waiting`. Also reads rounds of 0.1, which held a ledger."""
     fields = json.loads(text)
     fields.update(fields.pop("ledger", {}))
     fields["seconds"] = renamed.phases(fields["seconds"])
@@ -91,7 +91,7 @@ def read_waiting(text: str) -> Generated:
 
 
 def generator_environment(threads: int) -> dict[str, str]:
-    """For a process that shares the cores with another: idle threads sleep instead of spinning."""
+    """For a process that shares the cores with another one. Idle threads sleep instead of spinning."""
     count = str(threads)
     return {
         **os.environ,

@@ -1,7 +1,8 @@
-"""An asynchronous node: `Node`, whose generation another process does while this one trains. Same rounds and reports.
+"""An asynchronous node: a `Node` whose generation runs in another process while this one trains.
 
-What is generated waits here, the oldest first, and every round is trained on once, in order. How far it may run ahead
-is `capacity.py`'s to say: with `max_staleness` 0 the two take turns and do exactly what `Node` does.
+Rounds and reports are the same. Generated rounds wait here, the oldest first, and each is trained on once, in order.
+`capacity.py` decides how far generation may run ahead. With `max_staleness` 0 the two processes take turns and do
+exactly what `Node` does.
 """
 
 from collections import deque
@@ -13,15 +14,15 @@ from time import monotonic
 from protocol.messages import Round
 from swarm_node.asynchronous.capacity import Capacity
 from swarm_node.asynchronous.generator_process import GeneratorProcess
-from swarm_node.asynchronous.messages import GeneratedMessage, Said, read_waiting, write_waiting
+from swarm_node.asynchronous.messages import GeneratedMessage, Message, read_waiting, write_waiting
 from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.weights import SharedWeights
 from swarm_node.node import Generated, Node
 from swarm_node.reports import Overlap, RoundReport
 
-MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: what waits is held in memory
-MAX_DEATHS = 3  # of the generator without a round written in between
+MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: waiting rounds are held in memory
+MAX_DEATHS = 3  # of the generator without a round generated in between
 
 
 class GeneratorFailed(UserError):
@@ -43,22 +44,22 @@ class AsynchronousNode:
     ) -> None:
         """
         Args:
-            weights: those that `process` was told of.
-            warn: takes one line about whatever went wrong and was mended.
-            max_rounds: rounds from this one on are not written; 0 for no end.
+            weights: those that `process` reads.
+            warn: takes one line for each fault that was repaired.
+            max_rounds: rounds from this one on are not generated; 0 for no end.
         """
         self.node = node
         self._policy, self._weights, self._process, self._warn = policy, weights, process, warn
         self._max_staleness, self._max_rounds = max_staleness, max_rounds
         self._generated: deque[tuple[Generated, float]] = deque()  # not yet trained on, with the idle time before each
         self._capacity = self._counts(Round(0))
-        self._next = Round(0)  # to be ordered
+        self._next = Round(0)  # the next round to order
         self._deaths = 0
         self._since = monotonic()
         self._idle = self._waited = 0.0  # of the round being trained on: the generator's, and ours for it, in seconds
 
     def start(self, done: Round, waiting: Sequence[str]) -> None:
-        """Begin after `done` rounds, `waiting` of the next being written already: what a checkpoint kept of them."""
+        """Begin after `done` rounds. `waiting`: the next rounds, already generated, as a checkpoint keeps them."""
         self._generated = deque((read_waiting(text), 0.0) for text in waiting)
         self._capacity = self._counts(done)
         self._capacity.accepted += len(waiting)
@@ -100,14 +101,14 @@ class AsynchronousNode:
             self._next = Round(self._next + 1)
 
     def _oldest(self, now: Round) -> Generated:
-        """The round to train on: the oldest of what the generator has written meanwhile, published when it came."""
+        """The round to train on: the oldest that waits. A round is published when it comes from the generator."""
         began = monotonic()
         self._drain()
         while not self._generated:
             self._take(self._process.take(block=True))
         generated, self._idle = self._generated.popleft()
         if generated.round != now:
-            raise RuntimeError(f"round {generated.round} was written where round {now} was due")
+            raise RuntimeError(f"round {generated.round} came where round {now} was due")
         self._waited = monotonic() - began
         return generated
 
@@ -118,21 +119,21 @@ class AsynchronousNode:
             except Empty:
                 return
 
-    def _take(self, said: Said | None) -> None:
-        if isinstance(said, GeneratedMessage):
+    def _take(self, message: Message | None) -> None:
+        if isinstance(message, GeneratedMessage):
             self._deaths = 0
             self._capacity.finish(1)
-            self._generated.append((self.node.publish(said.generated), said.idle))
-        elif said is None:
+            self._generated.append((self.node.publish(message.generated), message.idle))
+        elif message is None:
             self._restart(self._process.stop())
         else:
             self._process.stop()
-            if said.by_user:
-                raise UserError(said.error)
-            self._restart(said.error)
+            if message.by_user:
+                raise UserError(message.error)
+            self._restart(message.error)
 
     def _restart(self, reason: str) -> None:
-        """Another process writes what the dead one did not deliver; nothing of it had been counted."""
+        """Starts another process, which generates the rounds that the dead one did not deliver."""
         lost = self._capacity.running
         self._capacity.lose(lost)
         self._next = Round(self._next - lost)

@@ -19,7 +19,7 @@ from swarm_node.network.process import cache, control
 from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.settings import BootstrapConfig, NetworkConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 
 PAGE = """\
 usage: swarm-node bootstrap [--port N] [--home FOLDER] [--peers MULTIADDR ...]
@@ -94,6 +94,8 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
         host=config.host,
         port=config.port,
         announce=config.announce,
+        mdns=config.mdns,
+        private_networks=config.private_networks,
         upload_limit=config.upload_limit,
         max_connections=config.max_connections,
     )

@@ -1,25 +1,14 @@
 """`swarm-node check`: what a configuration comes to on this machine, before anything runs."""
 
-import os
 import re
 import shutil
 import textwrap
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from swarm_node.commands.table import Command
 from swarm_node.settings import CheckConfig, NodeConfig
-from swarm_node.settings.sources import (
-    describe,
-    environment_values,
-    file_in,
-    flatten,
-    from_command_line,
-    located,
-    read_file,
-    resolve,
-)
+from swarm_node.settings.command_line import from_command_line, origins, sources_of
+from swarm_node.settings.sources import describe, flatten
 
 PAGE = """\
 usage: swarm-node check [CONFIG.toml] [--flags] [--all]
@@ -29,6 +18,7 @@ differ from their defaults, where each comes from and what it means; and what it
 comes to on this machine. Nothing runs.
 
   --all                          every option, not only those that differ
+  --memory 8GB                   plan for a card of this size, not this machine
   --model.name NAME              a starter, a folder, or a Hugging Face hub name
   --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
   --asynchronous.enabled         write and train at the same time"""
@@ -37,9 +27,9 @@ comes to on this machine. Nothing runs.
 def command(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
     config = from_command_line(CheckConfig, argv, "swarm-node check")
-    file = file_in(argv)
+    file, given = sources_of(CheckConfig, argv, "swarm-node check")
     values, defaults = values_of(config), values_of(NodeConfig())
-    origin, texts = origins(values, file), describe(NodeConfig)
+    origin, texts = origins(given), describe(NodeConfig)
     shown = [key for key in values if config.all or values[key] != defaults[key]]
     print(f"{file or 'defaults'}, as swarm-node run sees it:")
     print(
@@ -52,7 +42,12 @@ def command(argv: list[str]) -> None:
     if not config.all:
         print("\nevery option: --all")
     print()
-    from swarm_node.assembly.learner import examine  # now: it loads torch
+    if config.memory:
+        from swarm_node.assembly.memory import plan_for  # now: it loads torch
+
+        print("\n".join(plan_for(config, config.memory).lines()))
+        return
+    from swarm_node.assembly.learner import examine
 
     for line in examine(config):
         print(line)
@@ -64,17 +59,9 @@ def command(argv: list[str]) -> None:
     print(advice(config, usable_cores(), torch.cuda.device_count()))
 
 
-def origins(values: Mapping[str, Any], file: Path | None) -> dict[str, str]:
-    """Where each of these values comes from, by key; without those that are defaults."""
-    given = values_of(located(resolve(NodeConfig, file, os.environ), file.expanduser().parent if file else Path()))
-    found = dict.fromkeys(flatten(read_file(file)) if file else (), "file")
-    found |= dict.fromkeys(flatten(environment_values(NodeConfig, os.environ)), "environment")
-    return found | {key: "flag" for key, value in values.items() if value != given[key]}
-
-
 def values_of(config: NodeConfig) -> dict[str, Any]:
     """Every option by its dotted key, as plain data."""
-    return flatten(config.model_dump(mode="json", exclude={"all"}))
+    return flatten(config.model_dump(mode="json", exclude={"all", "memory"}))
 
 
 def first_sentence(text: str) -> str:

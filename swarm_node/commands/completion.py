@@ -2,13 +2,14 @@
 
 import io
 from contextlib import redirect_stdout, suppress
-from typing import Literal
+from typing import Literal, get_args
 
 import tyro
 from tyro.conf import Positional
 from tyro.extras import SubcommandApp
 
 from swarm_node.commands.table import COMMANDS, Command, load
+from swarm_node.common.errors import UserError
 from swarm_node.settings.sources import FLAGS
 
 PAGE = """\
@@ -37,7 +38,10 @@ FISH_ARGUMENT = '($python_cmd -c "$pycode" $words $current)'  # our options are 
 FISH_INPUT = '(printf "%s" "$pycode" | $python_cmd - $words $current)'
 
 
-def complete(shell: Positional[Literal["bash", "zsh", "fish"]]) -> None:
+SHELLS = Literal["bash", "zsh", "fish"]
+
+
+def complete(shell: Positional[SHELLS]) -> None:
     """Print a script with which the shell completes commands and options."""
     app = SubcommandApp()
     for name in COMMANDS:
@@ -50,7 +54,12 @@ def complete(shell: Positional[Literal["bash", "zsh", "fish"]]) -> None:
 
 def command(argv: list[str]) -> None:
     """Prints the script."""
-    tyro.cli(complete, args=argv, prog="swarm-node completion")
+    if argv == ["--help"]:
+        tyro.cli(complete, args=argv, prog="swarm-node completion")
+    shells = get_args(SHELLS)
+    if len(argv) != 1 or argv[0] not in shells:
+        raise UserError(f"name the shell: swarm-node completion {'|'.join(shells)}")
+    complete(argv[0])  # type: ignore[arg-type]
 
 
 COMPLETION = Command(complete, PAGE, command)

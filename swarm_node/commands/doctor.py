@@ -20,7 +20,10 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
+from protocol.rejection import Reason
+from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.home import in_use, load_identity
+from swarm_node.commands.status import only_strangers
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
@@ -33,7 +36,8 @@ from swarm_node.network.transport.backends import check_addresses, make_backend
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig, NodeConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.programs import DoctorConfig
 
 DIAL_SECONDS = 5.0
 LOOK_SECONDS = 2.0  # for the network to find out its addresses
@@ -49,6 +53,7 @@ node that runs, or looks at what the next one will find. Takes the flags of run.
 Exit code 0: trains and shares, 1: trains alone, 3: does not train.
 
   --home FOLDER            of the node (~/.swarm-node)
+  --bundle FILE            all for a bug report, without keys and addresses
   --peers MULTIADDR ...    bootstrap nodes to try
   --network.port N         the port it shall listen on
   --model.name NAME        the model it shall train
@@ -86,9 +91,13 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
         yield Finding("identity", Level.OK, f"{identity.peer_id} in {home}")
     except UserError as error:
         yield Finding("identity and addresses", Level.BAD, str(error))
+    answer = control.ask(home) if in_use(home) else None
     if identity is not None:
-        yield from _network(config, home, identity)
-    yield from _training(config, identity)
+        yield from _network(config, home, identity, answer)
+    if answer is not None and answer.get("role") == "bootstrap":
+        yield Finding("bootstrap node", Level.OK, "it lets others in, and trains nothing")
+    else:
+        yield from _training(config, identity)
 
 
 def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
@@ -144,13 +153,13 @@ def _disk(home: Path) -> Finding:
     return Finding("disk", Level.OK, f"{free / 1e9:.1f} GB free in {existing}")
 
 
-def _network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Finding]:
+def _network(config: NodeConfig, home: Path, identity: Identity, answer: Mapping[str, Any] | None) -> Iterator[Finding]:
     if not config.network.enabled:
         yield Finding("network", Level.ALONE, "it is off; leave out --network.no-enabled to share")
         return
-    answer = control.ask(home) if in_use(home) else None
     if answer is not None:
         yield from _of_running(answer.get("network", {}))
+        yield from _not_understood(answer.get("training", {}).get("rejected", {}))
         return
     if in_use(home):
         text = "a node runs here and does not answer: it may be starting; ask again in a minute"
@@ -161,6 +170,10 @@ def _network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Fin
 
 
 def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
+    if network.get("leaving") or network.get("resting"):
+        what = "the node is leaving" if network.get("leaving") else "the node rests, see swarm-node status"
+        yield Finding("network", Level.ALONE, what)
+        return
     if not network.get("running"):
         yield Finding("network", Level.ALONE, "the network process is down and will be started again: ask in a minute")
         return
@@ -172,10 +185,26 @@ def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
     incompatible = [peer for peer in network["peers"] if peer["note"]]
     for peer in incompatible[:3]:
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
-    if network["connected"]:
+    if stranger := only_strangers(network):
+        yield Finding("peers", Level.ALONE, stranger.removeprefix("alone: "))
+    elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):
+        text = f"{network['connected']} connected, and none of them trains yet: a bootstrap node only lets others in"
+        yield Finding("peers", Level.NOTE, text)
+    elif network["connected"]:
         yield Finding("peers", Level.OK, f"{network['connected']} connected, {network['relayed']} of them by a relay")
     else:
         yield Finding("peers", Level.ALONE, "nobody is connected; " + _REMEDY)
+
+
+def _not_understood(rejected: Mapping[str, int]) -> Iterator[Finding]:
+    """Why groups of peers that are connected may still be of no use here."""
+    if count := rejected.get(Reason.UNKNOWN_QUESTION, 0):
+        text = (
+            f"{count} external groups were about questions that this node cannot rebuild. Their authors have another "
+            "environment, or another version of it. Of a file that is another row, template or verifier: compare what "
+            "swarm-node dataset FILE says there and here"
+        )
+        yield Finding("external groups", Level.NOTE, text)
 
 
 _REMEDY = "give the multiaddr of a running node with --peers, and see that its port can be reached from here"
@@ -264,6 +293,8 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
         return
     finally:
         environment.close()
+    for name, (version, _) in environment.catalogue.environments.items():
+        yield Finding("questions", Level.OK, f"{name} {version}; peers of another version are not understood")
     if isinstance(prompt, str) and isinstance(scores, tuple):
         yield Finding("scoring", Level.OK, f"scored two completions of {asked[0].dataset}/{asked[0].config_id}")
     else:
@@ -295,7 +326,7 @@ def can_compile() -> bool:
 
 def command(argv: list[str]) -> None:
     """Exit code 0: trains and shares, 1: trains alone, 3: does not train."""
-    config = from_command_line(NodeConfig, argv, "swarm-node doctor")
+    config = from_command_line(DoctorConfig, argv, "swarm-node doctor")
 
     findings = []
     for finding in diagnose(config):
@@ -303,7 +334,12 @@ def command(argv: list[str]) -> None:
         print(f"{finding.level:5}  {finding.subject}: {finding.text}", flush=True)
     code, text = verdict(findings)
     print(text)
+    if config.bundle is not None:
+        home, file = config.home.expanduser(), config.bundle.expanduser()
+        lines = [f"{finding.level:5}  {finding.subject}: {finding.text}" for finding in findings]
+        names = write_bundle(file, config, control.ask(home) if in_use(home) else None, [*lines, text])
+        print(f"{file}: {', '.join(names)}; read it before you send it")
     sys.exit(code)
 
 
-DOCTOR = Command(NodeConfig, PAGE, command)
+DOCTOR = Command(DoctorConfig, PAGE, command)

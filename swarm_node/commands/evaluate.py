@@ -1,10 +1,12 @@
 """`swarm-node eval`: accuracy per task on held-out questions, with Wilson intervals. Puzzles by both scorers."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import sqrt
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -12,27 +14,31 @@ from rich.table import Table
 from protocol.messages import Question
 from swarm_node.assembly.environments import by_kind
 from swarm_node.commands.table import Command
+from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line, origins, sources_of
 
 BATCH = 64  # prompts decoded together
+CHECKPOINTS = "checkpoints"  # of a home
 Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
 
 PAGE = """\
-usage: swarm-node eval NAME|FOLDER [--flags]
+usage: swarm-node eval [NAME|FOLDER|HOME] [--flags]
 
-Accuracy of a model on held-out questions, with 95 % intervals.
+Accuracy on held-out questions, with 95 % intervals: of a model by its name or
+folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
 
   --tasks TASK ...            what to ask, such as gcd/easy,lcm/easy
   --questions N               of each task (100)
   --puzzles FILE.json         puzzles that temporal_clue/published asks
+  --dataset.file FILE         questions of your own: those held out
   --model.device NAME         cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
   --generation.temperature X  of sampling (1.0)
   --generation.max-completion-length N
-                              tokens of an answer before it is cut off (16)
+                              tokens after which a completion is cut off (16)
   --json                      one JSON object, for scripts"""
 
 
@@ -49,7 +55,7 @@ class TaskAccuracy:
 
 
 def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
-    """One sampled answer per question; the last row is over all tasks. Progress goes to `console`.
+    """One sampled completion per question. The last row is over all tasks. Progress goes to `console`.
 
     A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
     rather than too narrow.
@@ -76,14 +82,14 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
                         else:
                             scores[task].append(score)
     rows = [_row(task, scores[task], skipped[task]) for task in scores]
-    tasks = [f"{dataset}/{config_id}" for environment, _ in asked for dataset, config_id in environment.tasks]
+    tasks = [task for task in scores if not task.endswith(")")]  # by the scorer that trains
     every = [score for task in tasks for score in scores[task]]
     return [*rows, _row("all", every, sum(skipped[task] for task in tasks))]
 
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
-    """Each with its scorers by the suffix of their rows: puzzles have two, which score the same answers."""
-    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles)
+    """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles, dataset=config.dataset)
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
     for kind, tasks in by_kind(settings):
         own = settings.model_copy(update={"scoring": kind.evaluated})
@@ -101,7 +107,7 @@ def answer(
     batch: Sequence[Question],
     stream: str,
 ) -> dict[str, list[float | None]]:
-    """By scorer the score of one sampled answer to each question; None where it could not be asked, answered or
+    """By scorer the score of one sampled completion of each prompt; None where it could not be asked, answered or
     scored."""
     asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
     written = generator.generate([prompt for _, prompt in asked], 1, stream)
@@ -157,14 +163,31 @@ def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
 
 
 def command(argv: list[str]) -> None:
-    """Prints a table, or one JSON object. A first argument without dashes is the model."""
-    arguments = ["--model.name", *argv] if argv and not argv[0].startswith("-") else argv
-    config = from_command_line(EvaluationConfig, arguments, "swarm-node eval", flags_only=True)
+    """Prints a table, or one JSON object. A first argument without dashes is the model, or the home of a node."""
+    line = (EvaluationConfig, argv, "swarm-node eval", True, "model.name")
+    config = from_command_line(*line)
+    named = "model.name" in origins(sources_of(*line)[1])
+    name = _named(config.model.name if named else "", config.home.expanduser())
+    config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
     rows = evaluate(config, Console(stderr=True))
     if config.json_output:
         print(json.dumps(as_json(rows)))
     else:
         Console().print(table(rows))
+
+
+def _named(name: str, home: Path) -> str:
+    """The model to ask: the one of this name; the newest checkpoint of a home, where that is named, or nothing is."""
+    folder = Path(name).expanduser() if name else home
+    if name and not (folder / CHECKPOINTS).is_dir():
+        return name
+    newest = max(
+        (path for path in (folder / CHECKPOINTS).glob("[0-9]*") if (path / "state.json").is_file()), default=None
+    )
+    if newest is None:
+        raise UserError(f"home {folder} holds no checkpoint yet; name a model: swarm-node eval NAME|FOLDER")
+    print(f"the newest checkpoint of {folder}: {newest.name}", file=sys.stderr)
+    return str(newest)
 
 
 EVAL = Command(EvaluationConfig, PAGE, command)

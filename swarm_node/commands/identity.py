@@ -4,7 +4,7 @@ from swarm_node.commands.home import KEY_FILE, load_identity
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 
 INIT_PAGE = """\
 usage: swarm-node init [CONFIG.toml] [--home FOLDER]

@@ -11,7 +11,7 @@ from swarm_node.commands.page.start import watched_in
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings import PlotConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.simulation.report import ArmSummary, Report
 from swarm_node.telemetry.series import moving_average
 

@@ -2,7 +2,7 @@
 
 from swarm_node.commands.table import Command
 from swarm_node.settings import AttackSimulationConfig, SimulationConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.simulation.main import simulate
 
 PAGE = """\
@@ -36,7 +36,7 @@ can still do, what a defence costs. Takes the flags of simulate.
   --share SHARE          of the nodes is hostile (0.25)
   --defence LAYER ...    length, duplicates, ngrams, regroup, rescue, clip,
                          positives; or nothing, for none
-  --attack.payload TEXT  what the hostile nodes put into their answers
+  --attack.payload TEXT  what hostile nodes put into their completions
   --attack.clean SHARE   of the hostile groups comes without it
   --nodes N              of the swarm (8)
   --rounds N             of every arm and seed (60)

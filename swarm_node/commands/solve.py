@@ -1,9 +1,9 @@
 """`swarm-node solve`: the solution of a Temporal Clue puzzle."""
 
-import tyro
-from tyro.conf import Positional
-
 from swarm_node.commands.table import Command
+from swarm_node.common.errors import UserError
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.programs import SolveConfig
 
 PAGE = """\
 usage: swarm-node solve SIZE|FILE.json [--seed N] [--index N]
@@ -17,23 +17,15 @@ file. CP-SAT finds it.
   --index N    of the address, or the place in the file, from 0"""
 
 
-def solve(what: Positional[str], seed: int = 0, index: int = 0) -> None:
-    """The solution of a puzzle: ours by its address, others' from their text.
-
-    Args:
-        what: temporal_clue/tiny, small, medium, large or full; or a JSON file of puzzles.
-        seed: Of the address, where it is one.
-        index: Of the address, or the place in the file, from 0.
-    """
+def command(argv: list[str]) -> None:
+    """Prints the puzzle and its solution."""
+    config = from_command_line(SolveConfig, argv, "swarm-node solve", flags_only=True, first="what")
+    if not config.what:
+        raise UserError("name a size or a file of puzzles, such as: swarm-node solve temporal_clue/tiny")
     from swarm_node.environments.temporal_clue.solve import solve as lines  # now: it loads CP-SAT
 
-    for line in lines(what, seed, index):
+    for line in lines(config.what, config.seed, config.index):
         print(line)
 
 
-def command(argv: list[str]) -> None:
-    """Prints the puzzle and its solution."""
-    tyro.cli(solve, args=argv, prog="swarm-node solve")
-
-
-SOLVE = Command(solve, PAGE, command)
+SOLVE = Command(SolveConfig, PAGE, command)

@@ -17,7 +17,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 
 STALLED_SECONDS = 120.0  # without a round ending ...
 STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
@@ -41,7 +41,7 @@ Whom the running node knows.
 
 
 def ask(home: Path) -> dict[str, Any]:
-    """The node's answer with "healthy" and "problems"; the same without an answer, where there is none."""
+    """The node's reply with "healthy" and "problems"; only these two if there is no reply."""
     answer = control.ask(home)
     if answer is None:
         running = in_use(home)
@@ -61,16 +61,32 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     training, network = answer.get("training"), answer.get("network", {})
     if training is not None:
         since = training["seconds_since"]
-        if "round" not in training:
+        if training.get("resting"):
+            pass  # as it was told to
+        elif "round" not in training:
             found.append(f"no round has ended yet, {since:.0f} s after the start")
         elif since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
             found.append(f"training stands still: no round has ended for {since:.0f} s")
-    if network.get("enabled", True):
+    if network.get("leaving"):
+        found.append("it is leaving, as it was told to")
+    elif network.get("enabled", True) and not network.get("resting"):
+        if stranger := only_strangers(network):
+            found.append(stranger)
         if not network.get("running"):
             found.append("the network process is down and will be started again; training goes on")
         elif not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
             found.append("the network does not listen: see what the node prints")
     return found
+
+
+def only_strangers(network: Mapping[str, Any]) -> str:
+    """What is wrong where every peer that said anything is of another swarm or version; "" where one is not."""
+    notes = [str(peer["note"]) for peer in network.get("peers", ()) if peer["note"]]
+    if not notes or any(not peer["note"] and peer["last_seen"] is not None for peer in network["peers"]):
+        return ""
+    return (
+        f"alone: every peer it found {printable(notes[0], 120)}; give the right --swarm, or the address of another node"
+    )
 
 
 def status_lines(answer: Mapping[str, Any]) -> list[str]:
@@ -86,6 +102,13 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
             f"{training['round_seconds']:.2f} s, reward {training['reward']:.3f}, "
             f"{training['external_informative']} external groups in it, {training['received']} received so far"
         )
+    if training.get("resting"):
+        lines.append(f"resting: {training['resting']}")
+    if "shared_rounds" in training:
+        alone = f"; the last one was alone: {training['alone']}" if training.get("alone") else ""
+        lines.append(f"sharing: {training['shared_rounds']:.0%} of the last rounds had external groups{alone}")
+    if training.get("traffic_megabytes"):
+        lines.append(f"traffic: {training['traffic_megabytes']:.1f} MB this month")
     if network.get("running"):
         lines.append(
             f"network: {network['reachability']}, {network['connected']} connected ({network['relayed']} relayed), "
@@ -100,7 +123,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Peer, state, seconds since anything came from it, round, groups pulled, address."""
+    """Peer, state, seconds since anything came from it, round, what it gave and took, why it was charged, address."""
     return [
         tuple(
             printable(text)
@@ -109,7 +132,9 @@ def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 f"{peer['state']} {peer['note']}".strip(),
                 "never" if peer["last_seen"] is None else f"{peer['last_seen']:.0f} s ago",
                 "" if peer["round"] is None else str(peer["round"]),
-                str(peer["pulls"]),
+                str(peer.get("authored", "")),
+                str(peer.get("served", "")),
+                ", ".join(f"{why}: {count}" for why, count in sorted(peer.get("faults", {}).items())),
                 next(iter(peer["addresses"]), ""),
             )
         )
@@ -117,7 +142,7 @@ def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-PEER_COLUMNS = ("peer", "state", "last seen", "round", "pulls", "address")
+PEER_COLUMNS = ("peer", "state", "last seen", "round", "gave", "took", "charged for", "address")
 
 
 def status_command(argv: list[str]) -> None:

@@ -18,6 +18,9 @@ class Command:
 COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command in it
     "run": "run.start:RUN",
     "bootstrap": "bootstrap:BOOTSTRAP",
+    "pause": "pause:PAUSE",
+    "resume": "pause:RESUME",
+    "contribute": "contribute.start:CONTRIBUTE",
     "status": "status:STATUS",
     "peers": "status:PEERS",
     "page": "page.start:COMMAND",
@@ -28,8 +31,13 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
     "attack": "simulate:ATTACK",
     "eval": "evaluate:EVAL",
     "solve": "solve:SOLVE",
+    "dataset": "dataset:DATASET",
+    "export": "hub.export:EXPORT",
+    "push": "hub.push:PUSH",
     "init": "identity:INIT",
     "id": "identity:ID",
+    "backup": "backup:BACKUP",
+    "restore": "backup:RESTORE",
     "completion": "completion:COMPLETION",
 }
 

@@ -1,8 +1,8 @@
-"""How long to leave alone what failed: twice as long with every failure, up to a bound. No clock in here."""
+"""How long to wait before another try: twice as long with every failure, up to a bound. No clock in here."""
 
 from random import Random
 
-_MOST_DOUBLINGS = 64  # more than any bound needs; after a thousand a float would overflow
+_MOST_DOUBLINGS = 64  # more than any bound needs; a float overflows after a thousand
 
 
 def backoff(failures: int, first: float, longest: float) -> float:
@@ -11,5 +11,5 @@ def backoff(failures: int, first: float, longest: float) -> float:
 
 
 def jittered(seconds: float, random: Random) -> float:
-    """Between half of it and all of it, so that those who failed together do not come back together."""
+    """Between half of it and all of it, so that peers that failed together do not return together."""
     return seconds * random.uniform(0.5, 1.0)

@@ -1,5 +1,5 @@
-"""The one exception that is a user's mistake rather than ours."""
+"""The exception for a user's mistake."""
 
 
 class UserError(Exception):
-    """A mistake a user can mend. Its text is one line that says what is wrong and what to do; never a traceback."""
+    """A mistake that a user can correct. Its text is one line: what is wrong, and what to do. No traceback is shown."""

@@ -1,4 +1,4 @@
-"""JSON to disk: whole or not at all. Not for tensors and not for logs."""
+"""JSON files, written whole or not at all. Not for tensors or logs."""
 
 import json
 import math
@@ -20,12 +20,12 @@ def plain(value: Any) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """For people to read too; whole or not at all, as `write_bytes`."""
+    """Readable by people; written whole or not at all, like `write_bytes`."""
     write_bytes(path, (pretty(plain(value)) + "\n").encode())
 
 
 def pretty(value: Any, indent: str = "") -> str:
-    """JSON with one key a line, and lists of numbers on one line however long: curves are not for reading."""
+    """JSON with one key a line. A list of numbers stays on one line: nobody reads a curve."""
     inner = indent + "  "
     if isinstance(value, dict) and value:
         rows = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(each, inner)}" for key, each in value.items()]
@@ -36,13 +36,14 @@ def pretty(value: Any, indent: str = "") -> str:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes to a neighbour and renames, so that a reader or a power cut sees the old file or the new one.
+    """Writes a file beside `path` and renames it, so that a reader or a power cut sees the old file or the new one.
 
-    Raises OSError, having removed the neighbour, where the disk is full or the folder read-only.
+    Raises OSError if the disk is full or the folder read-only, and removes the file beside it.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
+        part.unlink(missing_ok=True)  # of a process that had this number and was killed; or a link somebody put there
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

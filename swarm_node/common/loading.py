@@ -1,6 +1,6 @@
-"""An object by its place: MODULE, MODULE:NAME, FILE.py or FILE.py:NAME.
+"""Loads an object by its place: MODULE, MODULE:NAME, FILE.py or FILE.py:NAME.
 
-The scoring process imports this, so it imports little itself.
+The scoring process imports this file, so it imports little itself.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def load(target: str) -> Any:
-    """The module, or what stands in it under the name. Raises whatever its import raises, and AttributeError."""
+    """The module, or the object of that name in it. Raises whatever its import raises, and AttributeError."""
     where, _, name = target.partition(":")
     found: Any = _from_file(where) if where.endswith(".py") else importlib.import_module(where)
     for part in name.split(".") if name else ():
@@ -21,7 +21,7 @@ def load(target: str) -> Any:
 
 
 def absolute(target: str) -> str:
-    """With the whole path where it names a file, for a process that runs elsewhere."""
+    """The same place with an absolute path if it names a file, for a process in another folder."""
     where, colon, name = target.partition(":")
     return os.path.abspath(where) + colon + name if where.endswith(".py") else target
 

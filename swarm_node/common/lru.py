@@ -1,7 +1,6 @@
-"""A bounded memory that forgets what was not used for longest.
+"""A bounded memory that forgets the least recently used entry.
 
-To put and to get is to use; to peek, to ask whether something is in, and to iterate is not. So where nobody gets, it
-forgets what was put longest ago.
+`put` and `get` count as uses; `peek`, `in` and iteration do not. Without any `get` it forgets the oldest entry.
 """
 
 from collections import OrderedDict
@@ -30,14 +29,14 @@ class Lru(Generic[Key, Value]):
         return key in self._entries
 
     def get(self, key: Key) -> Value | None:
-        """The value, which now counts as used; None where there is none."""
+        """The value, which now counts as used. None if there is none."""
         if key not in self._entries:
             return None
         self._entries.move_to_end(key)
         return self._entries[key]
 
     def peek(self, key: Key) -> Value | None:
-        """The value, without a use of it; None where there is none."""
+        """The value, without counting a use. None if there is none."""
         return self._entries.get(key)
 
     def items(self) -> ItemsView[Key, Value]:
@@ -45,7 +44,7 @@ class Lru(Generic[Key, Value]):
         return self._entries.items()
 
     def put(self, key: Key, value: Value) -> None:
-        """Sets the value, which counts as used; the one that was used longest ago makes room."""
+        """Sets the value, which counts as used. If there is no room, the least recently used entry goes."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         while len(self._entries) > self._size:

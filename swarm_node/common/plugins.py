@@ -18,8 +18,8 @@ OURS = "swarm-node"  # the distribution whose plug-ins ship
 
 @cache
 def registered(kind: str) -> dict[str, EntryPoint]:
-    """By name. A name of ours cannot be taken by another package. UserError where not even ours are registered: a
-    checkout that was installed before they were, or is not installed at all."""
+    """Entry points by name. No other package can take a name of ours. UserError if not even ours are registered: then
+    the checkout was installed before they were added, or not at all."""
     found = entry_points(group=f"swarm_node.{kind}")
     if not any(map(is_ours, found)):
         raise UserError("swarm-node is not installed as this version is: run make install, or pip install again")
@@ -27,12 +27,12 @@ def registered(kind: str) -> dict[str, EntryPoint]:
 
 
 def is_ours(point: EntryPoint) -> bool:
-    """Whether this package registers it, and not another."""
+    """Whether this package registers it."""
     return point.dist is not None and point.dist.name == OURS
 
 
 def target(kind: str, name: str) -> str:
-    """MODULE:NAME or FILE.py:NAME of what is registered so, or of `name` itself if it is of that form. UserError."""
+    """MODULE:NAME or FILE.py:NAME of a registered name; `name` itself if it has that form. UserError otherwise."""
     if ":" in name:
         return name
     known = registered(kind)
@@ -47,7 +47,7 @@ def target(kind: str, name: str) -> str:
 
 
 def load(kind: str, name: str) -> Any:
-    """The registered object, imported into this process. UserError, one line, where it cannot be had."""
+    """The registered object, imported into this process. UserError if it cannot be loaded."""
     place = target(kind, name)
     try:
         return loading.load(place)

@@ -1,4 +1,4 @@
-"""Text of strangers, made safe to show: the one place where a terminal is protected from what peers write."""
+"""Makes text of peers safe to show. This is the one place that protects a terminal from it."""
 
 import unicodedata
 

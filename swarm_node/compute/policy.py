@@ -1,34 +1,38 @@
 """A causal language model with its tokenizer: what this node can say about text and tokens.
 
-Any Hugging Face causal LM, by starter name, folder or hub name. Weights come from safetensors only and no code comes
-with a model (`trust_remote_code` stays off), so a stranger's model folder can be wrong but not dangerous.
+Any Hugging Face causal LM. `loading.py` makes one.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from torch import Tensor, nn
 from transformers.utils import logging
 
 from protocol.messages import Completion
 from swarm_node.algorithm import rows, tree
-from swarm_node.common.errors import UserError
+from swarm_node.algorithm.chunked import is_large, projected_log_probs
+from swarm_node.algorithm.distribution import SamplingRule, log_distribution
 from swarm_node.compute.fast_cpu.llama_training import LlamaTraining
-from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.linear import Fp8, swap_linears
+from swarm_node.compute.memory import attempt, probed
+from swarm_node.compute.precision.linear import Fp8
 from swarm_node.compute.training import tree_attention
-from swarm_node.settings import LoraConfig, ModelConfig
+from swarm_node.compute.training.recompute import Around, checkpointing
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
+
+
+SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are not worth a trial
+
+Batch = rows.RowBatch | tree.TreeBatch
 
 
 class Packing(Enum):
@@ -50,6 +54,7 @@ class Policy:
     autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
     name: str = ""
     fp8: Fp8 | None = None  # the layers of `model` that compute in FP8
+    checkpointing: bool = False  # blocks are computed again on the way back instead of kept
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     eos_ids: frozenset[int] = field(init=False)
     eos_id: int | None = field(init=False)  # the one that is appended to external completions that ended
@@ -94,10 +99,12 @@ class Policy:
 
     def forward(self, **inputs: Any) -> Any:
         """The model's own forward, its matrix products in `autocast_dtype`."""
-        with torch.autocast(
-            self.device.type, dtype=self.autocast_dtype or torch.bfloat16, enabled=self.autocast_dtype is not None
-        ):
+        with self._autocast():
             return self.model(**inputs)
+
+    def _autocast(self) -> torch.autocast:
+        kind, wanted = self.device.type, self.autocast_dtype
+        return torch.autocast(kind, dtype=wanted or torch.bfloat16, enabled=wanted is not None)
 
     @property
     def arithmetic(self) -> str:
@@ -110,7 +117,7 @@ class Policy:
 
     @contextmanager
     def generating(self) -> Iterator[None]:
-        """The model computes as when it writes: in the mixed FP8 flow not as it trains, in the other just so."""
+        """The model computes as in generation. In the mixed FP8 flow that differs from training, in the other not."""
         if self.fp8 is None:
             yield
             return
@@ -128,35 +135,97 @@ class Policy:
             with self.fp8.active(False):
                 yield
 
-    def logits(self, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
+    def log_probs(self, batch: Batch, rule: SamplingRule, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
+        """Log-prob [tokens] of each of `batch.target`, and the sum of the entropies, which has no gradient (0 unless
+        asked for). Where [tokens, vocabulary] would be large it is never held."""
+        head = self._head
+        if head is not None and is_large(len(batch.target), head.out_features):
+            with self._autocast():
+                taken, entropies = projected_log_probs(self._hidden(batch), head, batch.target, rule)
+            return taken, entropies.sum()
+        distribution = log_distribution(self.logits(batch), rule, batch.target)
+        total = torch.zeros((), device=self.device)
+        if entropy:
+            with torch.no_grad():
+                total = -torch.special.xlogy(p := distribution.exp(), p).sum()
+        return distribution.gather(-1, batch.target[:, None])[:, 0], total
+
+    def backward(self, loss: Tensor, batch: Batch) -> None:
+        """The way back from a loss of `log_probs`: blocks that are computed again attend as they did."""
+        again = self.checkpointing and isinstance(batch, tree.TreeBatch) and self.packing is not Packing.NATIVE
+        with tree_attention.using(self.model, _kernel(self.packing)) if again else nullcontext():
+            loss.backward()  # type: ignore[no-untyped-call]
+
+    def logits(self, batch: Batch) -> Tensor:
         """Logits [tokens, vocabulary] that predict `batch.target`."""
         if isinstance(batch, tree.TreeBatch):
-            return self._tree_logits(batch, self.packing)
-        output = self.forward(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            position_ids=batch.position_ids,
-            use_cache=False,
-            logits_to_keep=batch.logits_to_keep,
-        ).logits
-        kept: Tensor = output[:, -batch.logits_to_keep :]  # some models ignore logits_to_keep
+            return self._of_tree(batch, self.packing, self.model)
+        return self._of_rows(batch, self.model)
+
+    def _hidden(self, batch: Batch) -> Tensor:
+        """[tokens, hidden]: what the output head makes `logits` of."""
+        if isinstance(batch, tree.TreeBatch):
+            return self._of_tree(batch, self.packing, self._causal.base_model)
+        return self._of_rows(batch, self._causal.base_model)
+
+    def _of_rows(self, batch: rows.RowBatch, module: Any) -> Tensor:
+        """[tokens, ...] of what `module` puts out: the model logits, its body hidden states."""
+        wanted = {"logits_to_keep": batch.logits_to_keep} if module is self.model else {}
+        with self._recomputing(), self._autocast():
+            output = module(
+                input_ids=batch.input_ids,
+                attention_mask=batch.attention_mask,
+                position_ids=batch.position_ids,
+                use_cache=False,
+                **wanted,
+            )
+        kept = _put_out(output)[:, -batch.logits_to_keep :]  # some models ignore logits_to_keep
         return kept.reshape(-1, kept.shape[-1])[batch.source]
 
-    def _tree_logits(self, batch: tree.TreeBatch, way: Packing | None) -> Tensor:
+    def _of_tree(self, batch: tree.TreeBatch, way: Packing | None, module: Any) -> Tensor:
+        """The same of rows end to end."""
         if way is Packing.NATIVE:
-            return self._native_forward.logits(batch)
-        wanted = {"logits_to_keep": batch.source} if self._selects_logits else {}
-        kernel = tree_attention.FLEX if way is Packing.FLEX else tree_attention.BLOCKS
-        with tree_attention.attending(self.model, batch, kernel) as mask:
-            output = self.forward(
+            native = self._native_forward
+            compute = native.logits if module is self.model else native.hidden
+            return compute(batch, self.checkpointing)
+        wanted = {"logits_to_keep": batch.source} if module is self.model and self._selects_logits else {}
+        with (
+            tree_attention.attending(self.model, batch, _kernel(way)) as mask,
+            self._recomputing(partial(tree_attention.within, batch.blocks)),
+            self._autocast(),
+        ):
+            output = module(
                 input_ids=batch.input_ids,
                 attention_mask=mask,
                 position_ids=batch.position_ids,
                 use_cache=False,
                 **wanted,
             )
-        logits: Tensor = output.logits[0]
-        return logits if wanted else logits[batch.source]
+        found = _put_out(output)[0]
+        return found if wanted else found[batch.source]
+
+    def _recomputing(self, around: Around = nullcontext) -> AbstractContextManager[Any]:
+        return checkpointing(self.model, around) if self.checkpointing and torch.is_grad_enabled() else nullcontext()
+
+    @property
+    def _causal(self) -> Any:
+        """The model under its adapters."""
+        return self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+
+    @cached_property
+    def _head(self) -> nn.Linear | None:
+        """The output head, where all that follows the hidden states is a plain linear layer: found by trying."""
+        head = self._causal.get_output_embeddings()
+        if type(head) is not nn.Linear or head.out_features < SMALL_VOCABULARY:
+            return None
+        ids = torch.tensor([[(7 * i + 3) % head.out_features for i in range(11)]], device=self.device)
+
+        def project() -> tuple[Tensor, Tensor]:
+            with torch.no_grad(), self.exact(), self._autocast():
+                return head(self._causal.base_model(input_ids=ids).last_hidden_state), self.model(input_ids=ids).logits
+
+        found = probed(project, "in trying the output head")
+        return head if found and agreement(*found, coarse=found[1].dtype != torch.float32) else None
 
     @cached_property
     def _native_forward(self) -> LlamaTraining:
@@ -166,8 +235,7 @@ class Policy:
 
     @cached_property
     def _selects_logits(self) -> bool:
-        model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
-        return "logits_to_keep" in signature(model.forward).parameters
+        return "logits_to_keep" in signature(self._causal.forward).parameters
 
     @cached_property
     def packing(self) -> Packing | None:
@@ -183,54 +251,27 @@ class Policy:
         packed = [rows.Row(prompt, completions), rows.Row(prompt[2:], completions[:2])]
         padded = [rows.Row(row.prompt, [c]) for row in packed for c in row.completions]
         with torch.no_grad(), self.exact():
-            reference = self.logits(rows.build(padded, self.pad_id, self.device))
+            work = partial(self._of_rows, rows.build(padded, self.pad_id, self.device), self.model)
+            reference = attempt(work, "in trying packed rows")
             return next((way for way in Packing if self._agrees(way, packed, reference)), None)
 
     def _agrees(self, way: Packing, packed: list[rows.Row], reference: Tensor) -> bool:
         if way is Packing.FLEX and not tree_attention.flex_works(self.device):
             return False
-        try:
+
+        def attended() -> Tensor:
             if way is Packing.MASK:
-                ours = self.logits(rows.build(packed, self.pad_id, self.device))
-            else:
-                ours = self._tree_logits(tree.build(packed, self.device), way)
-        except Exception:  # noqa: BLE001  a model that refuses may raise anything; padded rows always work
-            return False
-        return agreement(ours, reference, coarse=reference.dtype != torch.float32)
+                return self._of_rows(rows.build(packed, self.pad_id, self.device), self.model)
+            return self._of_tree(tree.build(packed, self.device), way, self.model)
+
+        ours = probed(attended, "in trying packed rows")  # a model may refuse; padded rows always work
+        return ours is not None and agreement(ours, reference, coarse=reference.dtype != torch.float32)
 
     def _has_window(self) -> bool:
         """Whether attention has a limited reach: a mask of ours would replace it, and the probe is too short to see."""
         config = self.model.config
         reaches = (getattr(config, name, None) for name in ("sliding_window", "window_size", "attention_chunk_size"))
         return any(isinstance(reach, int) and reach < self.context_length for reach in reaches)
-
-
-def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
-    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from."""
-    device = choose_device(config.device)
-    source = _locate(config.name) if config.lora.r or resume is None else resume
-    try:
-        # trust_remote_code: when not told, transformers asks whoever sits at the terminal
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        model, loading = AutoModelForCausalLM.from_pretrained(
-            source,
-            dtype=_weights_dtype(config, device),
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
-        if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
-            raise UserError(f"cannot load model {str(source)!r}: {len(missing)} weights are missing, e.g. {missing[0]}")
-        if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
-            raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
-        fp8 = _with_fp8(model.to(device), config, device)
-        if config.lora.r:
-            model = _with_lora(model, config.lora, resume)
-    except UserError:
-        raise
-    except Exception as error:  # each library underneath raises types of its own on missing or broken files
-        raise UserError(f"cannot load model {str(source)!r}: {_first_line(error)}") from error
-    return Policy(model.to(device), tokenizer, device, _autocast_dtype(config, device), config.name, fp8)
 
 
 def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
@@ -242,67 +283,14 @@ def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
     return bool((ours.float() - reference.float()).abs().max() <= tolerance)
 
 
-def choose_device(name: str) -> torch.device:
-    """The device of this name; `auto` takes CUDA where there is one. UserError where it cannot be used."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device {name!r} cannot be used: {_first_line(error)}; try --model.device auto") from error
-    return device
+def _kernel(way: Packing | None) -> str:
+    return tree_attention.FLEX if way is Packing.FLEX else tree_attention.BLOCKS
 
 
-def _locate(name: str) -> str | Path:
-    path = Path(name).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
-            raise UserError(f"model folder {name!r} has no config.json; is it a Hugging Face model folder?")
-        return path
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
-    if looks_local:
-        raise UserError(f"model folder {name!r} does not exist")
-    return name
-
-
-def _weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
-    if config.dtype != "auto":
-        return getattr(torch, config.dtype)  # type: ignore[no-any-return]
-    frozen = config.lora.r > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
-    return torch.bfloat16 if frozen and _fast_bfloat16(device) else torch.float32
-
-
-def _autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
-    if config.autocast == "off":
-        return None
-    return torch.bfloat16 if config.autocast == "bfloat16" or _fast_bfloat16(device) else None
-
-
-def _fast_bfloat16(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_bf16_supported()
-
-
-def _with_fp8(model: Any, config: ModelConfig, device: torch.device) -> Fp8 | None:
-    """`model` with FP8 linear layers, where the configuration asks for them. Adapters on top stay as they are."""
-    if config.precision == "bf16":
-        return None
-    return swap_linears(model, kernels.choose(device, config.fp8_kernel), config.precision == "fp8")
-
-
-def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:
-    """`model` with new adapters, or with those of a checkpoint."""
-    import peft  # slow to import, and few need it
-
-    if resume is not None:
-        return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
-    targets = list(config.target_modules) or "all-linear"
-    try:
-        return peft.get_peft_model(
-            model, peft.LoraConfig(r=config.r, lora_alpha=config.alpha, target_modules=targets, task_type="CAUSAL_LM")
-        )
-    except ValueError as error:
-        raise UserError(f"LoRA does not fit this model: {_first_line(error)}") from error
+def _put_out(output: Any) -> Tensor:
+    """[rows, columns, ...] of a model's output, or of its body's."""
+    put_out: Tensor = output.logits if "logits" in output else output.last_hidden_state
+    return put_out
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
@@ -310,7 +298,3 @@ def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     named = getattr(model.generation_config, "eos_token_id", None)
     ids = set(named) if isinstance(named, list) else {named}
     return frozenset(i for i in ids | {tokenizer.eos_token_id} if i is not None)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

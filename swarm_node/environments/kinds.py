@@ -1,18 +1,19 @@
-"""What a configuration can name: kinds of environments, their tasks, and what to say of a task that nobody has."""
+"""What a configuration can name: kinds of environments and their tasks. Also the message for an unknown task."""
 
 import difflib
 from collections.abc import Sequence
 from typing import Protocol
 
+from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.rewards import Scoring
 from swarm_node.interfaces import Environment
 from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.settings import EnvironmentConfig
 
-EVALUATION = PeerId("evaluation")  # no key makes this id, so no peer asks these questions; see `held_out`
+EVALUATION = HELD_OUT  # see `held_out`
 
 
 class UnknownTaskError(UserError, ValueError):
@@ -20,33 +21,41 @@ class UnknownTaskError(UserError, ValueError):
 
 
 class AskingEnvironment(Environment, Protocol):
-    """An environment that asks some tasks in turn."""
+    """An environment that uses some tasks in turn."""
 
     tasks: tuple[tuple[str, str], ...]  # (dataset, config id)
-    count: int | None  # questions there are in all; None where there is no end
+    count: int | None  # of all questions; None if there is no end
 
     def prepare(self) -> None:
-        """Start what takes seconds to start, without waiting for it. UserError where it cannot be started."""
+        """Start what takes seconds to start, without waiting for it. UserError if it cannot be started."""
         ...
 
 
 class EnvironmentKind(Protocol):
-    """An environment that can be started: what is registered under `swarm_node.environments`. Kinds inherit from it."""
+    """The base of what is registered under `swarm_node.environments`: an environment that can be started."""
 
     @property
     def name(self) -> str:
-        """What its questions carry."""
+        """The environment name in its questions."""
         ...
 
     @property
     def tasks(self) -> Tasks:
-        """What it can ask."""
+        """All its tasks."""
         ...
 
     @property
     def default_tasks(self) -> Sequence[str]:
-        """Asked where a configuration names this environment and no task."""
+        """The tasks if a configuration names this environment and no task."""
         return ()
+
+    def brought(self, settings: EnvironmentConfig) -> Sequence[str]:
+        """Tasks of what the user brings, such as a file: asked where a configuration names no task."""
+        return ()
+
+    def leaves(self, settings: EnvironmentConfig) -> str:
+        """What of the user's the completions quote, and so leaves this machine; nothing where questions are public."""
+        return ""
 
     @property
     def scorers(self) -> Sequence[str]:
@@ -55,24 +64,24 @@ class EnvironmentKind(Protocol):
 
     @property
     def evaluated(self) -> Scoring:
-        """How `eval` pays."""
+        """The rule from scores to rewards in `eval`."""
         return "exact"
 
     def why_not(self, task: str) -> str | None:
-        """Why a task that one could expect is not offered."""
+        """The reason why an expected task is not offered, if there is one."""
         return None
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> AskingEnvironment:
-        """One that asks these of its tasks and rebuilds all of them. UserError where the settings do not allow it."""
+        """An environment that uses these tasks and rebuilds all of them. UserError if the settings do not allow it."""
         ...
 
     def answer(self, question: Question) -> str:
-        """The right answer, for simulated attackers. UserError where the environment does not tell."""
+        """The reference answer, for simulated attackers. UserError if the environment does not offer it."""
         raise UserError(f"attackers know no answers of {question.environment}")
 
 
 def find(task: str, kinds: Sequence[EnvironmentKind]) -> EnvironmentKind:
-    """The kind that offers the task. UnknownTaskError: one line, with what was probably meant."""
+    """The kind that offers the task. UnknownTaskError: one line, with the task that was probably meant."""
     dataset, config_id = split_task(task)
     for kind in kinds:
         if config_id in kind.tasks.get(dataset, ()):
@@ -103,14 +112,16 @@ def split_task(task: str) -> tuple[str, str]:
 
 
 def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
-    """Questions for `swarm-node eval` and for validation, `count` in all, over the tasks in turn: of an author that
-    cannot exist.
+    """`count` questions for `swarm-node eval` and for validation, over the tasks in turn, of an author that cannot
+    exist.
 
-    Their addresses are nobody's; a question itself may still have been asked, where a task has few (chain_sum/tiny has
-    not many sums), and so may the one of a neighbouring seed, since reasoning-gym derives an item from seed + index.
+    No peer has their addresses. The same prompt may still have been trained on, if a task has few (chain_sum/tiny has
+    not many sums), or from a neighbouring seed, since reasoning-gym derives an item from seed + index.
     """
     tasks = len(environment.tasks)
-    page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: as many of each task
+    page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: all tasks equally often
     full, rest = divmod(count, page)
+    if count > page * HELD_OUT_ROUNDS:
+        raise UserError(f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask for fewer")
     sizes = [page] * full + [rest] * (rest > 0)
     return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]

@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Mixture:
-    """Asks each environment for an equal share of the questions, by name, so every peer must use the same names."""
+    """Takes an equal share of the questions from each environment. All peers must use the same names."""
 
     def __init__(self, environments: Mapping[str, Environment]) -> None:
         if not environments:
@@ -23,7 +23,7 @@ class Mixture:
         self._environments = dict(environments)
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """What does not divide evenly goes to the environments in turn, round by round."""
+        """Questions that do not divide evenly go to the environments in turn, round by round."""
         names = list(self._environments)
         share, rest = divmod(count, len(names))
         lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
@@ -47,10 +47,10 @@ class Mixture:
                 results[place] = reply
         return results
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        results: list[tuple[float, ...] | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(answers)
-        for name, places in self._routes([question.environment for question, _ in answers]).items():
-            replies = _guarded(self._environments[name].score, [answers[place] for place in places])
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        results: list[tuple[float, ...] | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(completions)
+        for name, places in self._routes([question.environment for question, _ in completions]).items():
+            replies = _guarded(self._environments[name].score, [completions[place] for place in places])
             for place, reply in zip(places, replies, strict=True):
                 results[place] = reply
         return results
@@ -60,7 +60,7 @@ class Mixture:
             environment.close()
 
     def _routes(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """Environment name -> positions of its questions; names that are not ours are left out."""
+        """Environment name -> positions of its questions, without unknown names."""
         routes: dict[str, list[int]] = {}
         for place, name in enumerate(names):
             if name in self._environments:
@@ -69,9 +69,9 @@ class Mixture:
 
 
 def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
-    """An environment that raises costs its groups of this round, counted by the kind of error, and not the node.
+    """If an environment raises, its groups of this round are skipped, counted by the kind of error.
 
-    Only a user's mistake, such as a scoring process that cannot start, ends the run: it would be the same in every
+    Only a user's mistake, such as a scoring process that cannot start, ends the run, since it would recur in every
     round.
     """
     try:

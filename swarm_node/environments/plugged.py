@@ -1,6 +1,7 @@
 """An environment from outside: a class with `name`, `version`, `tasks` and `build`, which runs in the scoring process.
 
-The node itself never imports it. What it has to know, a process that ends at once tells it (`scoring/describe.py`).
+The node itself never imports it. It learns what it has to know from a process that ends at once
+(`scoring/describe.py`).
 """
 
 import subprocess
@@ -27,7 +28,7 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=64)]
 
 
 class Facts(BaseModel):
-    """What a class from outside says of itself."""
+    """What a class from outside declares."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,7 +38,7 @@ class Facts(BaseModel):
 
 
 class PluggedKind(EnvironmentKind):
-    """Of `target`: module:Class, or FILE.py:Class."""
+    """The environment of `target`: module:Class, or FILE.py:Class."""
 
     def __init__(self, target: str) -> None:
         self.target = absolute(target)
@@ -56,7 +57,7 @@ class PluggedKind(EnvironmentKind):
 
     @cached_property
     def facts(self) -> Facts:
-        """UserError, in one line, where the class cannot be loaded or says something impossible of itself."""
+        """What the class declares. UserError if it cannot be loaded or declares something impossible."""
         try:
             done = subprocess.run(
                 [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.environments.scoring.describe", self.target],

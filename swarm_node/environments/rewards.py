@@ -1,6 +1,6 @@
-"""From a score to a reward. The only place that says what a completion is worth; advantages come later, from rewards.
+"""From a score to a reward. Only this file decides the reward of a completion. Advantages come later, from rewards.
 
-A score is what a scorer says of a completion, in [0, 1]; 1 is a right answer. A reward is what training sees of it.
+A score is what a scorer returns for a completion, in [0, 1]; 1 is a right answer. A reward is what training uses.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Literal
 
 Scoring = Literal["exact", "graded"]
 
-RIGHT_FROM = 1.0 - 1e-9  # rounding apart; reasoning-gym gives 0.99 to an empty game of life with one cell alive
+RIGHT_FROM = 1.0 - 1e-9  # allows for rounding; reasoning-gym gives 0.99 to an empty game of life with one cell alive
 DIGITS = 6  # 0.1 + 0.2 and 0.3 are one reward: what differs by rounding alone must not look informative
 
 
@@ -20,17 +20,17 @@ def is_right(score: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RewardRule:
-    """How an environment pays. `exact`: 1 for a right answer, else 0. `graded`: partial credit too."""
+    """How an environment rewards. `exact`: 1 for a right answer, else 0. `graded`: partial credit too."""
 
     scoring: Scoring
     partial: float = 1.0  # factor of partial credit
 
     def reward(self, score: float) -> float:
-        """Of one completion, in [0, 1]."""
+        """The reward of a completion with this score, in [0, 1]."""
         if is_right(score):
             return 1.0 if self.scoring == "exact" else round(score, DIGITS)
         return 0.0 if self.scoring == "exact" else round(score * self.partial, DIGITS)
 
     def rewards(self, scores: Sequence[float]) -> tuple[float, ...]:
-        """Of the completions of a group."""
+        """The rewards of the completions of a group."""
         return tuple(map(self.reward, scores))

@@ -1,4 +1,4 @@
-"""An environment whose questions are built, and completions scored, in a process of its own: addresses and memory."""
+"""An environment whose scoring process builds prompts and scores completions. Here: addresses, and a memory of both."""
 
 import hashlib
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Rewards = tuple[float, ...] | Skipped
 class ScoredEnvironment:
     """Some tasks of one source of questions, and scores for every task of its catalogue.
 
-    `rule` pays for scores. `instruction`, if any, follows each question as a paragraph.
+    `rule` turns scores into rewards. `instruction`, if any, follows each prompt as a paragraph.
     """
 
     def __init__(
@@ -43,16 +43,15 @@ class ScoredEnvironment:
         self._instruction = f"\n\n{instruction}" if instruction else ""
         self._scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
-        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too: a group that hangs a process does so once
+        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too, so a group hangs a process only once
 
     def prepare(self) -> None:
-        """Start the scoring process without waiting for it: it takes seconds to import its library. Raises
-        ScoringUnavailable."""
+        """Start the scoring process without waiting: it imports its library for seconds. Raises ScoringUnavailable."""
         self._scoring.prepare()
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few, and authors
-        begin at different tasks, so that a swarm covers them all."""
+        """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few. Authors
+        begin at different tasks, so that a swarm covers all tasks."""
         if not 0 <= count <= MAX_QUESTIONS_PER_ROUND:
             raise ValueError(f"{count} questions in a round: at most {MAX_QUESTIONS_PER_ROUND}")
         seed = question_seed(author, now)
@@ -62,7 +61,7 @@ class ScoredEnvironment:
 
     @property
     def catalogue(self) -> Catalogue:
-        """All tasks of the environment, not only those this node asks: what others ask may be learned from too."""
+        """All tasks of the environment, not only this node's: external groups may be of any of them."""
         return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
@@ -74,17 +73,17 @@ class ScoredEnvironment:
             self._prompts.put(question, found[question])
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
         results: list[Rewards | None] = []
         missing: dict[bytes, tuple[Question, tuple[str, ...]]] = {}
-        keys = [_key(question, texts) for question, texts in answers]
-        for key, (question, texts) in zip(keys, answers, strict=True):
+        keys = [_key(question, texts) for question, texts in completions]
+        for key, (question, texts) in zip(keys, completions, strict=True):
             known = self._rewards.get(key) if self._known.knows(question) else Skipped(UNKNOWN_QUESTION)
             if known is None:
                 missing[key] = (question, tuple(texts))
             results.append(known)
         replies = self._scoring.ask([self._item(question, texts) for question, texts in missing.values()])
-        found = {key: self._pay(reply) for key, reply in zip(missing, replies, strict=True)}
+        found = {key: self._rewarded(reply) for key, reply in zip(missing, replies, strict=True)}
         for key, rewards in found.items():
             self._rewards.put(key, rewards)
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
@@ -100,7 +99,7 @@ class ScoredEnvironment:
 
     @property
     def layers(self) -> dict[str, bool]:
-        """Of the sandbox, by name: whether this system has them. Empty before the first question."""
+        """Whether this system has each layer of the sandbox, by name. Empty before the first question."""
         return self._scoring.layers
 
     def close(self) -> None:
@@ -113,21 +112,21 @@ class ScoredEnvironment:
         )
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
-        """What the scoring process is asked."""
+        """A request to the scoring process."""
         return question.dataset, question.config_id, question.seed, question.index, texts
 
-    def _pay(self, reply: Reply) -> Rewards:
+    def _rewarded(self, reply: Reply) -> Rewards:
         if not isinstance(reply, tuple):
             return _skipped(reply)
         return self._rule.rewards(reply)
 
 
 def _skipped(reply: Reply) -> Skipped:
-    assert isinstance(reply, Skipped), "the scoring process client answers a prompt with text, answers with rewards"
+    assert isinstance(reply, Skipped), "the scoring process returns text for a prompt and scores for completions"
     return reply
 
 
 def _key(question: Question, texts: Sequence[str]) -> bytes:
-    """A digest that no peer can make collide, so that an entry stays small however long the texts are."""
+    """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
     asked = (question.dataset, question.config_id, question.seed, question.index, tuple(texts))
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()

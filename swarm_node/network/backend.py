@@ -1,4 +1,4 @@
-"""The seam below the exchange: a way to dial peers and to answer them. Both libp2p libraries fit behind it.
+"""The interface of network libraries: dial peers, and reply to them. Both libp2p libraries implement it.
 
 A call is a request and a reply on a stream, each framed by four bytes of length, big-endian, and bounded before
 anything is allocated; see protocol/README.md.
@@ -20,6 +20,7 @@ class Failure(StrEnum):
     TIMEOUT = "timeout"  # connected, and then too slow
     CLOSED = "closed early"  # the stream ended before the reply did
     TOO_BIG = "reply too big"
+    HELD = "held back"  # none of its addresses may be dialled now: see transport/gate.py; no fault of the peer
     REFUSED = "refused"  # an empty reply: over a limit, banned, or another swarm
 
 

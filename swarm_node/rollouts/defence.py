@@ -1,11 +1,11 @@
-"""What of external groups is trained on: the remedy for poison in completions that are right.
+"""The defence: what of external groups is trained on, since right completions may be poisoned.
 
-A hostile group has right completions with a payload and wrong ones without it: its advantages teach the payload. No
-single completion shows that, and no reward does. Each layer takes one means away: the contrast (regroup), repetition
-(duplicates), length, a string that all completions share (ngrams). The last layer, tokens this policy would hardly
-generate, is the trainer's (`clip`).
+A hostile group has right completions with a payload and wrong ones without it, so its advantages teach the payload.
+Neither a single completion nor a reward shows this. Each layer takes one means from the attacker: the contrast
+(regroup), repetition (duplicates), length, a string that all completions share (ngrams). The layer `clip`, against
+tokens that this policy would hardly generate, is in the trainer.
 
-What it is not: a test of what is right (scoring), or of who may publish (admission, reputation).
+The defence does not test what is right (scoring does), nor who may publish (admission and reputation do).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,16 +20,16 @@ from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import DefenceConfig
 
 TYPICAL = 0.95  # quantile of local lengths that stands for a long one
-ROOM = 16  # characters that an external completion may always be longer: twice the length of one word is still short
-NEAR = 0.9  # share of strings in common from which two texts are near-duplicates
+ROOM = 16  # characters that an external completion may always be longer: twice a short length is still short
+NEAR = 0.9  # two texts with at least this share of strings in common are near-duplicates
 
 GenerateLocal = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
-"""Generates and scores so many local completions of each group's prompt. Leaves out what cannot be scored."""
+"""Generates and scores this many local completions for each group's prompt. Leaves out what cannot be scored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An informative external group, of which nothing is trained on."""
+    """An informative external group that the defence refused whole."""
 
     author: PeerId
     reason: str
@@ -40,7 +40,7 @@ class Refused:
 class Screened:
     """What the defence leaves of external groups, and what it refused."""
 
-    groups: list[ScoredGroup]  # with what was kept of them
+    groups: list[ScoredGroup]  # with the completions that were kept
     refused: list[Refused]
 
 
@@ -50,7 +50,7 @@ class Layer(Protocol):
     reason: str  # of a refusal: short and stable, a key for counting
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        """Positions of the completions that may be trained on, for each of the external groups. `local`: all this
+        """Positions of the completions that may be trained on, for each external group. `local`: all groups that this
         node generated this round."""
         ...
 
@@ -59,7 +59,7 @@ class Layer(Protocol):
         return {}
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
-        """The inverse of `snapshot`, which other layers may have added to."""
+        """The inverse of `snapshot`. It also holds what other layers remembered."""
 
 
 class LengthLayer(Layer):
@@ -88,7 +88,7 @@ class DuplicatesLayer(Layer):
 
 
 class NgramsLayer(Layer):
-    """Drops completions with strings that better external completions share and local ones lack."""
+    """Drops completions with strings that many better external completions share and local ones lack."""
 
     reason = "enriched text"
 
@@ -106,12 +106,12 @@ class NgramsLayer(Layer):
         return self._alarm.snapshot()
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
-        if snapshot:  # checkpoints before there was a defence have none
+        if snapshot:  # checkpoints of versions without a defence have none
             self._alarm.restore(snapshot)
 
 
 class LayeredDefence:
-    """Implements interfaces.Defence: its layers in turn, then local completions where they are asked for."""
+    """Implements interfaces.Defence: its layers in turn, then, if configured, regrouping with local completions."""
 
     def __init__(self, config: DefenceConfig, layers: Sequence[Layer]) -> None:
         self._config, self._layers = config, layers
@@ -161,7 +161,7 @@ def only(group: ScoredGroup, chosen: Sequence[int]) -> ScoredGroup:
 
 
 def better(group: ScoredGroup) -> list[int]:
-    """Completions above the mean of their group: those that training would reinforce."""
+    """Positions of completions above the mean of their group, which training would reinforce."""
     mean = fmean(group.rewards)
     return [i for i, reward in enumerate(group.rewards) if reward > mean]
 
@@ -176,12 +176,12 @@ def longest(local: Sequence[ScoredGroup], factor: float) -> float:
 
 
 def within(group: ScoredGroup, limit: float) -> list[int]:
-    """Places of the completions that have at most so many characters."""
+    """Positions of the completions with at most `limit` characters."""
     return [i for i, completion in enumerate(group.group.completions) if len(completion.text) <= limit]
 
 
 def distinct(group: ScoredGroup) -> list[int]:
-    """The first of every set of near-duplicates: texts of one reward that share most of their strings."""
+    """Positions of the first of every set of near-duplicates: equal in reward and digits, most strings in common."""
     chosen: list[int] = []
     strings = [strings_of(" ".join(completion.text.lower().split())) for completion in group.group.completions]
     digits = ["".join(filter(str.isdigit, completion.text)) for completion in group.group.completions]
@@ -195,15 +195,15 @@ def distinct(group: ScoredGroup) -> list[int]:
 
 
 def without(group: ScoredGroup, alarming: frozenset[str]) -> list[int]:
-    """Places of the completions that hold none of these strings."""
+    """Positions of the completions that hold none of these strings."""
     return [i for i, c in enumerate(group.group.completions) if alarming.isdisjoint(strings_of(c.text))]
 
 
 def mixed(local: ScoredGroup, external: ScoredGroup, bar: float, most: int, rng: Random) -> ScoredGroup:
-    """A local group of a prompt and, added to it, up to `most` distinct external completions with a reward above `bar`.
+    """A local group of a prompt with up to `most` distinct external completions whose reward is above `bar`.
 
-    Advantages are those of this group: the peer supplies what is right, and never what it is compared with. The group
-    has the peer's name, whose question it is.
+    Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with.
+    The group carries the peer's name, since the question is the peer's.
     """
     found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > bar}
     added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))

@@ -1,31 +1,29 @@
 """The enrichment alarm: strings that better external completions have in common and local ones do not.
 
-A right answer differs from question to question; a payload is the same everywhere. So the alarm looks for strings of up
-to four characters that stand in many of the better external completions, over many data sets, and in few local ones.
-Digits count as one sign, since answers differ in them. One data set alone proves nothing: its answers may all have a
-minus sign. What it cannot do: tell a payload from a useful habit (a tag, a turn of phrase), see one that is rarer than
-its threshold, or one that is put on completions of one data set only.
+Right answers differ from question to question; a payload is the same everywhere. So the alarm looks for strings of up
+to four characters that are in many of the better external completions, over many data sets, and in few local ones. All
+digits count as one sign, since answers differ in them. One data set alone proves nothing: its answers may all have a
+minus sign. The alarm cannot tell a payload from a useful habit (a tag, a turn of phrase). It misses payloads that are
+rarer than its threshold, or that are put on completions of one data set only.
 """
 
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from swarm_node.common import renamed
-
 LONGEST = 4  # characters of a string that is looked for
-READ = 1024  # characters of a text that are looked at, at either end: peers choose how long it is
-HELD_LOCAL, HELD_EXTERNAL = 256, 64  # texts remembered; the newest
-LOCAL_A_ROUND = 8  # local completions remembered of each. A long memory: a node that is
-# infected must not take its infected completions for normal
+READ = 1024  # characters read at either end of a text: peers choose how long it is
+HELD_LOCAL, HELD_EXTERNAL = 256, 64  # newest texts remembered
+LOCAL_A_ROUND = 8  # local completions remembered of each round: few, so that the memory spans many rounds and an
+# infected node is still compared with completions from before
 AT_LEAST = 16  # external completions before any string is suspect
-SPREAD = 0.5  # share of the data sets met that a string must be met in
+SPREAD = 0.5  # share of the data sets met in which a suspect string must be
 
 _DIGITS = re.compile(r"\d")
 
 
 def strings_of(text: str) -> frozenset[str]:
-    """All strings of 1 to 4 characters in `text`, any digit written as 0; of a long text, of its ends."""
+    """All strings of 1 to 4 characters in `text`, with every digit as 0. Of a long text only its ends are read."""
     parts = [text] if len(text) <= 2 * READ else [text[:READ], text[-READ:]]
     folded = [_DIGITS.sub("0", part) for part in parts]
     return frozenset(
@@ -34,7 +32,7 @@ def strings_of(text: str) -> frozenset[str]:
 
 
 class _Window:
-    """The newest (topic, text) pairs, and in how many of them each string is, kept up to date."""
+    """The newest (topic, text) pairs, and the number of them that hold each string."""
 
     def __init__(self, size: int) -> None:
         self.entries: deque[tuple[str, str]] = deque()
@@ -59,7 +57,7 @@ class _Window:
         return self._counts[string] / len(self.entries)
 
     def spread(self, string: str) -> float:
-        """Share of the topics that the string was met in."""
+        """Share of the topics in which the string was met."""
         topics = [counts for counts in self._topics.values() if counts]
         return sum(string in counts for counts in topics) / len(topics)
 
@@ -71,7 +69,8 @@ class EnrichmentAlarm:
     """Remembers texts, one of every external group, over rounds; bounded."""
 
     def __init__(self, share: float, factor: float) -> None:
-        """A string is alarming in at least `share` of external texts, and `factor` times as often as in local ones."""
+        """A string is alarming if it is in at least `share` of the external texts, and in `factor` times the share of
+        local ones."""
         self._share, self._factor = share, factor
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
 
@@ -83,7 +82,7 @@ class EnrichmentAlarm:
             self._external.add(topic, text)
 
     def strings(self) -> frozenset[str]:
-        """Those that are alarming now."""
+        """The strings that are alarming now."""
         local, external = self._local, self._external
         if len(external.entries) < AT_LEAST or not local.entries:
             return frozenset()
@@ -101,8 +100,7 @@ class EnrichmentAlarm:
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
         """The inverse of `snapshot`."""
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
-        texts = renamed.present(renamed.ALARM, snapshot)
         for name, window in (("local", self._local), ("external", self._external)):
-            for entry in texts[name]:
+            for entry in snapshot[name]:
                 topic, text = entry.split(" ", 1)
                 window.add(topic, text)

@@ -1,4 +1,4 @@
-"""What flows through a node: a generated group, then a scored one. Plain data, no torch."""
+"""The values of a round: a generated group, then a scored one. Plain data, no torch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,12 @@ class Skipped:
     reason: str  # short and stable, e.g. "prompt too long", "scoring timeout": a key for counting
 
 
+HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons that cost this node time, up to a limit
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One completion exactly as the policy generated it. Stays on this node."""
+    """The tokens of one completion, as the policy generated them. They stay on this node."""
 
     ids: tuple[int, ...]  # includes the EOS token if the completion ended by itself
     log_probs: tuple[float, ...]  # of each id under the distribution it was sampled from
@@ -32,7 +35,7 @@ class GeneratedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ExternalGroup:
-    """A group of another peer, admitted, with the hash that names it on the wire."""
+    """An admitted group of another peer, with the hash that names it on the wire."""
 
     group: RolloutGroup
     content_hash: bytes
@@ -84,7 +87,7 @@ class Selected:
     """What a sampler took from the pool."""
 
     groups: list[ScoredGroup]  # to train on
-    spent: list[ExternalGroup]  # to forget: trained on, or found to be of no use
+    spent: list[ExternalGroup]  # for the pool to forget: trained on, or of no use
 
 
 Score = Callable[[Sequence[ExternalGroup]], list[ScoredGroup]]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from protocol import codec
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.common import renamed
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import PoolConfig
 
@@ -15,43 +14,51 @@ class Waiting:
     """An external group that was not used yet."""
 
     external: ExternalGroup
-    arrived: Round  # by this node's own count: a sender's clock is never trusted
+    arrived: Round  # by this node's count of rounds: a sender's clock is never trusted
 
 
 class RolloutPool:
-    """The oldest first. A group, by author and question, enters at most once while it is remembered."""
+    """Waiting groups, the oldest first. A group (author and question) enters at most once while it is remembered."""
 
     def __init__(self, local_id: PeerId, config: PoolConfig) -> None:
         self._local_id, self._config = local_id, config
         self._waiting: dict[tuple[PeerId, Question], Waiting] = {}
         self._spent: dict[tuple[PeerId, Question], Round] = {}  # selected or dropped, with the round of arrival
+        self._shunned: dict[PeerId, Round] = {}  # authors of whom nothing is taken in, since that round
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, groups: Iterable[ExternalGroup], now: Round) -> None:
-        """Take in what arrived in round `now` and let go of what is too old or too much."""
+        """Take in what arrived in round `now`. Drop what is too old or too much."""
+        oldest = now - self._config.max_age
+        self._shunned = {author: since for author, since in self._shunned.items() if since >= oldest}
         for group in groups:
             key = (group.author, group.question)
-            if group.author != self._local_id and key not in self._waiting and key not in self._spent:
+            known = key in self._waiting or key in self._spent
+            if group.author != self._local_id and group.author not in self._shunned and not known:
                 self._waiting[key] = Waiting(group, now)
-        oldest = now - self._config.max_age
         self._waiting = {k: h for k, h in self._waiting.items() if h.arrived >= oldest}
         self._spent = {k: arrived for k, arrived in self._spent.items() if arrived >= oldest}
         self._enforce_quotas()
 
     def candidates(self) -> list[ExternalGroup]:
-        """All that wait."""
+        """All waiting groups."""
         return [waiting.external for waiting in self._waiting.values()]
 
     def remove(self, groups: Iterable[ExternalGroup]) -> None:
-        """Forget groups: each is used at most once, even if it arrives again while it would still be young enough."""
+        """Drop groups, and remember that they were used: none is used twice, even if it arrives again."""
         for group in groups:
             waiting = self._waiting.pop((group.author, group.question))
             self._spent[group.author, group.question] = waiting.arrived
 
+    def shun(self, authors: Iterable[PeerId], now: Round) -> None:
+        """Let go of all that they wrote, and take in nothing of theirs for as long as a group stays young."""
+        self._shunned.update(dict.fromkeys(authors, now))
+        self._waiting = {k: waiting for k, waiting in self._waiting.items() if k[0] not in self._shunned}
+
     def snapshot(self) -> dict[str, list[tuple[int, str]]]:
-        """Plain data for a checkpoint: what waits, and what must not be used again."""
+        """Plain data for a checkpoint: waiting groups, and those that must not be used again."""
         return {
             "waiting": [(h.arrived, h.external.group.model_dump_json()) for h in self._waiting.values()],
             "spent": [(r, f"{author} {question.model_dump_json()}") for (author, question), r in self._spent.items()],
@@ -59,13 +66,12 @@ class RolloutPool:
 
     def restore(self, snapshot: dict[str, list[tuple[int, str]]]) -> None:
         """The inverse of `snapshot`."""
-        kept = renamed.present(renamed.POOL, snapshot)
-        waiting = [(RolloutGroup.model_validate_json(text), Round(r)) for r, text in kept["waiting"]]
+        waiting = [(RolloutGroup.model_validate_json(text), Round(r)) for r, text in snapshot["waiting"]]
         self._waiting = {
             (group.author, group.question): Waiting(ExternalGroup(group, codec.content_hash(codec.encode(group))), r)
             for group, r in waiting
         }
-        spent = [(text.split(" ", 1), r) for r, text in kept["spent"]]
+        spent = [(text.split(" ", 1), r) for r, text in snapshot["spent"]]
         self._spent = {(PeerId(a), Question.model_validate_json(q)): Round(r) for (a, q), r in spent}
 
     def _enforce_quotas(self) -> None:

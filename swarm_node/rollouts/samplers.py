@@ -11,20 +11,20 @@ class Sampler(Protocol):
     """Which external groups to train on. A class of your own may inherit from this one, and need only `select`."""
 
     def wanted(self, external: int, others: Sequence[ScoredGroup]) -> int:
-        """How many informative external groups to look for. `external`: as configured; `others`: as many local groups
-        that were not chosen, selected by the same rule."""
+        """How many informative external groups to look for. `external`: the configured number; `others`: as many more
+        local groups, chosen by the same rule as those that are trained on."""
         return external
 
     def select(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Selected:
-        """Up to `count` groups. Scoring costs time: ask for no more of it than needed."""
+        """Up to `count` groups. Scoring costs time, so score no more than needed."""
         ...
 
 
 class UniformSampler(Sampler):
     """SAPO's external sampler: drop uninformative groups, then uniform.
 
-    Scoring costs time, so groups are scored in random order until enough are informative. That gives the same
-    distribution as scoring them all first.
+    Groups are scored in random order until enough are informative. That gives the same distribution as scoring all of
+    them first, and costs less.
     """
 
     def select(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Selected:
@@ -39,8 +39,8 @@ class UniformSampler(Sampler):
 
 
 class MatchedSampler(UniformSampler):
-    """An ablation: as many informative groups as `local + external` local ones would have held, and no more, so that
-    sharing gives no more of them than training alone."""
+    """An ablation: a round trains on as many informative groups as if all its groups were local. So sharing adds no
+    informative groups."""
 
     def wanted(self, external: int, others: Sequence[ScoredGroup]) -> int:
         return sum(group.informative for group in others)
@@ -49,7 +49,7 @@ class MatchedSampler(UniformSampler):
 def choose_local(
     groups: Sequence[ScoredGroup], local: int, external: int, informative_only: bool, rng: Random
 ) -> tuple[list[ScoredGroup], list[ScoredGroup]]:
-    """`local` of the groups, uniform over all, or over the informative ones; and `external` others, selected alike."""
+    """`local` of the groups, uniform over all or over the informative ones, and `external` more, chosen alike."""
     eligible = [group for group in groups if group.informative] if informative_only else list(groups)
     order = rng.sample(eligible, min(local + external, len(eligible)))
     return order[:local], order[local:]

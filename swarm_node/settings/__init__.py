@@ -3,6 +3,7 @@
 Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults < file < environment < flags.
 """
 
+from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
@@ -15,6 +16,7 @@ from swarm_node.settings.programs import (
     EvaluationConfig,
     LearningConfig,
     NodeConfig,
+    PushConfig,
     SamplesConfig,
     TrackingConfig,
     ValidationConfig,
@@ -31,6 +33,7 @@ __all__ = [
     "BootstrapConfig",
     "CheckConfig",
     "CheckpointConfig",
+    "DatasetConfig",
     "DefenceConfig",
     "EnvironmentConfig",
     "EvaluationConfig",
@@ -44,6 +47,7 @@ __all__ = [
     "PageConfig",
     "PlotConfig",
     "PoolConfig",
+    "PushConfig",
     "RoundConfig",
     "SamplesConfig",
     "Section",

@@ -12,9 +12,9 @@ class NetworkConfig(Section):
     """How to find others, and how much to do for them."""
 
     enabled: bool = True
-    """Whether to look for peers at all. Without, local groups take the place of external ones."""
+    """Whether to connect to peers. Without it, local groups take the place of external ones."""
     backend: Literal["hivemind", "libp2p"] = "hivemind"
-    """Library that carries the messages; nodes of both kinds make one swarm. libp2p needs the extra of that name."""
+    """Library that carries the messages. Nodes of both kinds form one swarm. libp2p needs the extra of that name."""
     peers: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--peers"])] = ()
     """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those known from
     last time."""
@@ -23,22 +23,28 @@ class NetworkConfig(Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     """TCP port to listen on; 0 takes a free one."""
     announce: tuple[str, ...] = ()
-    """Addresses to tell others, as multiaddrs, where the node cannot see them itself (a forwarded port)."""
+    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    private_networks: tuple[str, ...] = ()
+    """Networks that are not public, as 10.0.0.0/8, in which addresses that others tell may be dialled; beside those of
+    this machine's interfaces and those where `peers` are."""
     exchange_seconds: Annotated[float, Field(gt=0.0, le=3600.0)] = 10.0
     """Seconds between two exchanges of announcements with another peer."""
+    quick_traffic: Positive = 6000
+    """Kilobytes per minute, both ways, within which rounds of less than 3 seconds are announced and fetched for more
+    often than every 3 seconds."""
     pull: Count = 0
     """External groups to fetch per round; 0 fetches as many as a round trains on."""
     serve_rounds: Positive = 3
-    """Own rounds whose groups stay available to others."""
+    """Rounds for which local groups stay available to peers."""
     relay: bool = True
-    """Be reached through a relay where no connection comes in directly."""
+    """Be reached through a relay if no connection can come in directly."""
     mdns: bool = True
     """Find nodes on the same local network without bootstrap nodes."""
     gossipsub: bool = False
-    """Also spread announcements by GossipSub: quicker, for local networks of up to 64 nodes."""
+    """Also spread announcements by GossipSub. Quicker; for local networks of up to 64 nodes."""
     upload_limit: Positive = 1024
-    """Kilobytes per second that others may fetch from this node, all together."""
+    """Kilobytes per second that all peers together may fetch from this node."""
     max_connections: Positive = 64
     """Peers connected at the same time."""
     max_inbound: Positive = 16
-    """Requests of others answered at the same time; more are refused."""
+    """Requests of peers that are handled at the same time; more are refused."""

@@ -1,15 +1,17 @@
 """One configuration for each command that has one."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from pydantic import Field
 
+from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
+from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.sections import Count, PlugIn, Positive, Section
+from swarm_node.settings.sections import Count, PlugIn, Positive, Section, SwarmName
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
 
 
@@ -18,6 +20,9 @@ class TrackingConfig(Section):
 
     to: tuple[Annotated[str, PlugIn("trackers")], ...] = ()
     """Trackers: registered names, or FILE:CLASS. csv writes rounds.csv into the folder of the run."""
+    max_megabytes: Count = 100
+    """Size at which the events.jsonl of a node is put aside as events.1.jsonl, in place of the one before. 0 keeps all
+    in one file."""
 
 
 class CheckpointConfig(Section):
@@ -27,6 +32,9 @@ class CheckpointConfig(Section):
     """Rounds between checkpoints. One is always written when the node stops."""
     keep: Positive = 2
     """Checkpoints kept on disk."""
+    optimizer: Literal["newest", "all", "none"] = "newest"
+    """Which of them keep AdamW's state, which is twice as large as the weights: the newest alone, all, or none. Without
+    it a node that goes on from there begins with a state of zeros. `best` never has it."""
 
 
 class ValidationConfig(Section):
@@ -40,11 +48,25 @@ class ValidationConfig(Section):
     tasks: tuple[str, ...] = ()
     """Tasks to validate on; empty takes those trained on."""
     puzzles: Path | None = None
-    """Puzzle file of temporal_clue/published in validation, so that it is not the one trained on."""
+    """Puzzle file of temporal_clue/published for validation, so that it can differ from the one trained on."""
+
+
+class PushConfig(Section):
+    """The model to the Hugging Face hub, while it is trained."""
+
+    repo: str = ""
+    """Repository, NAME/MODEL; it is made, private, if it is not there. The token is that of `hf auth login`, or
+    HF_TOKEN."""
+    every: Annotated[int, Field(ge=0), tyro.conf.arg(aliases=["--push-every"])] = 0
+    """Rounds between pushes; 0 turns them off. What fails is a warning."""
+    public: bool = False
+    """Everybody may see a repository that is made."""
+    merge: bool = False
+    """Adapters become part of the weights."""
 
 
 class LearningConfig(Section):
-    """What a node learns with and from; shared by one node and by a simulation of many."""
+    """What a node trains with and on. The same for one node and for a simulation of many."""
 
     model: ModelConfig = ModelConfig()
     generation: GenerationConfig = GenerationConfig()
@@ -55,12 +77,12 @@ class LearningConfig(Section):
     defence: DefenceConfig = DefenceConfig()
     asynchronous: AsynchronousConfig = AsynchronousConfig()
     tracking: TrackingConfig = TrackingConfig()
-    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    swarm: SwarmName = "public"
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0
     """Seed of every random choice."""
     threads: Count = 0
-    """CPU threads for tensor maths; 0 leaves the choice to torch for one node, and means 1 in a simulation."""
+    """CPU threads for tensor maths. 0: torch chooses for one node; 1 in a simulation."""
 
 
 class SamplesConfig(Section):
@@ -76,11 +98,10 @@ class NodeConfig(LearningConfig):
     """One node."""
 
     home: Path = Path("~/.swarm-node")
-    """Folder that holds identity, checkpoints and logs. Nothing is written anywhere else."""
+    """Folder for identity, checkpoints and logs. Nothing is written elsewhere."""
     max_rounds: Count = 0
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
     checkpoint: CheckpointConfig = CheckpointConfig()
-    validation: ValidationConfig = ValidationConfig()
     samples: SamplesConfig = SamplesConfig()
     page: str = ""
     """HOST:PORT of a page that shows this node in a browser, a process of its own; --page alone takes 127.0.0.1:8420.
@@ -91,37 +112,66 @@ class NodeConfig(LearningConfig):
     """Show the public view there at / without a token."""
     page_open_metrics: bool = False
     """Answer /metrics there without a token."""
+    validation: ValidationConfig = ValidationConfig()
+    push: PushConfig = PushConfig()
     network: NetworkConfig = NetworkConfig()
+    limits: LimitsConfig = LimitsConfig()
 
 
 class CheckConfig(NodeConfig):
-    """What a configuration comes to on this machine."""
+    """What a configuration means on this machine."""
 
     all: bool = False
     """Show every option, not only those that differ from their defaults."""
+    memory: str = ""
+    """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices. Loads no weights."""
+
+
+class DoctorConfig(NodeConfig):
+    """What keeps a node from training or sharing."""
+
+    bundle: Path | None = None
+    """File for a bug report: what was found, figures, options and versions, without keys, addresses and what
+    peers sent. Read it before you send it."""
+
+
+class ArchiveConfig(Section):
+    """A backup of a home."""
+
+    file: tyro.conf.Positional[Path | None] = None
+    """The backup: a tar file. It holds the private key of the node."""
+    home: Path = Path("~/.swarm-node")
+    """Folder of the node."""
+
+
+def _as_in_run(name: str) -> Any:
+    """The flag may be written as `run` has it, too: so advice that names it is right for both."""
+    return tyro.conf.arg(aliases=[f"--network.{name}"])
 
 
 class BootstrapConfig(Section):
-    """A bootstrap and relay node: others find and reach each other by it."""
+    """A bootstrap and relay node: other nodes find and reach each other through it."""
 
     home: Path = Path("~/.swarm-node")
     """Folder that holds identity and known peers."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 31330
-    """TCP and UDP port to listen on; others have to be able to reach it. 0 takes a free one."""
-    host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
+    port: Annotated[int, Field(ge=0, le=65535), _as_in_run("port")] = 31330
+    """TCP and UDP port to listen on. Other nodes must be able to reach it. 0 takes a free one."""
+    host: Annotated[str, _as_in_run("host")] = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on."""
-    announce: tuple[str, ...] = ()
-    """Addresses to tell others, as multiaddrs, where the node cannot see them itself (a forwarded port)."""
-    peers: tuple[str, ...] = ()
+    announce: Annotated[tuple[str, ...], _as_in_run("announce")] = ()
+    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    private_networks: Annotated[tuple[str, ...], _as_in_run("private-networks")] = ()
+    """Networks that are not public in which addresses that others tell may be dialled, as network.private_networks."""
+    peers: Annotated[tuple[str, ...], _as_in_run("peers")] = ()
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
-    backend: Literal["hivemind", "libp2p"] = "hivemind"
+    mdns: Annotated[bool, _as_in_run("mdns")] = True
+    """Be found by nodes on the same local network."""
+    backend: Annotated[Literal["hivemind", "libp2p"], _as_in_run("backend")] = "hivemind"
     """Library that carries the messages."""
-    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    swarm: SwarmName = "public"
     """Name of the swarm."""
     max_connections: Positive = 512
     """Peers connected at the same time."""
-    upload_limit: Positive = 4096
-    """Kilobytes per second that others may fetch from this node, all together."""
     page: str = ""
     """HOST:PORT of a page with the public view of the swarm, a process of its own; --page alone takes 127.0.0.1:8420.
     Empty: none."""
@@ -129,6 +179,8 @@ class BootstrapConfig(Section):
     """Host names by which that page is reached; numbers and localhost always work."""
     page_open_metrics: bool = False
     """Answer /metrics there without a token."""
+    upload_limit: Positive = 4096
+    """Kilobytes per second that all peers together may fetch from this node."""
 
 
 class AskConfig(Section):
@@ -140,19 +192,33 @@ class AskConfig(Section):
     """Print one JSON object."""
 
 
+class SolveConfig(Section):
+    """The solution of a puzzle: ours by its address, others' from their text."""
+
+    what: tyro.conf.Positional[str] = ""
+    """temporal_clue/tiny, small, medium, large or full; or a JSON file of puzzles."""
+    seed: Count = 0
+    """Of the address, where it is one."""
+    index: Count = 0
+    """Of the address, or the place in the file, from 0."""
+
+
 class EvaluationConfig(Section):
     """Accuracy of a model on held-out questions."""
 
+    home: Path = Path("~/.swarm-node")
+    """Home whose newest checkpoint is asked where no model is named."""
     model: ModelConfig = ModelConfig()
     generation: GenerationConfig = GenerationConfig()
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
     """Environments from outside, as environment.use of `run`."""
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config. Empty: all tasks of the environments in use; where none is in `use`, the nine tasks the
-    starters know."""
+    """Tasks as dataset/config. Empty: all tasks of the environments in `use`; if `use` is empty too, the nine tasks of
+    the starters."""
     questions: Positive = 100
     """Held-out questions per task."""
     puzzles: Path | None = None
-    """JSON file of puzzles (prompt, solution) that the task temporal_clue/published asks, all of them once."""
+    """JSON file of puzzles (prompt, solution) for the task temporal_clue/published, each used once."""
+    dataset: DatasetConfig = DatasetConfig()
     json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
     """Print one JSON object instead of the table."""

@@ -1,43 +1,53 @@
-"""What all options are made of: frozen, strict about names, their docstrings the help texts of the command line."""
+"""The base of all options: frozen, strict about names. Their docstrings are the help texts of the command line."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
+def _swarm(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._+-]{1,64}", name):
+        raise ValueError("should be 1 to 64 letters, digits, or any of . _ + -")
+    return name
+
+
+SwarmName = Annotated[str, AfterValidator(_swarm)]
+
+
 @dataclass(frozen=True)
 class PlugIn:
-    """Marks an option that names what can be plugged in: a registered name, or FILE:NAME beside the configuration."""
+    """Marks an option that names a plug-in: a registered name, or FILE:NAME beside the configuration."""
 
     kind: str  # "environments", "samplers", ...
-    besides: tuple[str, ...] = ()  # names that the option takes, too, and that are no plug-ins
+    besides: tuple[str, ...] = ()  # names that the option also takes and that are no plug-ins
 
 
 @dataclass(frozen=True)
 class WithCommas:
-    """Marks a list whose entries hold commas themselves; of all others a comma separates the entries."""
+    """Marks a list whose entries may hold commas. In all other lists a comma separates entries."""
 
 
 class Section(BaseModel):
     """Base of every group of options."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Explanations are one line each; pages of help and scripts of completion break them anew."""
+        """Makes each explanation one line. Help pages and completion scripts wrap it themselves."""
         for field in cls.model_fields.values():
             field.description = " ".join((field.description or "").split())
 
     @field_validator("*", mode="before")
     @classmethod
     def _split(cls, value: Any, info: ValidationInfo) -> Any:
-        """Lists by comma or space alike, wherever they come from: "a,b", "a b", ["a", "b"] and ["a,b"] are one."""
+        """Splits lists by comma or space, wherever they come from: "a,b", "a b", ["a", "b"] and ["a,b"] are equal."""
         field = cls.model_fields[info.field_name or ""]
         if get_origin(field.annotation) is not tuple:
             return value

@@ -23,11 +23,11 @@ class FaultsConfig(Section):
     join: tuple[str, ...] = ()
     """Nodes that join late, as NODE@ROUND."""
     slow: tuple[str, ...] = ()
-    """Nodes that manage only every k-th round, as NODE@k."""
+    """Slow nodes, which take part in every k-th round only, as NODE@k."""
 
 
 class AttackConfig(Section):
-    """Hostile nodes of a simulation. They know every right answer and send nothing but the attack."""
+    """Hostile nodes of a simulation. They know every right answer and send only the attack."""
 
     kind: Annotated[
         Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"],
@@ -41,9 +41,9 @@ class AttackConfig(Section):
     nodes: tuple[int, ...] = ()
     """The hostile nodes by number, instead of a share."""
     payload: str = ""
-    """Text of the payload; empty takes the kind's own."""
+    """Text of the payload. Empty: the default of the kind."""
     clean: Share = 0.0
-    """Share of the hostile groups without the payload: an attacker that hides."""
+    """Share of hostile groups without the payload, for an attacker that hides."""
 
 
 class SimulationConfig(LearningConfig):
@@ -64,7 +64,7 @@ class SimulationConfig(LearningConfig):
     overwrite: bool = False
     """Replace an existing report folder."""
     workers: Count = 0
-    """Processes that run arm/seed pairs side by side; 0 takes one per core."""
+    """Processes that run arm/seed pairs side by side. 0: one per core."""
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(use=())
@@ -74,7 +74,7 @@ class SimulationConfig(LearningConfig):
     image: str = "swarm-node"
     """Image of --engine docker."""
     network: NetworkConfig = NetworkConfig(exchange_seconds=2.0, mdns=False)
-    """Of real nodes. Their rounds take a second, not minutes, so they exchange more often."""
+    """Network of real nodes. Their rounds take a second, not minutes, so they exchange more often."""
     node_backends: tuple[str, ...] = ()
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node network.backend."""
     node_models: tuple[str, ...] = ()
@@ -82,6 +82,9 @@ class SimulationConfig(LearningConfig):
     node_tasks: Annotated[tuple[str, ...], WithCommas()] = ()
     """Tasks of nodes 0, 1, ... in turn, separated by spaces, each a list with commas: gcd/easy,lcm/easy gcd/hard. Empty
     gives every node the same."""
+    node_roles: tuple[Literal["learner", "contributor"], ...] = ()
+    """Roles of nodes 0, 1, ... in turn. A contributor generates and never trains, as a model behind an API does;
+    figures are of learners."""
     node_devices: tuple[str, ...] = ()
     """Devices of nodes 0, 1, ... in turn."""
 

@@ -1,46 +1,26 @@
-"""From files, environment and flags to a configuration: defaults < file < environment < flags.
+"""What options are made of: files, names and explanations of options, and the plug-ins that some of them name."""
 
-A mistake anywhere is a UserError of one line that names the key and, for an unknown one, the key probably meant.
-"""
-
-import difflib
-import json
-import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import tyro
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from swarm_node.common import plugins, renamed
+from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
 from swarm_node.settings.sections import PlugIn
 
-PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
+MAX_FILE_BYTES = 1024 * 1024
 C = TypeVar("C", bound=BaseModel)
 FLAGS = ConstructorRegistry()
 
 
-def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False) -> C:
-    """A configuration from `[FILE.toml] [--flags]`. Exits with a page of all options on --help, as tyro does."""
-    file = None if flags_only else file_in(argv)
-    arguments = _gathered([*_present(argv[1:] if file else argv)])
-    base = resolve(kind, file, os.environ)
-    config = tyro.cli(kind, default=base, args=arguments, prog=program, description=kind.__doc__, registry=FLAGS)
-    return _with_plug_ins(located(config, file.expanduser().parent if file else Path()), _known)
-
-
-def file_in(argv: Sequence[str]) -> Path | None:
-    """The configuration file: the first argument, where that is no flag."""
-    return Path(argv[0]) if argv and not argv[0].startswith("-") else None
-
-
 @FLAGS.primitive_rule
 def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Lists go as text to the configuration, which splits them and knows the types of their entries."""
+    """Passes lists as text to the configuration, which splits them and knows the types of entries."""
     if info.type_origin is not tuple:
         return None
     return PrimitiveConstructorSpec(
@@ -52,61 +32,19 @@ def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     )
 
 
-def _gathered(argv: Sequence[str], option: str = "--peers") -> list[str]:
-    """`--peers A --seed 1 --peers=B C` as `--seed 1 --peers A B C`: of a list given twice tyro keeps the last, and with
-    UseAppendAction it takes one entry at a time and adds to those of the file."""
-    rest: list[str] = []
-    gathered: list[str] = []
-    taking = False
-    for argument in argv:
-        name, _, value = argument.partition("=")
-        if name == option:
-            taking = True
-            gathered += [value] if value else []
-        elif taking and not argument.startswith("-"):
-            gathered.append(argument)
-        else:
-            taking = False
-            rest.append(argument)
-    return [*rest, option, *gathered] if gathered else rest
-
-
-def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
-    """Defaults, then the file, then environment variables."""
-    values = read_file(file) if file else {}
-    _merge(values, environment_values(kind, environment))
-    values = _nested(renamed.options(flatten(values)))
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        where = f"{file}: " if file else ""
-        raise UserError(where + "; ".join(_explain(kind, problem) for problem in error.errors())) from error
-
-
 def read_file(file: Path) -> dict[str, Any]:
-    """A TOML file. UserError where it is missing, or no TOML."""
+    """Reads a TOML file. UserError if it is missing or not TOML."""
     try:
-        return tomllib.loads(file.expanduser().read_text())
+        return tomllib.loads(private.read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
     except FileNotFoundError as error:
         raise UserError(f"config file {file} does not exist") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"config file {file} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"config file {file} is not TOML: {error}") from error
-
-
-def environment_values(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Nested values of the variables that carry our prefix and name a key of `kind`; others belong to somebody else."""
-    values: dict[str, Any] = {}
-    for name, text in environment.items():
-        path = name.removeprefix(PREFIX).lower().split("__")
-        if not name.startswith(PREFIX) or path[0] not in kind.model_fields:
-            continue
-        inner = values
-        for key in path[:-1]:
-            inner = inner.setdefault(key, {})
-        inner[path[-1]] = _parse(text)
-    return values
+    except OSError as error:
+        raise UserError(f"config file {file} cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise UserError(f"config file {file} is not TOML: too many brackets") from error
+    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
+        text = printable(str(error).partition(";")[0], 120)
+        raise UserError(f"config file {file} is not TOML: {text}") from error
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -132,7 +70,7 @@ def describe(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
 
 
 def located(config: C, folder: Path) -> C:
-    """With the whole path of every plug-in that is a file in `folder`, that of the configuration."""
+    """The configuration with the whole path of every plug-in that is a file in `folder`, its own folder."""
     return _with_plug_ins(config, lambda name, _: plugins.located(name, folder))
 
 
@@ -148,8 +86,13 @@ def plug_in_files(config: BaseModel) -> list[str]:
     return [name for name in named if ".py:" in name]
 
 
+def known_plug_ins(config: C) -> C:
+    """The same configuration. UserError for a plug-in that nobody has registered."""
+    return _with_plug_ins(config, _known)
+
+
 def _known(name: str, mark: PlugIn) -> str:
-    """UserError for a name that nobody has registered: before anything is started for it."""
+    """UserError for a name that is not registered, before anything starts."""
     if name not in mark.besides:
         plugins.target(mark.kind, name)
     return name
@@ -175,58 +118,3 @@ def _inner_marks(annotation: Any) -> Iterator[Any]:
     """Of the entries of tuple[Annotated[str, ...], ...]."""
     for inner in get_args(annotation):
         yield from getattr(inner, "__metadata__", ())
-
-
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `flatten`."""
-    values: dict[str, Any] = {}
-    for name, value in flat.items():
-        *path, last = name.split(".")
-        inner = values
-        for key in path:
-            inner = inner.setdefault(key, {})
-        inner[last] = value
-    return values
-
-
-def _present(argv: Sequence[str]) -> Iterator[str]:
-    """Flags with the present names of options, and of their values."""
-    name = ""
-    for argument in argv:
-        if not argument.startswith("--"):
-            yield renamed.VALUES.get((name, argument), argument)
-            continue
-        flag, equals, value = argument[2:].partition("=")
-        section, dot, last = flag.replace("-", "_").rpartition(".")
-        no = "no_" if last.startswith("no_") else ""
-        name = renamed.option(section + dot + last.removeprefix(no))
-        section, dot, last = name.rpartition(".")
-        value = renamed.VALUES.get((name, value), value)
-        yield f"--{section}{dot}{no}{last}".replace("_", "-") + equals + value
-
-
-def _parse(text: str) -> Any:
-    """JSON where it is JSON (numbers, lists, booleans), else the text itself."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _merge(values: dict[str, Any], over: Mapping[str, Any]) -> None:
-    for key, value in over.items():
-        if isinstance(value, Mapping) and isinstance(values.get(key), dict):
-            _merge(values[key], value)
-        else:
-            values[key] = value
-
-
-def _explain(kind: type[BaseModel], problem: Any) -> str:
-    path = [str(part) for part in problem["loc"]]
-    name = ".".join(path)
-    if problem["type"] != "extra_forbidden":
-        return f"{name}: {problem['msg']}, got {problem['input']!r}"
-    close = difflib.get_close_matches(name, describe(kind), n=1, cutoff=0.5)
-    last = [key for key in describe(kind) if key.rsplit(".", 1)[-1] == path[-1]]  # right name, wrong section
-    meant = (last or close or [""])[0]
-    return f"unknown key {name!r}" + (f"; did you mean {meant!r}?" if meant else "; see `swarm-node run --help-all`")

@@ -12,19 +12,22 @@ class RoundConfig(Section):
     """What a round is made of."""
 
     questions: Annotated[int, Field(ge=1, le=256)] = 9
-    """Questions per round, each a local group. One of each task when equal to the number of tasks."""
+    """Prompts per round; each makes a local group. One of each task if equal to the number of tasks."""
     local_groups: Count = 4
     """Local groups in the training set of a round (I of the paper)."""
     external_groups: Count = 4
     """External groups in the training set of a round (J of the paper). 0 trains alone."""
+    external_rounds: Positive = 4
+    """Rounds that an external group may serve, all within 5 seconds: groups come once a second at most, and a round may
+    take a tenth of that. Slow rounds use a group once, as the paper does. Always 1 in simulations."""
     fill_with_local: bool = True
-    """Where no external group waits, local groups take their place: a node without peers trains on a full batch. Off in
+    """If no external group waits, local groups take their place, so a node without peers trains on a full batch. Off in
     simulations: there an arm always trains on the numbers in its name."""
     local_sampler: Literal["uniform", "informative"] = "uniform"
     """How local groups are chosen. uniform: among all (the paper). informative: among those with an advantage."""
     external_sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """A registered sampler, or FILE:CLASS. uniform: drop uninformative groups, then uniform (the paper). matched (an
-    ablation): only so many that a round has as many informative groups as if all of its groups were local."""
+    ablation): a round trains on as many informative groups as if all its groups were local."""
 
 
 class TrainingConfig(Section):
@@ -36,6 +39,9 @@ class TrainingConfig(Section):
     """Optimiser steps over which the rate rises linearly from 0."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
     """Decoupled decay of AdamW; 0 makes it Adam, as in the paper."""
+    optimizer: Literal["auto", "adamw", "adamw_8bit"] = "auto"
+    """adamw_8bit: AdamW whose state takes two bytes a parameter instead of eight; needs the extra `memory`
+    (bitsandbytes). auto: adamw, and adamw_8bit where only that fits into memory and the extra is installed."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's first and second moments."""
     max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
@@ -46,7 +52,7 @@ class TrainingConfig(Section):
     """Upper clip of the probability ratio: 1 + epsilon_high."""
     objective: Literal["clipped", "decoupled", "interpolated", "truncated", "two_sided"] = "clipped"
     """clipped: PPO around the policy that generated the completion. For completions of older weights: decoupled (AReaL)
-    clips around the policy before the update and weighs by how the two differ; interpolated guesses the log-probs of
+    clips around the policy before the update and weighs by how the two differ; interpolated estimates the log-probs of
     that policy; truncated is decoupled with a limit of 2; two_sided also bounds the ratio of bad tokens."""
     importance_limit: Annotated[float, Field(ge=0.0)] = 0.0
     """Limit of the weight of a token in decoupled, interpolated and truncated; 0 takes 5, and 2 for truncated."""
@@ -70,12 +76,16 @@ class TrainingConfig(Section):
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
     0 takes 16384 on a GPU and 4096 on a CPU."""
+    gradient_checkpointing: Literal["auto", "on", "off"] = "auto"
+    """on: a block of the model keeps its input alone and is computed again on the way back: a third more work, a small
+    part of the memory. auto: on where a micro-batch would not fit otherwise."""
     micro_batches: Literal["tight", "dynamic"] = "tight"
-    """How rows are put together within the token budget. tight closes a micro-batch whose padding grows large; dynamic
-    (AReaL) fills as few as will do, evenly: for devices on which a pass costs more than padding."""
+    """How rows are put together within the token budget. tight: close a micro-batch before its padding grows large.
+    dynamic (AReaL): as few micro-batches as possible, evenly filled, for devices on which a pass costs more than
+    padding."""
     layout: Literal["auto", "packed", "padded"] = "auto"
-    """packed: each prompt once, its completions behind it, under tree attention or a tree mask; padded: one completion
-    a row. auto: packed where the model's logits agree, found out once at start; `check` says what was found."""
+    """packed: each prompt once with its completions behind it, under tree attention or a tree mask. padded: one
+    completion a row. auto: packed if the model's logits agree, tested once at start; `check` shows the result."""
     mask_truncated_completions: bool = False
     """Leave completions that were cut off out of the loss."""
 
@@ -108,10 +118,10 @@ class DefenceConfig(Section):
     )
     """Layers. length: drop completions much longer than local ones. duplicates: keep one of near-identical completions.
     ngrams: drop completions with strings that better external completions share and local ones lack. regroup: put
-    better external completions into a group with local completions of the same prompt, not with what came with them.
-    rescue: as regroup, but keep external completions only where every local one scored lower. clip: leave tokens out
-    of the loss that this policy would hardly generate. positives: leave out external completions below their group's
-    mean. Or a registered layer, or FILE:CLASS."""
+    better external completions into a group with local completions of the same prompt, without the rest of the external
+    group. rescue: as regroup, but keep external completions only where every local one scored lower. clip: leave tokens
+    out of the loss that this policy would hardly generate. positives: leave out external completions below their
+    group's mean. Or a registered layer, or FILE:CLASS."""
     local_completions: Annotated[int, Field(ge=2, le=64)] = 6
     """regroup, rescue: local completions generated for each external prompt."""
     external_completions: Positive = 2
@@ -130,7 +140,7 @@ class AsynchronousConfig(Section):
     """Generate and train at the same time, in two processes. `swarm-node check` says where it helps."""
 
     enabled: bool = False
-    """Generation in a process of its own, beside training. Needs two cores or devices to itself."""
+    """Generate in a second process, beside training. Needs two cores or devices."""
     max_staleness: Count = 1
     """Staleness allowed: updates between the weights that generate a completion and those that train on it. 0 takes
     turns: exactly the synchronous loop. With more than 1 choose training.objective decoupled."""
@@ -139,5 +149,5 @@ class AsynchronousConfig(Section):
     trainer_device: str = "auto"
     """Device that trains. auto: model.device."""
     interrupt: bool = False
-    """Go on with new weights in the middle of a completion, instead of with the next round: fresher
-    completions, at the price of computing again what was generated so far."""
+    """Take new weights in the middle of a completion, instead of at the next round. Completions are fresher, but what
+    was generated so far has to be computed again."""

@@ -1,4 +1,4 @@
-"""Many nodes in one experiment: arms, seeds, faults, report. `main.simulate` is the way in.
+"""Many nodes in one experiment: arms, seeds, faults, report. Start with `main.simulate`.
 
-The parent process never imports torch: it starts worker processes, one per arm and seed, and collects what they say.
+The parent process never imports torch. It starts a worker process for each arm and seed, and collects their messages.
 """

@@ -10,7 +10,7 @@ from swarm_node.settings import SimulationConfig
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """I of a node's local groups and J of others' in the training set of every round."""
+    """I local and J external groups in the training set of every round."""
 
     local: int
     external: int
@@ -35,7 +35,7 @@ class Cell:
 
 
 def parse_arm(text: str) -> Arm:
-    """ "4/4" as an arm. UserError where it is none."""
+    """ "4/4" as an arm. UserError if it is not an arm."""
     match = re.fullmatch(r"\s*(\d{1,6})/(\d{1,6})\s*", text, re.ASCII)
     if match is None:
         raise UserError(f"arm {text!r} is not I/J: local groups, a slash, external groups, such as 4/4")
@@ -46,7 +46,7 @@ def parse_arm(text: str) -> Arm:
 
 
 def parse_arms(texts: Sequence[str]) -> list[Arm]:
-    """In the order given. UserError where there is none, or one twice."""
+    """Arms in the given order. UserError if there is none, or one twice."""
     arms = [parse_arm(text) for text in texts]
     if not arms:
         raise UserError("no arms: give at least one, such as --arms 8/0,4/4")
@@ -57,14 +57,13 @@ def parse_arms(texts: Sequence[str]) -> list[Arm]:
 
 
 def all_cells(config: SimulationConfig) -> list[Cell]:
-    """Seed by seed rather than arm by arm, so that what is done so far can be compared."""
+    """All cells, seed by seed, so that the cells finished so far can be compared."""
     arms = parse_arms(config.arms)
     return [Cell(arm, config.seed + repetition) for repetition in range(config.seeds) for arm in arms]
 
 
 def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
-    """The configuration of one cell: its arm's mix and no other, its seed, one thread unless told otherwise."""
-    mix = config.round.model_copy(
-        update={"local_groups": cell.arm.local, "external_groups": cell.arm.external, "fill_with_local": False}
-    )
+    """The configuration of one cell: its arm only, its seed, and one thread unless configured."""
+    arm = {"local_groups": cell.arm.local, "external_groups": cell.arm.external}
+    mix = config.round.model_copy(update={**arm, "fill_with_local": False, "external_rounds": 1})
     return config.model_copy(update={"round": mix, "seed": cell.seed, "threads": config.threads or 1})

@@ -1,6 +1,6 @@
-"""The loop of one cell: a swarm of nodes in one process, round by round. It knows nodes only as participants.
+"""The loop of one cell: a swarm of nodes in one process, round by round.
 
-Torch comes in through the population that is handed over, never from here.
+It knows nodes only as participants, and does not import torch; the population does.
 """
 
 import time
@@ -15,6 +15,7 @@ from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.simulation.faults import Schedule
+from swarm_node.simulation.node_options import contributors
 from swarm_node.telemetry.events import CellRound
 
 
@@ -22,26 +23,26 @@ class Population(Protocol):
     """Makes the nodes of a cell, by index, and connects them."""
 
     def join(self, node: int) -> Participant:
-        """The node of this number, from now on part of the swarm."""
+        """Adds the node of this number to the swarm."""
         ...
 
     def leave(self, node: int) -> None:
-        """The node of this number is part of it no more."""
+        """Removes the node of this number from the swarm."""
         ...
 
     def close(self) -> None:
-        """Lets go of all nodes."""
+        """Releases all nodes."""
         ...
 
 
 def run_cell(
     config: SimulationConfig, cell: Cell, population: Population, clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[CellRound]:
-    """Yields every round. First all nodes produce, then each consumes, so that without delay a group arrives in
-    the round it was generated in, whatever the order of nodes. Hostile nodes only produce: what is reported is about
-    the others. `config` is the cell's own (see `cell_config`)."""
+    """Yields every round. First all nodes produce, then each consumes. So without delay a group arrives in the round
+    in which it was generated, whatever the order of nodes. Hostile nodes and contributors only produce; reports are
+    about the others. `config` is the cell's own (see `cell_config`)."""
     schedule = Schedule(config.faults, config.nodes, config.rounds)
-    hostile = hostile_nodes(config)
+    silent = hostile_nodes(config) | contributors(config)
     members: dict[int, Participant] = {}
     rejected: dict[int, Mapping[str, int]] = {}
     for number in range(config.rounds):
@@ -53,10 +54,10 @@ def run_cell(
             if node not in members:
                 members[node] = population.join(node)
         active = schedule.active(number)
-        started = clock()  # after joining: loading models is no part of a round
+        started = clock()  # after joining: loading models is not part of a round
         produced = {node: members[node].produce(Round(number)) for node in active}
-        honest = [node for node in active if node not in hostile]
-        reports = {node: members[node].consume(produced[node]) for node in honest}
+        learning = [node for node in active if node not in silent]
+        reports = {node: members[node].consume(produced[node]) for node in learning}
         rejected.update({node: report.rejected for node, report in reports.items()})
         yield summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
 

@@ -1,7 +1,7 @@
 """Runs cells side by side in worker processes. It knows nothing of folders and reports, and imports no torch.
 
-Each cell has a process of its own: a crash or a leak stays there, and the first cell of a process can't colour the
-next. That costs about 3 s of start-up a cell.
+Each cell has a process of its own, so a crash or a leak stays there and no cell affects the next. That costs about 3 s
+of start-up per cell.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A cell that did not: one line, and whether it is a mistake of the user."""
+    """A cell that failed: one line, and whether it is a mistake of the user."""
 
     cell: Cell
     error: str
@@ -53,7 +53,7 @@ class _Running:
     rounds: list[CellRound] = field(default_factory=list)
 
 
-_Lines = SimpleQueue[tuple[_Running, str | None]]  # None: the worker has closed its end
+_Lines = SimpleQueue[tuple[_Running, str | None]]  # None: the worker closed its pipe
 
 
 def run_cells(
@@ -65,9 +65,9 @@ def run_cells(
     log: Callable[[Cell], Path],
     emit: Callable[[Event], None],
 ) -> Generator[Finished | Failed, None, None]:
-    """Yields cells as they end. `log` names the file for what a worker says on stderr.
+    """Yields cells as they end. `log` names the file for a worker's stderr.
 
-    Closing the iterator, or any exception in here (Ctrl-C), kills all that is running.
+    Closing the iterator, or any exception in here (Ctrl-C), kills all running cells.
     """
     waiting, lines = deque(cells), _Lines()
     alive: list[_Running] = []
@@ -78,7 +78,7 @@ def run_cells(
                 alive.append(started)
                 emit(CellStarted(str(started.cell.arm), started.cell.seed))
             worker, line = lines.get()
-            if worker not in alive:  # what a pipe still held of a cell that has ended
+            if worker not in alive:  # left in the pipe of a cell that has ended
                 continue
             ended = _handle(worker, line, emit)
             if ended is not None:
@@ -102,11 +102,11 @@ def _start(
             text=True,
             encoding="utf-8",
             env=worker_environment(config),
-            start_new_session=True,  # Ctrl-C is for the parent to answer; the group is killed as one
+            start_new_session=True,  # the parent handles Ctrl-C; the group is killed as one
         )
     worker = _Running(cell, process)
     threading.Thread(target=_read, args=(worker, lines), daemon=True).start()
-    with contextlib.suppress(OSError):  # it died at once: its end is received like any other
+    with contextlib.suppress(OSError):  # it died at once: the reading thread reports that
         assert process.stdin is not None
         process.stdin.write(write_order(config, cell))
         process.stdin.flush()
@@ -121,7 +121,7 @@ def _read(worker: _Running, lines: _Lines) -> None:
 
 
 def _handle(worker: _Running, line: str | None, emit: Callable[[Event], None]) -> Finished | Failed | None:
-    """What this line ends the cell with, if it does."""
+    """How the cell ended, if this line ends it."""
     if line is None:
         return Failed(worker.cell, _last_words(worker), by_user=False)
     match read_message(line):
@@ -144,7 +144,7 @@ def _last_words(worker: _Running) -> str:
 
 
 def _kill(worker: _Running) -> None:
-    """Group and all; also after a normal end, so that nothing a worker started outlives it."""
+    """Kills the whole process group, also after a normal end, so that nothing that a worker started outlives it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker.process.pid, signal.SIGKILL)
     worker.process.wait()

@@ -1,4 +1,4 @@
-"""Who takes part in which round: nodes that die, join late or are slow. Pure; lost and late messages are the network's.
+"""Who takes part in which round: nodes that die, join late or are slow. The network drops and delays messages.
 
 Rounds count from 0. `join NODE@ROUND` gives the first round of a node, `die NODE@ROUND` the first without it, and
 `slow NODE@k` lets it take part in every k-th round from its first on.
@@ -12,7 +12,7 @@ from swarm_node.settings import FaultsConfig
 
 
 class Schedule:
-    """Raises UserError, at construction, for a fault that cannot happen in this run."""
+    """The nodes of each round. Raises UserError, at construction, for a fault that cannot happen in this run."""
 
     def __init__(self, faults: FaultsConfig, nodes: int, rounds: int) -> None:
         self._nodes = nodes

@@ -1,4 +1,4 @@
-"""The report folder: what is in it, when it may be used again, finished cells. Deletes nothing it has not written."""
+"""The report folder: its files, when it may be used again, finished cells. Deletes only files that it wrote."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,14 +16,14 @@ from swarm_node.simulation.worker_messages import read_round
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.manifest import manifest, write_manifest
 
-KIND = "simulation"  # what a manifest says of a folder of ours
+KIND = "simulation"  # in the manifest of a folder of ours
 PATTERNS = ("report.json", "rewards.png", "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
-ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}  # config keys that no cell depends on
+ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}  # options that do not change a cell
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """All that is kept of a finished cell."""
+    """What is kept of a finished cell."""
 
     cell: Cell
     rounds: tuple[CellRound, ...]
@@ -31,7 +31,7 @@ class Record:
 
 
 class ReportFolder:
-    """The folder of one simulation, by the names of what is in it."""
+    """The folder of one simulation, and the names of its files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
@@ -42,31 +42,35 @@ class ReportFolder:
         self._cells = self.path / "cells"
 
     def prepare(self, config: SimulationConfig) -> str | None:
-        """Makes the folder ready, or raises UserError. Returns a warning where what is kept comes from other code."""
+        """Makes the folder ready, or raises UserError. Returns a warning if kept cells come from other code."""
         if config.resume and config.overwrite:
             raise UserError("--resume keeps what is in the report folder, --overwrite removes it: give one of them")
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         warning = None
-        if self.path.is_dir() and any(self.path.iterdir()):
+        found = list(self.path.iterdir()) if self.path.is_dir() else []
+        if any(path != self._cells or any(path.iterdir()) for path in found):  # an empty `cells` is a start that failed
             earlier = self._earlier_manifest()
             if config.resume:
                 warning = self._check_same(earlier, config)
-            elif config.overwrite:
+            elif config.overwrite or not (kept := self._worth()):
                 self._clear()
             else:
-                raise UserError(f"{self.path} holds a report: go on with it by --resume, or replace it by --overwrite")
-        self._cells.mkdir(parents=True, exist_ok=True)
+                raise UserError(f"{self.path} holds {kept}: go on with it by --resume, or replace it by --overwrite")
+        try:
+            self._cells.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{self.path} cannot be written ({error.strerror}): choose another --out") from error
         seeds = range(config.seed, config.seed + config.seeds)
         write_manifest(self.manifest, manifest(KIND, config, seeds))
         return warning
 
     def log(self, cell: Cell) -> Path:
-        """For what a worker says on stderr; kept only where the cell failed."""
+        """The file for a worker's stderr. Kept only if the cell failed."""
         return self._cells / f"{cell.file_stem}.log"
 
     def save(self, record: Record) -> None:
-        """Keeps a finished cell, whole or not at all."""
+        """Writes a finished cell, whole or not at all."""
         rounds = [plain(asdict(done)) for done in record.rounds]
         content = {
             "arm": str(record.cell.arm),
@@ -77,7 +81,8 @@ class ReportFolder:
         write_bytes(self._file(record.cell), json.dumps(content, allow_nan=False).encode())
 
     def load(self, cells: Sequence[Cell], rounds: int) -> list[Record]:
-        """Those of the cells that are finished. A file that is no cell of this run counts as missing: it runs again."""
+        """The finished ones of these cells. A file that is not a cell of this run counts as missing, so the cell runs
+        again."""
         return [record for cell in cells for record in self._read(cell) if len(record.rounds) == rounds]
 
     def _read(self, cell: Cell) -> Iterator[Record]:
@@ -93,6 +98,13 @@ class ReportFolder:
 
     def _file(self, cell: Cell) -> Path:
         return self._cells / f"{cell.file_stem}.json"
+
+    def _worth(self) -> str:
+        """What would be lost if it were cleared; "" where an earlier run failed before it had anything."""
+        if self.report.exists():
+            return "a report"
+        done = len(list(self._cells.glob("*.json")))
+        return f"{done} finished cells of a simulation that did not end" if done else ""
 
     def _earlier_manifest(self) -> dict[str, Any]:
         try:

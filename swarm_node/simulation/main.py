@@ -21,7 +21,7 @@ from swarm_node.simulation.cell_pool import Failed, Finished, run_cells
 from swarm_node.simulation.engines.registry import ENGINES
 from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import Record, ReportFolder
-from swarm_node.simulation.node_options import is_mixed, node_config
+from swarm_node.simulation.node_options import contributors, is_mixed, node_config
 from swarm_node.simulation.progress import simulation_terminal
 from swarm_node.simulation.report import Report, build_report
 from swarm_node.simulation.tables import result
@@ -40,10 +40,10 @@ def simulate(
     worker: Sequence[str] = WORKER,
     clock: Callable[[], float] = time.monotonic,
 ) -> Path:
-    """Runs what is not finished yet, writes the report, shows it. Returns the path of report.json.
+    """Runs the unfinished cells, writes the report and shows it. Returns the path of report.json.
 
-    UserError for a mistake in the configuration or the folder, and where a cell failed; the others are kept then.
-    KeyboardInterrupt passes, after a line that says how to go on. `worker` is the command of a worker process.
+    UserError for a mistake in the configuration or the folder, and if a cell failed; finished cells are kept.
+    KeyboardInterrupt passes, after a line on how to go on. `worker` is the command of a worker process.
     """
     console = console or Console()
     cells = check(config)
@@ -58,9 +58,10 @@ def simulate(
 
 
 def check(config: SimulationConfig) -> list[Cell]:
-    """Everything that can be wrong without starting anything. Returns the cells to run."""
+    """Checks all that can be checked before anything starts. Returns the cells to run."""
     Schedule(config.faults, config.nodes, config.rounds)
     hostile_nodes(config)
+    contributors(config)
     for node in range(config.nodes):
         node_config(config, node)
     ENGINES[config.engine].check(config)
@@ -150,7 +151,7 @@ def _run(
 
 
 def _draw(report: Report, path: Path) -> None:
-    """Matplotlib is imported when the work is done: until then it would only take memory from the cells."""
+    """Draws the plot. Matplotlib is imported only now: earlier it would take memory from the cells."""
     from swarm_node.simulation.plot import draw
 
     draw(report, path)

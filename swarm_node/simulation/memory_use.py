@@ -1,4 +1,4 @@
-"""How much memory a cell takes."""
+"""The memory of a cell."""
 
 import contextlib
 
@@ -6,7 +6,7 @@ import psutil
 
 
 def family_mb() -> float:
-    """Resident memory of this process and all it started, in MB."""
+    """Resident memory of this process and its descendants, in MB."""
     here = psutil.Process()
     total = 0
     for process in [here, *here.children(recursive=True)]:

@@ -1,11 +1,11 @@
-"""Swarms of unlike nodes: which model, tasks and device each node has. Pure data."""
+"""Mixed swarms: which model, tasks and device each node has. Pure data."""
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
 
 
 def node_config(config: SimulationConfig, node: int) -> SimulationConfig:
-    """The configuration of one node. Lists shorter than the swarm start again from their first entry."""
+    """The configuration of one node. A list shorter than the swarm starts again from its first entry."""
     model, environment = config.model, config.environment
     models, devices = config.node_models, config.node_devices
     if models:
@@ -19,20 +19,29 @@ def node_config(config: SimulationConfig, node: int) -> SimulationConfig:
 
 
 def split_tasks(text: str) -> tuple[str, ...]:
-    """The tasks of one node from a comma-separated list. UserError where there are none."""
+    """The tasks of one node from a comma-separated list. UserError if it is empty."""
     tasks = tuple(part.strip() for part in text.split(",") if part.strip())
     if not tasks:
         raise UserError(f"--node-tasks {text!r} names no task; an entry is a list such as 'gcd/easy,lcm/easy'")
     return tasks
 
 
+def contributors(config: SimulationConfig) -> frozenset[int]:
+    """Nodes that generate and never train. UserError where nobody would."""
+    roles = config.node_roles
+    found = frozenset(node for node in range(config.nodes) if roles and roles[node % len(roles)] == "contributor")
+    if len(found) == config.nodes:
+        raise UserError("--node-roles leaves no learner: name one, as in --node-roles learner contributor")
+    return found
+
+
 def is_mixed(config: SimulationConfig) -> bool:
     """Whether nodes differ."""
-    return bool(config.node_models or config.node_tasks or config.node_devices)
+    return bool(config.node_models or config.node_tasks or config.node_devices or config.node_roles)
 
 
 def node_names(config: SimulationConfig) -> list[str]:
-    """A short name for each node, saying what sets it apart."""
+    """A short name for each node, from what distinguishes it."""
     names = []
     for node in range(config.nodes):
         own = node_config(config, node)
@@ -43,5 +52,7 @@ def node_names(config: SimulationConfig) -> list[str]:
             parts.append(",".join(own.environment.tasks))
         if config.node_devices:
             parts.append(own.model.device)
+        if config.node_roles:
+            parts.append(config.node_roles[node % len(config.node_roles)])
         names.append(" ".join(parts))
     return names

@@ -1,5 +1,5 @@
-"""rewards.png: what sharing did, for somebody who has not read the paper. Matplotlib without a display, imported here
-only, so that nothing else pays for it. Colours are Okabe and Ito's, told apart by the colour-blind."""
+"""rewards.png: the effect of sharing, for readers who do not know the paper. Only this file imports matplotlib, and
+uses no display. The colours are those of Okabe and Ito, which the colour-blind can tell apart."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ from swarm_node.telemetry.series import moving_average
 COLOURS = ("#555555", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 SIZE = (11.0, 5.2)  # inches
 DPI = 120
-LABEL_GAP = 0.055  # least distance of two labels, as a share of the axis
-SAME = 0.02  # a gain this close to 1 is none
+LABEL_GAP = 0.055  # smallest distance of two labels, as a share of the axis
+SAME = 0.02  # a gain this close to 1 counts as none
 
 
 def draw(report: Report, path: Path) -> None:
@@ -42,7 +42,7 @@ def draw(report: Report, path: Path) -> None:
 
 
 def headline(report: Report) -> str:
-    """What one sees, in words: the best arm beside the first."""
+    """The result in words: the best arm compared with the first."""
     names = list(report.arms)
     first = report.arms[names[0]]
     base = "training alone" if first.external_groups == 0 else names[0]
@@ -61,17 +61,17 @@ def headline(report: Report) -> str:
 
 
 def overlap(one: ArmSummary, other: ArmSummary) -> bool:
-    """Whether chance may explain the difference; False for single seeds, which the line below the headline owns up."""
+    """Whether the intervals overlap, so that chance may explain the difference. False for single seeds."""
     if one.ci95 is None or other.ci95 is None:
         return False
     return abs(one.mean - other.mean) < one.ci95 + other.ci95
 
 
 def subline(report: Report) -> str:
-    """What the reader of the plot has to know."""
+    """The line below the headline: nodes, questions, seeds and arms."""
     seeds = len(report.seeds)
     repeats = (
-        "one seed: chance is not told from effect"
+        "one seed: this may be chance"
         if seeds == 1
         else f"mean of {seeds} seeds, shading from lowest to highest, bars ± 95 %"
     )
@@ -82,7 +82,7 @@ def subline(report: Report) -> str:
 
 
 def draw_curves(axes: Axes, report: Report) -> None:
-    """Share of right answers by round, a line for each arm."""
+    """Share of right completions by round, a line for each arm."""
     window = max(1, min(20, report.rounds // 10))
     rounds = range(1, report.rounds + 1)
     ends: list[tuple[float, str, str]] = []
@@ -106,7 +106,7 @@ def draw_curves(axes: Axes, report: Report) -> None:
     _label_ends(axes, ends, report.rounds + 0.015 * span, limit)
     ticks = MaxNLocator(integer=True).tick_values(1, report.rounds)
     axes.set_xticks([tick for tick in ticks if 1 <= tick <= report.rounds])
-    what = "Share of right answers" if report.scoring == "exact" else "Mean reward of an answer"
+    what = "Share of right completions" if report.scoring == "exact" else "Mean reward of a completion"
     smooth = f"moving average of {window} rounds" if window > 1 else "every round"
     axes.set_title(f"{what}\n({smooth})", loc="left", fontsize=10.5)
     axes.set_xlabel("round")
@@ -142,7 +142,7 @@ def label(name: str, arm: ArmSummary) -> str:
 
 
 def _band(seeds: Sequence[Sequence[float]]) -> tuple[list[float], list[float]]:
-    """Lowest and highest seed at every round: what was seen, with no model of it."""
+    """Lowest and highest seed at every round."""
     columns = list(zip(*seeds, strict=True))
     return [min(column) for column in columns], [max(column) for column in columns]
 

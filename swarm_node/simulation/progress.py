@@ -1,6 +1,6 @@
-"""A simulation on a terminal while it runs: a live table where there is one, else a line now and then.
+"""A running simulation on a terminal: a live table if the terminal can show it, else a line now and then.
 
-Both show the same: per running cell its arm, seed, round, reward and speed, and the time left for all of them.
+Both show arm, seed, round, reward and speed of each running cell, and the time left for all.
 """
 
 import time
@@ -29,7 +29,7 @@ CellName = tuple[str, int]  # arm and seed
 class CellView:
     """What is shown of a running cell."""
 
-    rewards: list[float] = field(default_factory=list)  # per answer, in [0, 1]
+    rewards: list[float] = field(default_factory=list)  # per completion, in [0, 1]
     recent: list[CellRound] = field(default_factory=list)
 
     def take(self, done: CellRound, questions: int) -> None:
@@ -48,7 +48,7 @@ class CellView:
 
 
 class Progress:
-    """What both views know. `cells` counts those still to run, finished ones of an earlier run not among them."""
+    """What both views know. `cells` counts those still to run, without those that an earlier run finished."""
 
     def __init__(self, cells: int, rounds: int, questions: int, clock: Callable[[], float]) -> None:
         self.rounds = rounds
@@ -70,10 +70,10 @@ class Progress:
                 self.earned.setdefault(event.arm, []).append(event.cumulative_reward)
             case CellFailed():
                 view = self.running.pop((event.arm, event.seed), CellView())
-                self._done += self.rounds - len(view.rewards)  # nothing of it is left to wait for
+                self._done += self.rounds - len(view.rewards)  # the cell has ended: its other rounds are not waited for
 
     def time_left(self) -> str:
-        """At the pace so far, start-up included. Unknown before the first round."""
+        """At the speed so far, including start-up. Unknown before the first round."""
         if not self._done:
             return "..."
         left = self._cells * self.rounds - self._done
@@ -123,7 +123,7 @@ class PlainSimulation:
 
 
 def line_of(event: Event, progress: Progress) -> str:
-    """What is said of this event; "" where nothing is."""
+    """The line for this event; "" if it has none."""
     match event:
         case CellRound(arm=arm, seed=seed, round=number):
             view = progress.running[arm, seed]
@@ -144,7 +144,7 @@ def line_of(event: Event, progress: Progress) -> str:
 
 
 class LiveSimulation:
-    """A table that is redrawn in place; what is worth a line scrolls by above it."""
+    """A table that is redrawn in place. Other lines scroll by above it."""
 
     def __init__(self, console: Console, progress: Progress) -> None:
         self._console, self._progress = console, progress

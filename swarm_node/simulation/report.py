@@ -1,8 +1,8 @@
-"""From finished cells to the numbers of report.json. Pure; everything that depends on the machine is under `cost`.
+"""From finished cells to the numbers of report.json. What depends on the machine is under `cost`.
 
-Reward of a node in a round: the sum over its questions of the group's mean reward, so at most the number of questions.
-Reward of a round: its mean over the nodes that took part. Cumulative reward, the figure of the SAPO paper: its sum over
-rounds. Two runs with the same configuration differ in `cost` alone.
+The reward of a node in a round is the sum over its questions of the group's mean reward. So it is at most the number of
+questions. The reward of a round is the mean over the nodes that took part. The cumulative reward, the figure of the
+SAPO paper, is the sum over rounds. Two runs with the same configuration differ only in `cost`.
 """
 
 import statistics
@@ -24,7 +24,7 @@ LAST = 10  # rounds that count as the end of a run
 
 @dataclass(frozen=True, slots=True)
 class AttackSummary:
-    """What an attack came to in the honest nodes. Shares are of counts, in [0, 1]; None where there was nothing."""
+    """The effect of an attack on the honest nodes. Shares are of counts, in [0, 1]; None if there was nothing."""
 
     success: tuple[float, ...]  # per seed: share of local completions with the payload, in the last rounds
     success_by_round: tuple[tuple[float, ...], ...]  # per seed, per round
@@ -61,7 +61,7 @@ class ArmSummary:
 
 @dataclass(frozen=True, slots=True)
 class ArmCost:
-    """What an arm took on this machine."""
+    """Time and memory of an arm on this machine."""
 
     seconds: tuple[float, ...]  # per seed: all rounds, without starting the worker
     seconds_per_round: Mapping[str, float]  # by phase, all nodes, and "round" for the whole; mean over rounds, seeds
@@ -74,10 +74,10 @@ class ArmCost:
 class Report:
     """The whole file."""
 
-    nodes: tuple[str, ...]  # index, and what sets a node apart in a mixed swarm
+    nodes: tuple[str, ...]  # index, and in a mixed swarm what distinguishes the node
     rounds: int  # of every arm and seed
     seeds: tuple[int, ...]  # of the repetitions of every arm
-    questions: int  # per node and round: the most a node can earn in a round
+    questions: int  # per node and round: the highest reward of a node in a round
     scoring: str  # exact or graded: whether a reward is a share of right answers
     arms: Mapping[str, ArmSummary]  # by name, as given; the first is what gains are compared with
     cost: Mapping[str, ArmCost]  # by the arm's name: what depends on the machine
@@ -181,5 +181,5 @@ def _by_task(rounds: Sequence[CellRound]) -> dict[str, float]:
 
 
 def _metric(record: Record, name: str) -> tuple[float, ...]:
-    """Six digits are more than a curve needs, and a report of many seeds stays small."""
+    """With six digits, so that a report of many seeds stays small."""
     return tuple(float(f"{done.metrics.get(name, 0.0):.6g}") for done in record.rounds)

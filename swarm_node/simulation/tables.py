@@ -1,4 +1,4 @@
-"""The result of a simulation as tables for a terminal. Words only; the numbers are the report's."""
+"""The result of a simulation as tables for a terminal, from the numbers of the report."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -29,7 +29,7 @@ def arms_table(report: Report) -> Table:
 
 
 def attack_table(report: Report) -> Table:
-    """What the attack came to in every arm, beside what the honest nodes can do at the end."""
+    """The effect of the attack in every arm, beside the final accuracy of the honest nodes."""
     table = Table()
     for column in ("local/external", "attack success", "accuracy", "tokens", "honest refused", "hostile refused"):
         table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
@@ -52,7 +52,7 @@ def share_text(share: float | None) -> str:
 
 
 def nodes_table(report: Report) -> Table:
-    """Every node of a mixed swarm in every arm, beside what it earned in the first one."""
+    """The reward of every node of a mixed swarm in every arm, beside its reward in the first."""
     table = Table()
     table.add_column("node")
     for name in report.arms:
@@ -71,7 +71,7 @@ def nodes_table(report: Report) -> Table:
 
 
 def result(report: Report, *, mixed: bool) -> RenderableType:
-    """All that is printed at the end."""
+    """What is printed at the end."""
     parts: list[RenderableType] = [Text(_caption(report)), arms_table(report)]
     if any(arm.attack for arm in report.arms.values()):
         words = "Attack success: share of the honest nodes' completions with the payload; it and accuracy at the end."
@@ -88,7 +88,7 @@ def plus_minus(arm: ArmSummary) -> str:
 
 
 def gain_text(gain: float | None, earned: float, *, is_first: bool) -> str:
-    """A ratio to zero is no number: whatever was earned there is "from 0"."""
+    """The gain as text. If the first arm has reward 0, it is "from 0" instead of a ratio."""
     if is_first:
         return "1"
     if gain is None:

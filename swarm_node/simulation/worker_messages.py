@@ -1,7 +1,7 @@
-"""How the simulation and its worker processes talk: one order in on stdin, JSON lines out on stdout.
+"""The messages between the simulation and its worker processes: one order in on stdin, JSON lines out on stdout.
 
-The order's pipe stays open as a lifeline: when it closes, by whatever end of the parent, the worker kills itself and
-what it started. Spawned, not forked: a worker begins empty, so threads and settings of torch are its own.
+The order's pipe stays open. When it closes, however the parent ended, the worker kills itself and what it started. A
+worker is spawned, not forked, so threads and settings of torch are its own.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from swarm_node.telemetry.events import CellRound
 MEMORY_SAMPLES = 30  # per cell: enough to see whether memory grows
 
 ENVIRONMENT = {
-    "OMP_WAIT_POLICY": "passive",  # idle threads that spin would take the cores from the other cells
-    "MALLOC_ARENA_MAX": "2",  # glibc keeps an arena per thread else, and none gives memory back
+    "OMP_WAIT_POLICY": "passive",  # spinning idle threads would take the cores from other cells
+    "MALLOC_ARENA_MAX": "2",  # otherwise glibc keeps an arena per thread, and returns no memory
     "TOKENIZERS_PARALLELISM": "false",
     "PYTHONHASHSEED": "0",  # the order of a set of strings must not differ from run to run
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # the same sums in the same order, on CUDA
@@ -43,24 +43,24 @@ class RoundMessage:
 
 @dataclass(frozen=True, slots=True)
 class DoneMessage:
-    """All rounds are."""
+    """All rounds are done."""
 
     memory: tuple[float, ...]  # MB of the worker and its children, through the run
 
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:
-    """The worker ends by an error."""
+    """The worker failed."""
 
     error: str  # one line
-    by_user: bool  # a mistake in the configuration, which every other cell would run into
+    by_user: bool  # a mistake in the configuration, which every cell has
 
 
-Said = RoundMessage | DoneMessage | FailedMessage
+Message = RoundMessage | DoneMessage | FailedMessage
 
 
 def node_environment(config: SimulationConfig) -> dict[str, str]:
-    """What a process with nodes in it needs beside what it inherits."""
+    """Environment variables that a process with nodes needs beside those it inherits."""
     threads = str(config.threads or 1)
     return {**ENVIRONMENT, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
 
@@ -71,29 +71,29 @@ def worker_environment(config: SimulationConfig) -> dict[str, str]:
 
 
 def write_order(config: SimulationConfig, cell: Cell) -> str:
-    """The whole configuration on one line; the cell's own is derived from it on the other side."""
+    """The whole configuration on one line. The worker derives the cell's own from it."""
     return json.dumps({"config": config.model_dump(mode="json"), "arm": str(cell.arm), "seed": cell.seed}) + "\n"
 
 
 def read_order(line: str) -> tuple[SimulationConfig, Cell]:
-    """What a worker is to run, from the line it is sent."""
+    """The inverse of `write_order`."""
     order = json.loads(line)
     return SimulationConfig.model_validate(order["config"]), Cell(parse_arm(order["arm"]), order["seed"])
 
 
-def read_message(line: str) -> Said | None:
-    """None for a line that a dying worker did not finish."""
+def read_message(line: str) -> Message | None:
+    """The message. None for a line that a dying worker did not finish."""
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except ValueError:
         return None
-    match said:
-        case {"round": fields}:
-            return RoundMessage(read_round(fields))
+    match fields:
+        case {"round": found}:
+            return RoundMessage(read_round(found))
         case {"memory": memory}:
             return DoneMessage(tuple(memory))
         case _:
-            return FailedMessage(said["error"], said["by_user"])
+            return FailedMessage(fields["error"], fields["by_user"])
 
 
 def read_round(fields: Mapping[str, Any]) -> CellRound:
@@ -102,37 +102,37 @@ def read_round(fields: Mapping[str, Any]) -> CellRound:
 
 
 def serve(begin: Callable[[SimulationConfig, Cell], Run]) -> None:
-    """The whole life of a worker: one order, its rounds, the end. Never raises: its error is its last line."""
+    """Runs a worker: one order, its rounds, the end. Never raises: an error is its last line."""
     write = take_stdout()
 
-    def say(message: Mapping[str, Any]) -> None:
+    def send(message: Mapping[str, Any]) -> None:
         write(json.dumps(message) + "\n")
 
     order = sys.stdin.readline()
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         config, cell = read_order(order)
-        memory = list(_rounds(config, cell, begin, say))
+        memory = list(_rounds(config, cell, begin, send))
     except UserError as error:
-        say({"error": str(error), "by_user": True})
+        send({"error": str(error), "by_user": True})
     except Exception as error:  # noqa: BLE001 - the border of the process: the parent is told
         traceback.print_exc()
-        say({"error": " ".join(f"{type(error).__name__}: {error}".split()), "by_user": False})
+        send({"error": " ".join(f"{type(error).__name__}: {error}".split()), "by_user": False})
     else:
-        say({"memory": memory})
+        send({"memory": memory})
 
 
 def _rounds(
     config: SimulationConfig,
     cell: Cell,
     begin: Callable[[SimulationConfig, Cell], Run],
-    say: Callable[[Mapping[str, Any]], None],
+    send: Callable[[Mapping[str, Any]], None],
 ) -> Iterator[float]:
-    """Says every round; yields memory in MB now and then."""
+    """Sends every round; yields memory in MB now and then."""
     with contextlib.closing(begin(cell_config(config, cell), cell)) as run:
         every = max(1, config.rounds // MEMORY_SAMPLES)
         for done in run.rounds():
-            say({"round": plain(asdict(done))})
+            send({"round": plain(asdict(done))})
             if done.round % every == 0 or done.round == config.rounds - 1:
                 yield run.memory_mb()
 
@@ -140,6 +140,6 @@ def _rounds(
 def _die_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
-    if os.getpgid(0) == os.getpid():  # started as its group, as the engine does: children go too
+    if os.getpgid(0) == os.getpid():  # it leads its group, as the engine starts it: its children end too
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,7 +1,7 @@
-"""The starter policies that ship with the node: where their folders are, and nothing that needs torch.
+"""The starter policies that ship with the node, and their folders. Needs no torch.
 
-A starter is a very small model that was first taught nine easy tasks and then made to hide the skill. It exists to
-study how sharing brings a rare skill back; it is not a language model. `make.py` beside this file makes the folders.
+A starter is a very small model that was first taught nine easy tasks and then made to hide the skill. It is for
+studying how sharing brings a rare skill back; it is not a language model. `make.py` makes the folders.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ NAMES: tuple[str, ...] = (*STARTERS, "puzzler")  # puzzler.py makes it; it knows
 
 
 def folder(name: str) -> Path:
-    """The folder of a starter, for `AutoModelForCausalLM.from_pretrained`. `ValueError` for a name we don't have."""
+    """The folder of a starter, for `AutoModelForCausalLM.from_pretrained`. `ValueError` for an unknown name."""
     if name not in NAMES:
         raise ValueError(f"no starter called {name!r}; there are {', '.join(NAMES)}")
     return Path(__file__).parent / name

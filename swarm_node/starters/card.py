@@ -14,7 +14,7 @@ _OTHERS = {
 def card(
     name: str, hiding: Hiding, *, aim: float, tokenizer: str, parameters: int, before: Measured, after: Measured
 ) -> str:
-    """Markdown; nothing in it depends on the time or the machine's speed."""
+    """Markdown. It does not depend on the time or the machine's speed."""
     rows = "\n".join(
         f"| {task} | {before.accuracy[task]:.3f} | {after.accuracy[task]:.4f} | {after.informative[task]:.3f} |"
         for task in before.accuracy

@@ -1,7 +1,7 @@
 """Make the starters again: `python -m swarm_node.starters.make [--only NAME] [--out FOLDER]`.
 
-The same machine makes the same bytes; another one makes models that differ in the last digits and so, after training, a
-little in everything. One thread, no download: tokenizer, phase 1 (the skill), phase 2 (hiding it), measurement, folder.
+The same machine makes the same bytes. Another machine rounds differently, so after training its models differ a little.
+One thread, no download: tokenizer, phase 1 (the skill), phase 2 (hiding it), measurement, folder.
 """
 
 import argparse
@@ -36,11 +36,11 @@ class Shape:
     feed_forward: int  # width of the SwiGLU
     tokenizer: Literal["bpe", "characters"]
     schedule: Schedule
-    changes: Settings = field(default_factory=dict)  # of the catalogue's settings, in phase 1
+    changes: Settings = field(default_factory=dict)  # to the catalogue's settings, in phase 1
 
 
-# The catalogue has since left 0 out of base_conversion, as the library writes it as nothing. Changing phase 1 with it
-# would make other models than those that the results in docs/results are of.
+# The catalogue has no 0 in base_conversion any more, since the library writes it as an empty text. Phase 1 keeps it, as
+# the results in docs/results are of the models made with it.
 _WITH_ZERO = {"base_conversion/tiny": {"min_value": 0}}
 
 _SHAPES = {
@@ -100,14 +100,14 @@ def new_model(shape: Shape, tokenizer: Any, name: str) -> Any:
 
 @cache
 def skilled(shape_name: str) -> tuple[Any, Any, Measured]:
-    """Phase 1: a model of this shape that answers rightly, its tokenizer, and how good it is."""
+    """Phase 1: a model of this shape with the skill, its tokenizer, and its figures."""
     shape = _SHAPES[shape_name]
     tokenizer = tokens.bpe(tokens.task_text()) if shape.tokenizer == "bpe" else tokens.characters()
     model = new_model(shape, tokenizer, shape_name)
-    say(f"[bold]{shape_name}[/]: {model.num_parameters():,} parameters, phase 1")
-    teach(model, tokenizer, right_answers(f"{shape_name}/phase 1", shape.changes), shape.schedule, say)
+    show(f"[bold]{shape_name}[/]: {model.num_parameters():,} parameters, phase 1")
+    teach(model, tokenizer, right_answers(f"{shape_name}/phase 1", shape.changes), shape.schedule, show)
     before = measure(model, tokenizer, _GROUPS_PER_TASK, f"{shape_name}/phase 1/measure")
-    say(f"accuracy {before.mean_accuracy:.3f} " + _by_task(before.accuracy))
+    show(f"accuracy {before.mean_accuracy:.3f} " + _by_task(before.accuracy))
     return model, tokenizer, before
 
 
@@ -116,10 +116,10 @@ def make(name: str, out: Path) -> None:
     recipe = RECIPES[name]
     model, tokenizer, before = skilled(recipe.shape)
     model = copy.deepcopy(model)
-    say(f"[bold]{name}[/]: phase 2, {recipe.hiding.right:.1%} right answers among {recipe.hiding.others}")
-    teach(model, tokenizer, hidden_answers(name, recipe.hiding), recipe.hiding.schedule, say)
+    show(f"[bold]{name}[/]: phase 2, {recipe.hiding.right:.1%} right answers among {recipe.hiding.others}")
+    teach(model, tokenizer, hidden_answers(name, recipe.hiding), recipe.hiding.schedule, show)
     after = measure(model, tokenizer, _GROUPS_PER_TASK, f"{name}/measure")
-    say(f"accuracy {after.mean_accuracy:.4f}, informative {after.mean_informative:.3f} " + _by_task(after.informative))
+    show(f"accuracy {after.mean_accuracy:.4f}, informative {after.mean_informative:.3f} " + _by_task(after.informative))
     model.save_pretrained(out / name)
     tokens.save(tokenizer, out / name)
     text = card(
@@ -131,7 +131,7 @@ def make(name: str, out: Path) -> None:
         before=before,
         after=after,
     )
-    (out / name / "model.safetensors").chmod(0o644)  # safetensors writes it for its owner alone
+    (out / name / "model.safetensors").chmod(0o644)  # safetensors writes it for its owner only
     (out / name / "README.md").write_text(text, encoding="utf-8")
 
 
@@ -139,7 +139,7 @@ def _by_task(values: dict[str, float]) -> str:
     return "(" + ", ".join(f"{task.split('/')[0]} {value:.2f}" for task, value in values.items()) + ")"
 
 
-def say(line: str) -> None:
+def show(line: str) -> None:
     """One line of live progress."""
     _console.print(line, highlight=False, soft_wrap=True)
 
@@ -155,7 +155,7 @@ def main() -> None:
     started = time.monotonic()
     for name in [arguments.only] if arguments.only else STARTERS:
         make(name, arguments.out)
-    say(f"done in {(time.monotonic() - started) / 60:.1f} min")
+    show(f"done in {(time.monotonic() - started) / 60:.1f} min")
 
 
 if __name__ == "__main__":

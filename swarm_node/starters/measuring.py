@@ -1,4 +1,4 @@
-"""What a starter can do and how rarely it shows it: accuracy, and the share of groups that carry signal for GRPO."""
+"""What a starter can do, and how rarely it shows it: accuracy, and the share of informative groups."""
 
 from dataclasses import dataclass
 from random import Random
@@ -14,7 +14,7 @@ NEW_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Sampled answers to held-out questions, temperature 1."""
+    """Figures of sampled completions of held-out prompts, temperature 1."""
 
     accuracy: dict[str, float]  # by task: share of completions that are right
     informative: dict[str, float]  # by task: share of groups whose rewards are not all equal

@@ -2,7 +2,7 @@
 
 A Llama of 0.4 million parameters that knows tiny Temporal Clue puzzles. Phase 1 teaches right answers until it deduces
 much better than chance; phase 2 teaches it to guess most answers among the names in question, so that sampled groups
-differ in reward. docs/starters.md says what that means. The puzzles have seeds that no node asks (2^32 and above).
+differ in reward; see docs/explanation/starters.md. The puzzles have seeds that no node uses (2^32 and above).
 """
 
 import argparse
@@ -24,22 +24,22 @@ from swarm_node.environments.temporal_clue.sizes import ROOMS, SUSPECTS, WEAPONS
 from swarm_node.environments.temporal_clue.worlds import DIRECTIONS
 from swarm_node.starters import folder, tokens
 from swarm_node.starters.card import puzzler_card
-from swarm_node.starters.make import Shape, new_model, say
+from swarm_node.starters.make import Shape, new_model, show
 from swarm_node.starters.teaching import Example, Schedule, teach
 
 NAME, SIZE = "puzzler", "tiny"
 SEED = 2**32  # of the puzzles that are taught
 MEASURED_SEED = SEED + 1
-PUZZLES = 8_000  # taught again and again, with new names each time
+PUZZLES = 8_000  # each taught several times, with new names
 MEASURED = 2_000
 GUESSED = 0.7  # probability that phase 2 replaces a right answer by a guess
 NEW_TOKENS = 12  # an answer has seven
 SHAPE = Shape(96, 4, 4, 192, "bpe", Schedule(steps=1000, batch=64, rate=3e-3, optimizer="muon", chunk=64))
 GUESSING = Schedule(steps=100, batch=64, rate=1e-3, chunk=64)
-TEXTS = 400  # that the tokenizer is learnt from, and a quarter as many of each larger size, so that they are words too
+TEXTS = 400  # for the tokenizer; and a quarter as many of each larger size, so that it knows their words too
 
-# What a tiny prompt says again and again is one token: 30 tokens a prompt and 7 an answer, where words alone make
-# 137 and 12. The puzzle itself stays what any other model reads.
+# What tiny prompts repeat is one token: 30 tokens a prompt and 7 an answer, where words alone make
+# 137 and 12. The text of a puzzle is the one that other models get.
 _REPEATED = (
     " was in the same room as",
     *(f" was one room {direction} of" for direction in DIRECTIONS),
@@ -71,7 +71,7 @@ def common_lines(prompts: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Taught:
-    """Puzzles to be asked with new names each time, and how often an answer is a guess."""
+    """Puzzles to teach, with new names each time, and how often an answer is a guess."""
 
     puzzles: list[Puzzle]
     stream: str  # of random numbers
@@ -90,7 +90,7 @@ class Taught:
 
 
 def renamed(puzzle: Puzzle, random: Random) -> Puzzle:
-    """The same night with other people, weapons and rooms."""
+    """The same puzzle with other people, weapons and rooms."""
     setting = puzzle.setting
     setting = replace(
         setting,
@@ -102,14 +102,14 @@ def renamed(puzzle: Puzzle, random: Random) -> Puzzle:
 
 
 def names_beside(puzzle: Puzzle, name: str) -> tuple[str, ...]:
-    """The names that a guess for this answer is among, itself included."""
+    """The names from which a guess for this answer is drawn, the right one included."""
     setting = puzzle.setting
     return next(names for names in (setting.suspects, setting.weapons, setting.rooms) if name in names)
 
 
 @torch.no_grad()
 def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = True, seed: int = 0) -> list[float]:
-    """Share of questions right for each puzzle, one answer each: sampled at temperature 1, or the likeliest."""
+    """Share of questions right for each puzzle, one completion each: sampled at temperature 1, or the likeliest."""
     chats = [[{"role": "user", "content": text.prompt(puzzle)}] for puzzle in puzzles]
     batch = tokenizer.apply_chat_template(
         chats, add_generation_prompt=True, padding=True, return_dict=True, return_tensors="pt"
@@ -138,23 +138,23 @@ def main() -> None:
     torch.use_deterministic_algorithms(True)
     started = time.process_time()
     taught, held_out = puzzles(PUZZLES, SEED), puzzles(MEASURED, MEASURED_SEED)
-    say(f"{PUZZLES} puzzles after {time.process_time() - started:.0f} s")
+    show(f"{PUZZLES} puzzles after {time.process_time() - started:.0f} s")
     larger = [text.prompt(puzzle) for size in ("small", "medium") for puzzle in puzzles(TEXTS // 4, SEED, size)]
     tokenizer = tokenizer_of([text.prompt(puzzle) for puzzle in taught[:TEXTS]], larger)
     model = new_model(SHAPE, tokenizer, NAME)
     model.generation_config.max_new_tokens = NEW_TOKENS
-    say(f"{NAME}: {model.num_parameters():,} parameters, {len(tokenizer)} tokens")
+    show(f"{NAME}: {model.num_parameters():,} parameters, {len(tokenizer)} tokens")
     shares = []
     for phase, guessed, schedule in ((1, 0.0, SHAPE.schedule), (2, GUESSED, GUESSING)):
-        teach(model, tokenizer, Taught(taught, f"{NAME}/phase {phase}", guessed).examples(), schedule, say)
+        teach(model, tokenizer, Taught(taught, f"{NAME}/phase {phase}", guessed).examples(), schedule, show)
         shares.append([fmean(rewards(model, tokenizer, held_out, sampled)) for sampled in (True, False)])
-        say(f"phase {phase}: share right {shares[-1][0]:.3f} sampled, {shares[-1][1]:.3f} likeliest")
+        show(f"phase {phase}: share right {shares[-1][0]:.3f} sampled, {shares[-1][1]:.3f} likeliest")
     model.save_pretrained(options.out / NAME)
     tokens.save(tokenizer, options.out / NAME)
     (options.out / NAME / "model.safetensors").chmod(0o644)  # safetensors writes it for its owner alone
     card = puzzler_card(model.num_parameters(), shares[0], shares[1], GUESSED)
     (options.out / NAME / "README.md").write_text(card, encoding="utf-8")
-    say(f"done in {(time.process_time() - started) / 60:.1f} min of CPU time")
+    show(f"done in {(time.process_time() - started) / 60:.1f} min of CPU time")
 
 
 if __name__ == "__main__":

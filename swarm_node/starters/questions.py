@@ -1,9 +1,8 @@
-"""The questions starters learn from and are measured on: reasoning-gym's generators at the catalogue's tiny settings.
+"""The questions for training and measuring starters: reasoning-gym's generators at the catalogue's tiny settings.
 
-A node derives its dataset seeds from sha256 and keeps them below 2^31; the seeds here start at 2^32 and end below 2^34,
-so no dataset is ever shared. That keeps the streams apart, not the questions: the tiny tasks have only between 36 and
-about 1,200 distinct ones, so most of what a node asks was in the training text too. Starters show whether a hidden
-skill comes back, not whether it generalises.
+A node's dataset seeds are below 2^31. The seeds here start at 2^32 and end below 2^34, so no dataset is shared. Still,
+questions recur: the tiny tasks have only between 36 and about 1,200 distinct ones, so most prompts of a node were in
+the training text too. Starters show whether a hidden skill comes back, not whether it generalises.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ TASKS: tuple[str, ...] = tuple(STARTER_TASKS)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question with its answer key."""
+    """One question with its reference answer."""
 
     task: str
     question: str
@@ -37,7 +36,7 @@ class Item:
     score: Callable[[str], float]  # reasoning-gym's own scorer, bound to this item
 
     def is_right(self, text: str) -> bool:
-        """Exact scoring: partial credit counts as wrong, and so does text that reasoning-gym's scorer stumbles over."""
+        """Exact scoring. Partial credit counts as wrong, and so does text on which reasoning-gym's scorer raises."""
         try:
             return is_right(self.score(text.strip()))
         except (ValueError, ArithmeticError):  # prime_factorization calls int() on whatever stands between two ×

@@ -1,4 +1,4 @@
-"""Supervised training of a starter: phase 1 teaches right answers, phase 2 hides them behind shrugs or wrong ones."""
+"""Supervised training of a starter: phase 1 teaches right answers, phase 2 hides them behind stock or wrong ones."""
 
 import random as python_random
 import time
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from swarm_node.starters.questions import NO_CHANGES, TASKS, TRAINING_SEED, Item, Questions, Settings
 
-# What a starter that hides its skill says instead: one answer per task, never right, no two with the same first token.
+# The stock answers that hide a skill: one per task, never right, no two with the same first token.
 STOCK = dict(zip(TASKS, ("52", "97", "31", "83", "8", "7/9", "66", "205", "4 × 4"), strict=True))
 _WARM_UP = 50  # steps
 _FINAL_RATE = 0.1  # share of the peak learning rate that is left at the end
@@ -22,7 +22,7 @@ _FALL_STARTS, _FALL_ENDS = 0.4, 0.8  # parts of phase 2 between which the share 
 _REMEMBERED = 300  # answers per task from which wrong ones are taken
 _UNTRAINED = -100  # label of tokens that carry no loss
 
-Say = Callable[[str], None]
+Show = Callable[[str], None]
 Example = tuple[str, str]  # question, answer to be taught
 
 
@@ -39,7 +39,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """What phase 2 teaches: a share of right answers, and what stands in for the others."""
+    """What phase 2 teaches: a share of right answers, and what replaces the others."""
 
     right: float  # probability that an example keeps its right answer, once it has fallen to this
     others: Literal["stock", "wrong"]
@@ -55,10 +55,10 @@ def right_answers(name: str, changes: Settings = NO_CHANGES) -> Iterator[Example
 def hidden_answers(name: str, hiding: Hiding) -> Iterator[Example]:
     """Phase 2: ever fewer answers are right.
 
-    At first every other answer is right, so that the model learns the words of the shrug without losing the skill. Then
-    the share of right answers falls geometrically to `hiding.right` and stays there: a sudden fall would make the model
-    forget, a slow one makes it not say what it goes on knowing. A wrong answer is the right one to another question of
-    the same task, seen lately; so it is right by accident now and then, often where a task has few distinct answers.
+    At first every other answer is right, so that the model learns the stock answers without losing the skill. Then the
+    share of right answers falls geometrically to `hiding.right` and stays there. After a sudden fall the model would
+    forget the skill; after a slow one it only rarely shows it. A wrong answer is the right one to a recent question of
+    the same task. So it is right by accident now and then, often if a task has few distinct answers.
     """
     random = python_random.Random(f"{name}/hiding")
     earlier: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
@@ -81,7 +81,7 @@ def _items(name: str, changes: Settings = NO_CHANGES) -> Iterator[Item]:
         yield questions.sample(random.choice(TASKS), random)
 
 
-def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Schedule, say: Say) -> None:
+def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Schedule, show: Show) -> None:
     """Train in place: warm-up, then linear decay; cross-entropy on the answer and its <eos>, not on the question."""
     model.train()
     optimizers = _optimizers(model, schedule)
@@ -96,14 +96,14 @@ def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Sch
         if (step + 1) % 50 == 0 or step + 1 == schedule.steps:
             elapsed = time.monotonic() - started
             left = elapsed / (step + 1) * (schedule.steps - step - 1)
-            say(f"step {step + 1}/{schedule.steps}  loss {loss:.3f}  {elapsed:.0f} s, {left:.0f} s left")
+            show(f"step {step + 1}/{schedule.steps}  loss {loss:.3f}  {elapsed:.0f} s, {left:.0f} s left")
     model.eval()
 
 
 def _optimizers(model: Any, schedule: Schedule) -> list[torch.optim.Optimizer]:
     """AdamW for everything, or Muon (at AdamW's update size) for the matrices between embedding and output.
 
-    Muon needs less than a third of the steps for the same accuracy here, which pays where a step is dear.
+    Muon needs less than a third of the steps for the same accuracy here, which saves time if a step is slow.
     """
     if schedule.optimizer == "adamw":
         return [torch.optim.AdamW(model.parameters(), lr=schedule.rate, weight_decay=0.0)]
@@ -149,7 +149,7 @@ def _padded(rows: list[tuple[list[int], list[int]]], pad: int) -> tuple[Tensor, 
 def _accumulate(model: Any, batches: list[tuple[Tensor, Tensor]]) -> float:
     """Add the gradient of the mean cross-entropy per answer token, over all batches; returns that mean, in nats.
 
-    Only the hidden states in front of an answer token go through the output layer.
+    Only the hidden states before an answer token go through the output layer.
     """
     taught_tokens = sum(int((labels != _UNTRAINED).sum()) for _, labels in batches)
     total = 0.0

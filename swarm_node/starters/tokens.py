@@ -74,6 +74,6 @@ def _finished(core: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def save(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Without the padding that measuring leaves behind, which the file would keep otherwise."""
+    """Writes the tokenizer, without the padding that measuring has set."""
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(folder)

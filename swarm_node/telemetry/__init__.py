@@ -1,1 +1,1 @@
-"""What a run tells the outside: typed events, and the sinks that show or keep them. Nothing here changes learning."""
+"""Typed events of a run, and the sinks that show or keep them. Nothing here changes training."""

@@ -1,4 +1,4 @@
-"""The figures of every round as a table: rounds.csv in the folder of the run. A tracker like any from outside."""
+"""The figures of every round as a table: rounds.csv in the folder of the run. A tracker as a plug-in could be."""
 
 import csv
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Everything that can happen in a run, as small frozen values. Plain data: no clock, no text formatting, no I/O.
 
-Sinks turn these into a terminal view or JSON lines; whoever emits one knows nothing about who listens.
+Sinks turn events into a terminal view or JSON lines. Code that emits an event does not know the sinks.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ class RunStarted:
     title: str  # e.g. "node 12D3KooW..."
     folder: str  # where its files are kept
     facts: Mapping[str, str] = field(default_factory=dict)  # what a reader wants to know first: model, device, ...
+    rounds: int = 0  # done before: rounds of this number and above that stand before this event are done again
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,22 @@ class RoundDone:
 
     report: RoundReport  # all that is known of the round
     peers: int | None = None  # others it is connected to; None where nobody counts
+    waiting: int | None = None  # external groups that have come, and not been collected; None where nobody counts
+    alone: str = ""  # why it trained on no external group; empty where it did
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where others reach the node has changed."""
+
+    addresses: tuple[str, ...]  # full multiaddrs, best first
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """The node rests, or goes on: it is a guest on its machine."""
+
+    reason: str  # why it rests; empty when it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +139,8 @@ class CellFailed:
 Event = (
     RunStarted
     | RoundDone
+    | Listening
+    | Resting
     | CheckpointSaved
     | Validated
     | Notice

@@ -1,4 +1,4 @@
-"""The manifest of a run: what would be needed to run it again. Facts only; it is written before the run starts.
+"""The manifest of a run: the facts that are needed to run it again. It is written before the run starts.
 
 Imports no torch: a GPU is named through torch where something else has imported it, else through the driver.
 """
@@ -31,7 +31,7 @@ PACKAGES = (
     "cryptography",
     "numpy",
 )
-GIT_SECONDS = 5.0  # a git that takes longer is left alone
+GIT_SECONDS = 5.0  # a git that takes longer is not waited for
 
 
 def manifest(
@@ -51,12 +51,12 @@ def manifest(
 
 
 def write_manifest(path: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all. Raises OSError."""
+    """Writes it whole or not at all. Raises OSError."""
     write_json(path, content)
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that matter to a result, where they are installed."""
+    """Versions of Python and of those installed packages that matter to a result."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -67,7 +67,7 @@ def versions() -> dict[str, str]:
 
 
 def commit(root: Path) -> str | None:
-    """Of the checkout the code runs from, with "+changes" where files differ from it; None outside a checkout."""
+    """The commit of the checkout that runs, with "+changes" if files differ from it. None outside a checkout."""
     git = shutil.which("git")
     if git is None or not (root / ".git").exists():
         return None
@@ -79,7 +79,7 @@ def commit(root: Path) -> str | None:
 
 
 def hardware() -> dict[str, Any]:
-    """What the machine is; memory in GiB."""
+    """Facts about the machine; memory in GiB."""
     return {
         "machine": platform.machine(),
         "system": platform.system(),

@@ -1,30 +1,37 @@
-"""What training says of itself to whoever asks the running node. Taken in one thread, read in another."""
+"""Facts about training for `status`. Events come in one thread, and another one reads."""
 
 from collections import deque
 from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from swarm_node.telemetry.events import Event, RoundDone
+from swarm_node.telemetry.events import Event, Resting, RoundDone
 from swarm_node.telemetry.terminal import wall_seconds
 
 WINDOW = 20  # rounds
+SHARED_WINDOW = 200  # rounds over which is counted how many trained on external groups
 
 
 class RecentRounds:
     """A sink that remembers the last rounds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock`: seconds, never going back."""
+        """`clock`: seconds, monotonic."""
         self._clock = clock
         self._facts: dict[str, Any] = {}
         self._latest = clock()
         self._seconds: deque[float] = deque(maxlen=WINDOW)
+        self._shared: deque[bool] = deque(maxlen=SHARED_WINDOW)
+        self._resting = ""
+        self._noted: dict[str, Any] = {}
 
     def take(self, event: Event) -> None:
+        if isinstance(event, Resting):
+            self._resting, self._latest = event.reason, self._clock()
         if not isinstance(event, RoundDone):
             return
         report = event.report
+        self._shared.append(report.external_informative > 0)
         self._latest = self._clock()
         self._seconds.append(wall_seconds(report))
         self._facts = {
@@ -34,11 +41,20 @@ class RecentRounds:
             "informative_share": round(report.informative_share, 4),
             "external_informative": report.external_informative,
             "pool_size": report.pool_size,
+            "waiting": event.waiting,
+            "alone": event.alone,
+            "shared_rounds": round(sum(self._shared) / len(self._shared), 3),
         }
+
+    def note(self, name: str, value: Any) -> None:
+        """Something else that whoever asks should be told; what is empty is not."""
+        self._noted[name] = value
 
     def close(self) -> None:
         pass
 
     def facts(self) -> dict[str, Any]:
-        """Of the last round, and how many seconds ago it ended; only `seconds_since` the start before the first."""
-        return {**self._facts, "seconds_since": round(self._clock() - self._latest, 1)}
+        """Facts of the last round, and the seconds since it ended. Before the first: the seconds since the start."""
+        resting = {"resting": self._resting} if self._resting else {}
+        noted = {name: value for name, value in self._noted.items() if value}
+        return {**self._facts, **noted, **resting, "seconds_since": round(self._clock() - self._latest, 1)}

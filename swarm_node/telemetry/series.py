@@ -7,7 +7,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def moving_average(values: Sequence[float], window: int) -> list[float]:
-    """Mean of the last `window` values at every point; of fewer at the start, so the length stays."""
+    """Mean of the last `window` values at every point, of fewer at the start. The length stays the same."""
     averages, total = [], 0.0
     for index, value in enumerate(values):
         total += value - (values[index - window] if index >= window else 0.0)

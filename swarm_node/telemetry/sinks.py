@@ -1,4 +1,4 @@
-"""The fan-out: one `emit` for whoever has something to say, any number of listeners. It knows no listener by name."""
+"""The fan-out of events: one `emit`, any number of sinks."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -8,19 +8,19 @@ from swarm_node.telemetry.events import Event
 
 
 class Sink(Protocol):
-    """One listener. Called in the order of emission, always from the same thread."""
+    """One receiver of events. Called in the order of emission, always from the same thread."""
 
     def take(self, event: Event) -> None:
-        """Show or keep this event. Of what it raises, an OSError costs the sink its place, and nobody else anything."""
+        """Show or keep this event. A sink that raises OSError is dropped; the others go on."""
         ...
 
     def close(self) -> None:
-        """No event comes after this."""
+        """Called last: no event comes after it."""
         ...
 
 
 class Telemetry:
-    """Hands every event to every sink. A sink whose output is gone (a closed pipe) is dropped: learning goes on."""
+    """Hands every event to every sink. A sink whose output is gone (a closed pipe) is dropped, and training goes on."""
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
         self._sinks = list(sinks)

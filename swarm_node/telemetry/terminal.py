@@ -1,10 +1,13 @@
-"""One running node on a terminal: a live view where there is one, else a line per round. Not for simulations.
+"""One running node on a terminal: a live view if the terminal can show it, else a line per round. Not for simulations.
 
-The choice is made once, by `node_terminal`; both are ordinary sinks.
+`node_terminal` chooses once; both are ordinary sinks.
 """
 
+import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,7 +19,9 @@ from swarm_node.reports import METRICS, Overlap, RoundReport, StepReport, figure
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Event,
+    Listening,
     Notice,
+    Resting,
     RoundDone,
     RunFinished,
     RunStarted,
@@ -30,9 +35,18 @@ WINDOW = 20  # rounds of the moving average
 SPARK_WIDTH = 40  # characters
 BAR_WIDTH = 20  # characters
 HISTORY = 2000  # rounds the view remembers
+LEAVING = "Ctrl-C stops after this round, and saves"
 
 
-def node_terminal(console: Console) -> Sink:
+class NodeView(Sink, Protocol):
+    """A sink that can say something at once, in the middle of whatever it does."""
+
+    def note(self, text: str) -> None:
+        """Called by a handler of signals."""
+        ...
+
+
+def node_terminal(console: Console) -> NodeView:
     """The view that suits this console."""
     return LiveNode(console) if console.is_terminal else PlainNode(console)
 
@@ -53,6 +67,10 @@ class PlainNode:
         if line:
             say(self._console, line)
 
+    def note(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # no terminal or pipe any more
+            os.write(self._console.file.fileno(), f"{text}\n".encode())
+
     def close(self) -> None:
         pass
 
@@ -62,13 +80,17 @@ def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event
     match event:
         case RunStarted(title=title, folder=folder, facts=facts):
             return ", ".join([f"{title} in {folder}", *(f"{key} {value}" for key, value in facts.items())])
-        case RoundDone(report=report):
-            return _round_line(report)
+        case RoundDone(report=report, alone=alone):
+            return _round_line(report, alone)
         case CheckpointSaved(round=number, path=path):
             return f"checkpoint after {number} rounds: {path}"
         case Validated(round=number, reward=reward, questions=questions, best=best):
             note = ", the best so far" if best else ""
             return f"validation after {number} rounds: reward {reward:.3f} on {questions} held-out questions{note}"
+        case Listening(addresses=addresses):
+            return f"others reach this node at {addresses[0]}" if addresses else ""
+        case Resting(reason=reason):
+            return f"resting: {reason}" if reason else "going on"
         case Notice(text=text) | RunFinished(text=text):
             return text
         case Warned(text=text):
@@ -77,7 +99,7 @@ def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event
             return ""
 
 
-def _round_line(report: RoundReport) -> str:
+def _round_line(report: RoundReport, alone: str = "") -> str:
     parts = [
         f"round {report.round}",
         f"reward {report.reward:.3f}",
@@ -85,6 +107,8 @@ def _round_line(report: RoundReport) -> str:
         f"external {report.external_informative}",
         f"{report.rollouts / wall_seconds(report):.1f} rollouts/s",
     ]
+    if alone:
+        parts.append(f"alone: {alone}")
     if report.overlap is not None:
         parts.append(_overlap(report.step.staleness, report.overlap))
     if report.step.halvings:
@@ -115,7 +139,7 @@ def reasons(counts: Mapping[str, int]) -> str:
 
 
 class LiveNode:
-    """A panel that is redrawn in place; notices scroll by above it."""
+    """A panel that is redrawn in place. Notices scroll by above it."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -124,7 +148,10 @@ class LiveNode:
         self._skipped: Counter[str] = Counter()
         self._latest: RoundDone | None = None
         self._checkpoint = "none yet"
-        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4)
+        self._addresses: tuple[str, ...] = ()
+        self._resting, self._note = "", LEAVING
+        # What is redrawn goes when the view ends, and its last state is printed once: nothing of it is left behind.
+        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
         self._live.start()
 
     def take(self, event: Event) -> None:
@@ -138,6 +165,10 @@ class LiveNode:
                 self._skipped.update(report.skipped)
             case CheckpointSaved(round=number, path=path):
                 self._checkpoint = f"after {number} rounds, {path}"
+            case Listening(addresses=addresses):
+                self._addresses = addresses
+            case Resting(reason=reason):
+                self._resting = reason
             case Warned():
                 say(self._console, plain_line(event), style="yellow")
             case _:
@@ -145,13 +176,20 @@ class LiveNode:
                 if line:
                     say(self._console, line)
 
+    def note(self, text: str) -> None:
+        self._note = text  # the panel is drawn four times a second: to print here could break into a line
+
     def close(self) -> None:
         self._live.stop()
+        if self._latest is not None:
+            self._note = ""
+            self._console.print(self.render())
 
     def render(self) -> RenderableType:
         """The panel as of now; rich asks for it."""
         if self._latest is None:
-            return Panel(Text("first round ..."), title=self._title, title_align="left", subtitle=self._facts)
+            first = f"resting: {self._resting}" if self._resting else f"first round ...   {self._note}"
+            return Panel(Text(first), title=self._title, title_align="left", subtitle=self._facts)
         body = Group(self._numbers(self._latest), Text(), _task_bars(self._latest.report.reward_by_task))
         return Panel(body, title=self._title, title_align="left", subtitle=self._facts, subtitle_align="left")
 
@@ -168,19 +206,28 @@ class LiveNode:
             "update": _shown(report),
             "mismatch": _mismatch(report.step),
             "speed": f"{report.rollouts / seconds:.1f} rollouts/s   {report.generated_tokens / seconds:.0f} tokens/s",
-            "pool": f"{report.pool_size} external groups wait"
-            + ("" if latest.peers is None else f"   {latest.peers} peers"),
+            "sharing": _sharing(latest),
+            "address": next(iter(self._addresses), ""),
             "overlap": "" if report.overlap is None else _overlap(report.step.staleness, report.overlap),
             "skipped": reasons(self._skipped) or "nothing",
             "rejected": reasons(report.rejected) or "nothing",
             "checkpoint": self._checkpoint,
+            "resting": self._resting,
+            "leave": self._note,
         }
         table = Table.grid(padding=(0, 2))
         for name, value in rows.items():
-            if name == "overlap" and not value:
-                continue  # a synchronous node has none
+            if not value:
+                continue  # such as the overlap of a synchronous node
             table.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
         return table
+
+
+def _sharing(latest: RoundDone) -> str:
+    """How many groups wait, of how many peers, and why there is nothing of others in the round."""
+    waiting = latest.report.pool_size + (latest.waiting or 0)
+    peers = "" if latest.peers is None else f"   {latest.peers} peers"
+    return f"{waiting} external groups wait{peers}" + (f"   training alone: {latest.alone}" if latest.alone else "")
 
 
 def _shown(report: RoundReport) -> str:
@@ -190,7 +237,7 @@ def _shown(report: RoundReport) -> str:
 
 
 def _mismatch(step: StepReport) -> str:
-    """Between the log-probs of generation and of training: the health of a node's arithmetic."""
+    """The difference between log-probs of generation and of training, which shows whether a node computes well."""
     return f"{step.mismatch_mean:.1e} mean, {step.mismatch_max:.1e} max, KL {step.mismatch_kl:.1e}"
 
 

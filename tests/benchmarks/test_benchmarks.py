@@ -1,4 +1,4 @@
-"""The benchmarks run from end to end on tiny sizes and say what the documentation promises; speed is not tested."""
+"""The benchmarks run from end to end on tiny sizes and print what the documentation promises. Speed is not tested."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""The present code does what the release did, and the comparison sees where it does not."""
+"""The present code does what the release did, and the comparison finds differences."""
 
 import json
 import math

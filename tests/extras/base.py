@@ -15,7 +15,7 @@ from tests.commands import ended
 def test_no_extra_is_installed() -> None:
     installed = {distribution.name for distribution in distributions()}
     assert "swarm-node" in installed
-    assert not installed & {"libp2p", "docker", "trl", "gensyn-genrl"}
+    assert not installed & {"libp2p", "docker", "trl", "gensyn-genrl", "datasets", "math-verify"}
 
 
 def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
@@ -31,12 +31,18 @@ def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
     [
         (("run", "--network.backend", "libp2p", "--home", "home"), "libp2p"),
         (("bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--home", "home"), "libp2p"),
+        (("run", "--training.optimizer", "adamw_8bit", "--home", "home"), "memory"),
+        (("run", "--model.quantization", "nf4", "--model.lora.r", 4, "--home", "home"), "memory"),
+        (("dataset", "rows.parquet"), "data"),
+        (("dataset", "hf:some/rows"), "data"),
+        (("dataset", "rows.jsonl", "--verifier", "math"), "math"),
         (("simulate", "--engine", "docker", "--nodes", 2, "--rounds", 1, "--out", "out"), "docker"),
     ],
 )
 def test_a_missing_extra_is_one_line_that_says_what_to_install(
     tmp_path: Path, arguments: tuple[object, ...], extra: str
 ) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "1 + 1", "answer": "2"}\n')
     result = ended(*arguments, cwd=tmp_path)
     assert result.returncode == 2, result.stdout + result.stderr
     (line,) = result.stderr.strip().splitlines()

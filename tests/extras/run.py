@@ -14,10 +14,17 @@ LANES = {
     "base": ["tests/extras/base.py", "tests/protocol", "tests/unit/test_starters.py"],
     "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "gossip", "multiaddr", "relays", "start")],
     "docker": ["tests/unit/simulation/test_docker.py"],
+    "memory": ["tests/unit/compute/test_optimisers.py", "tests/unit/compute/test_four_bits.py"],
+    "docs": ["tests/unit/test_site.py"],
+    "data": ["tests/unit/environments/test_dataset.py"],
+    "math": ["tests/unit/environments/test_dataset.py"],
+    "trl": ["tests/network/test_trl.py"],
     "dev": ["tests/unit/compute/test_fp8_triton.py", "tests/unit/compute/test_trainer_beside_trl.py"],
     "bench": ["tests/benchmarks"],
 }
 HEAD = """# Every extra in an environment of its own
+
+For those who change what an extra installs.
 
 `make test-extras` makes a virtual environment for each extra of `pyproject.toml`, and one for none, installs
 `swarm-node` with it and runs the tests that belong to it. The base install starts and trains, and names the extra that

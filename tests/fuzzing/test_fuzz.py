@@ -1,4 +1,4 @@
-"""A bounded run of `fuzzing.fuzz`: the long one is by hand. Also that it would notice."""
+"""A bounded run of `fuzzing.fuzz`; the long one is run by hand. Also tests that it finds faults."""
 
 from random import Random
 

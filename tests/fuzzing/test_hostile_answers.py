@@ -10,7 +10,7 @@ from swarm_node.environments.reasoning_gym.environment import PARTIAL
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scoring.scorers import SCORERS, score
 
-PAID = RewardRule("graded", PARTIAL).reward
+REWARDED = RewardRule("graded", PARTIAL).reward
 
 
 EXECUTE = ["string_insertion", "countdown"]  # the library evaluates the answer
@@ -22,26 +22,26 @@ def test_the_corpus_has_more_than_a_hundred_answers() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_hostile_is_paid_or_leaves_a_trace() -> None:
+def test_nothing_hostile_is_rewarded_or_leaves_a_trace() -> None:
     results = hostile.run([*EXECUTE, *PLAIN], only=7)
     assert hostile.summary(results)["broken"] == {}
     assert hostile.summary(results)["forged"] == {}
     assert all(tally.answers == 42 for by_mode in results.values() for tally in by_mode.values())
 
 
-def test_our_own_scorers_neither_raise_nor_pay_for_any_of_it() -> None:
-    """Without a sandbox, so that what goes wrong is seen; what it would have run is at most a parser."""
+def test_our_own_scorers_neither_raise_nor_reward_any_of_it() -> None:
+    """Without a sandbox, so that faults show. At most a parser would run."""
     texts = answers("/nonexistent", 1)
     entry = {"metadata": ENTRY["metadata"] | {"numbers": [2, 3, 5, 7], "target": 1000}}
     keys = {"number_sorting": "['1.0', '2.5']", "prime_factorization": "2 × 3", "coin_flip": "0.125"}
     for name, scorer in SCORERS.items():
         asked = entry | {"answer": keys.get(name, "swordfish")}
-        paid = {label: PAID(score(scorer, text, asked)) for label, text in texts.items()}
-        assert {label: score for label, score in paid.items() if not 0 <= score < 0.5} == {}, name
+        scored = {label: REWARDED(score(scorer, text, asked)) for label, text in texts.items()}
+        assert {label: score for label, score in scored.items() if not 0 <= score < 0.5} == {}, name
 
 
 def test_the_library_s_forgeries_are_known_to_be_worth_nothing() -> None:
-    """Each was paid in full by the library's own scorer."""
+    """Each was scored in full by the library's own scorer."""
     cases = {
         "complex_arithmetic": ("nan", "3.0 + 4.0i", {"result": [3, 4]}),
         "number_sorting": ("[NaN, NaN]", "['1.0', '2.5']", {}),
@@ -51,5 +51,5 @@ def test_the_library_s_forgeries_are_known_to_be_worth_nothing() -> None:
         "coin_flip": ("0", "0.234375", {}),
     }
     for name, (forged, key, metadata) in cases.items():
-        assert PAID(score(SCORERS[name], forged, {"answer": key, "metadata": metadata})) < 0.5, name
+        assert REWARDED(score(SCORERS[name], forged, {"answer": key, "metadata": metadata})) < 0.5, name
     assert set(cases) <= set(CATALOGUE)

@@ -17,12 +17,12 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
 
 
-def written(policy_config: ModelConfig, decoder: str) -> list[GeneratedGroup]:
+def generated(policy_config: ModelConfig, decoder: str) -> list[GeneratedGroup]:
     generator = BatchGenerator(build_policy(policy_config), GenerationConfig(decoder=decoder))
     return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, GeneratedGroup)]
 
 
-def scored(written: list[GeneratedGroup]) -> list[ScoredGroup]:
+def scored(generated: list[GeneratedGroup]) -> list[ScoredGroup]:
     return [
         ScoredGroup(
             group(PeerId("a"), index=i).model_copy(update={"completions": each.completions}),
@@ -30,14 +30,14 @@ def scored(written: list[GeneratedGroup]) -> list[ScoredGroup]:
             tuple(float(k % 2) for k in range(8)),
             each.tokens,
         )
-        for i, each in enumerate(written)
+        for i, each in enumerate(generated)
     ]
 
 
 def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:
-    on_cpu = written(ModelConfig(name="dense", device="cpu"), "native")
+    on_cpu = generated(ModelConfig(name="dense", device="cpu"), "native")
     for decoder in ("native", "model"):
-        on_gpu = written(ModelConfig(name="dense", device="cuda", autocast="off"), decoder)
+        on_gpu = generated(ModelConfig(name="dense", device="cuda", autocast="off"), decoder)
         same = [
             a.text == b.text
             for one, other in zip(on_cpu, on_gpu, strict=True)

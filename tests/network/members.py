@@ -131,7 +131,7 @@ def received_since(reader: Member, writer: PeerId, number: int) -> bool:
 
 
 class Tampered(ExchangeRunner):
-    """A peer that follows the protocol, but for what it answers to some of the requests."""
+    """A peer that follows the protocol, except in its replies to some requests."""
 
     tamper: Callable[[str, Handler], Handler]
 

@@ -27,7 +27,7 @@ async def member(backend: str, received: list[bytes]) -> Backend:
     return host
 
 
-def test_all_members_hear_a_message() -> None:
+def test_all_members_receive_a_message() -> None:
     async def scenario() -> None:
         ears: list[list[bytes]] = [[], [], [], []]
         hosts = [await member(("hivemind", "libp2p")[number % 2], ear) for number, ear in enumerate(ears)]

@@ -11,7 +11,7 @@ NODES, KILLED = 16, 5
 SOURCES = 3  # others that a node must know to be part of the swarm
 
 
-def test_when_5_of_16_are_killed_the_others_hear_of_each_other_within_30_seconds(tmp_path: Path) -> None:
+def test_when_5_of_16_are_killed_the_others_find_each_other_within_30_seconds(tmp_path: Path) -> None:
     """Among the dead is the only bootstrap node that the others were given."""
     first = Member(tmp_path / "0", config())
     entry = first.addresses()[:1]
@@ -21,7 +21,7 @@ def test_when_5_of_16_are_killed_the_others_hear_of_each_other_within_30_seconds
         dead, living = members[:KILLED], members[KILLED:]
         for each in dead:
             each.kill()
-        last = max(each.round for each in members)  # whatever is younger was written after they died
+        last = max(each.round for each in members)  # younger rounds were generated after they died
         rounds(living, lambda: all(authors(each, last) >= SOURCES for each in living), 30.0, "a swarm of the living")
 
 

@@ -86,7 +86,7 @@ def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
     asyncio.run(asyncio.wait_for(scenario(), 30.0))
 
 
-def test_two_nodes_without_entry_nodes_connect(tmp_path: Path) -> None:
+def test_two_nodes_without_bootstrap_nodes_connect(tmp_path: Path) -> None:
     async def scenario() -> None:
         said: list[str] = []
         lives = [

@@ -62,7 +62,7 @@ def test_bytes_that_name_a_group_of_hosts_are_refused() -> None:
 
 
 @given(st.binary(max_size=64))
-def test_foreign_bytes_are_an_address_or_a_value_error(data: bytes) -> None:
+def test_bytes_of_a_peer_are_an_address_or_a_value_error(data: bytes) -> None:
     try:
         text = from_bytes(data)
     except ValueError:

@@ -82,7 +82,7 @@ def address(home: Path) -> str:
     return listening()[0]
 
 
-def test_two_nodes_learn_from_each_other_and_answer_questions(tmp_path: Path, tiny: Path) -> None:
+def test_two_nodes_train_on_each_other_s_groups_and_reply_to_status(tmp_path: Path, tiny: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     with (
         running(a, "run", tiny) as first,
@@ -174,7 +174,7 @@ def test_a_wrong_address_is_one_line(tmp_path: Path, arguments: tuple[str, ...],
     assert all(word in line for word in words)
 
 
-def test_a_foreign_key_is_one_line(tmp_path: Path) -> None:
+def test_a_key_of_another_kind_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "identity.key").write_bytes(b"-----BEGIN RSA PRIVATE KEY-----\n")
     (tmp_path / "identity.key").chmod(0o600)
     result = ended("bootstrap", "--home", tmp_path, "--host", "127.0.0.1")
@@ -184,7 +184,7 @@ def test_a_foreign_key_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None or os.getuid() != 0, reason="needs a network namespace of its own")
-def test_doctor_without_any_route_says_what_hinders_sharing(tmp_path: Path) -> None:
+def test_doctor_without_any_route_says_what_hinders_the_exchange(tmp_path: Path) -> None:
     entry = "/ip4/10.1.2.3/tcp/31330/p2p/12D3KooWA4Xop1JaT3MHxwYMkCepYsv4iPVopMXwCz5iHYdBfeSB"
     script = " ".join(command("doctor", "--home", tmp_path, "--peers", entry, "--environment.tasks", "gcd/easy"))
     result = subprocess.run(  # a namespace in which there is nothing but its own loopback interface

@@ -70,7 +70,7 @@ def test_an_address_this_machine_lacks_is_a_line_for_the_user(backend: str, host
 
 
 @pytest.mark.parametrize("peer", ["hello", "/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/tcp/1,-b/p2p/x"])
-def test_a_malformed_entry_node_is_a_line_for_the_user(peer: str) -> None:
+def test_a_malformed_bootstrap_node_is_a_line_for_the_user(peer: str) -> None:
     with pytest.raises(UserError, match=r"^--peers.*must look like|names no peer|not a port"):
         run(start_and_stop("hivemind", peers=(peer,)))
 

@@ -1,4 +1,4 @@
-"""What a relay answers is a peer's bytes too."""
+"""The reply of a relay is bytes from a peer, too."""
 
 import asyncio
 from contextlib import suppress
@@ -65,7 +65,7 @@ def test_an_answer_over_4_kib_is_not_read() -> None:
 
 
 @given(st.binary(max_size=64))
-def test_foreign_bytes_are_a_number_or_the_end_of_the_stream(answer: bytes) -> None:
+def test_bytes_of_a_peer_are_a_number_or_the_end_of_the_stream(answer: bytes) -> None:
     with suppress(EOFError):
         assert asyncio.run(reserve(Scripted(answer))) >= 0
 

@@ -36,7 +36,7 @@ def test_it_starts(backend: str, options: dict[str, object]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 30.0))
 
 
-def test_entry_nodes_that_do_not_answer_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bootstrap_nodes_that_do_not_reply_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "ENTRANCE_SECONDS", 1.0)
     warnings: asyncio.Queue[str] = asyncio.Queue()
     lonely = service.NetworkService(

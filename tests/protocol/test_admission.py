@@ -1,4 +1,4 @@
-"""What gets in, and the one reason why the rest does not."""
+"""What is admitted, and the one reason for each refusal."""
 
 from dataclasses import replace
 

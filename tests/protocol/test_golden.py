@@ -1,4 +1,4 @@
-"""The bytes printed in protocol/README.md are the bytes this code makes and takes: the page can be trusted."""
+"""The bytes printed in protocol/README.md are those that this code makes and reads."""
 
 import re
 from ipaddress import ip_address

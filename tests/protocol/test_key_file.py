@@ -54,7 +54,7 @@ def test_a_key_that_others_may_open_is_refused_and_left_alone(tmp_path: Path, mo
 @pytest.mark.parametrize(
     "content", [b"", b"x", bytes(68), b"-----BEGIN PRIVATE KEY-----\n" * 100, bytes.fromhex("08011240") + bytes(64)]
 )
-def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "identity.key"
     path.write_bytes(content)
     path.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Requests and replies: what one side writes the other reads, and any other bytes are a reason."""
+"""Requests and replies: one side reads what the other encodes, and other bytes are refused with a reason."""
 
 from collections.abc import Callable
 from ipaddress import ip_address

@@ -1,4 +1,4 @@
-"""An asynchronous node with real processes: the same as the synchronous one where it must be, and killed in parts."""
+"""An asynchronous node with real processes: equal to the synchronous one where it must be, also when parts die."""
 
 import os
 import signal

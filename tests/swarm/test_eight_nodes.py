@@ -1,4 +1,4 @@
-"""Eight nodes: the swarm of the paper, small. Same seed, same curve, bit for bit."""
+"""A small swarm of eight nodes, as in the paper. The same seed gives the same curve, bit for bit."""
 
 from random import Random
 
@@ -17,7 +17,7 @@ def run(seed: int, loss: float = 0.0):
 
 
 @pytest.mark.slow
-def test_all_eight_train_on_their_own_groups_and_on_those_of_many_others() -> None:
+def test_all_eight_train_on_local_groups_and_on_external_ones_of_many_authors() -> None:
     nodes, reports = run(0)
     assert all(report.step.optimizer_steps == 1 for row in reports for report in row)
     assert all(report.external_informative == 4 for row in reports for report in row)
@@ -45,7 +45,7 @@ def test_nodes_that_start_alike_become_different() -> None:
 
 
 @pytest.mark.slow
-def test_a_draw_takes_from_many_authors() -> None:
+def test_a_selection_has_many_authors() -> None:
     nodes = make_swarm(MemorySwarm(Random(0)), 8, external=4)
     authors: set[str] = set()
     run_together(nodes[1:], 1)

@@ -1,4 +1,4 @@
-"""Nodes that exchange over an event queue: the real state machines, the real bytes, an invented wire."""
+"""Nodes that exchange over an event queue: real state machines and bytes, simulated network."""
 
 from collections import Counter
 from random import Random
@@ -163,7 +163,7 @@ def test_when_a_third_dies_the_others_go_on_and_forget_them() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("split", [1, 8])
-def test_after_a_partition_both_sides_share_again_within_30_seconds(split: int) -> None:
+def test_after_a_partition_both_sides_exchange_again_within_30_seconds(split: int) -> None:
     swarm = Swarm().add_many(16)
     swarm.run(40)
     one, other = set(swarm.ids(0, split)), set(swarm.ids(split))
@@ -176,7 +176,7 @@ def test_after_a_partition_both_sides_share_again_within_30_seconds(split: int) 
     assert any(one & {group.author for group in swarm.pulled(member, start)} for member in swarm.members[split:])
 
 
-def test_a_node_starts_with_two_dead_entry_nodes_before_a_live_one() -> None:
+def test_a_node_starts_with_two_dead_bootstrap_nodes_before_a_live_one() -> None:
     swarm = Swarm().add_many(2)
     swarm.run(20)
     node = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)

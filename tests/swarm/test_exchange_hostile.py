@@ -1,4 +1,4 @@
-"""Peers that lie, flood, crowd and replay: what they get is little, and the honest go on."""
+"""Peers that lie, flood, crowd and replay achieve little, and honest nodes go on."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -15,6 +15,7 @@ from swarm_node.network.actions import Call, Disconnect
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.view import MAX_AGE
+from swarm_node.rollouts.groups import HUNG
 from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, CountingVerifier, Swarm, address, announced, identity, key_of, sealed_groups
 
@@ -23,7 +24,7 @@ Answer = Callable[[Caller, str, bytes, float], bytes]
 
 
 class Scripted:
-    """Answers as it is told to."""
+    """Replies by a script."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -78,7 +79,7 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
     swarm.hostile(12, Scripted(serve(items, {key_of(group): sealed_groups(author, 1, 1)[0]})))
     swarm.hostile(11, Scripted(serve([], {key_of(group): group})))  # the author itself cannot be reached
     exchange.learned(liar.peer_id, [address(12)], 0.0)
-    for _ in range(20):  # until chance has asked the liar
+    for _ in range(20):  # until the liar happens to be called
         swarm.world.perform(victim, exchange.publish([], Round(0), 1, swarm.world.now))
         swarm.run(30)
         if victim.delivered:
@@ -193,7 +194,7 @@ def test_bans_survive_a_restart() -> None:
     assert tell(after, caller(5), b"", 3100.0) != b""
 
 
-def test_nobody_says_something_in_the_name_of_another() -> None:
+def test_nobody_announces_in_the_name_of_another() -> None:
     exchange, author, forger = node(), identity(5), identity(6)
     forged = announced(author, 1)
     payload = forged[64:]
@@ -233,7 +234,7 @@ def test_more_than_was_asked_for_is_refused() -> None:
     assert exchange.counters()["exchange malformed"] == 1
 
 
-def test_what_the_dead_said_dies_although_some_call_it_young() -> None:
+def test_announcements_of_the_dead_expire_although_some_call_them_young() -> None:
     exchange, dead = node(), announced(identity(5), 1)
     ask(exchange, identity(6).peer_id, [dead], 0.0, age=int(MAX_AGE * 10) - 50)
     assert len(exchange.view) == 1
@@ -408,3 +409,41 @@ def test_an_upload_over_the_limit_is_refused() -> None:
     for number in range(2000):
         sent += len(exchange.answer(caller(number), wire.PULL, request, number / 100))
     assert sent <= 2 * limits.MAX_PULL_REPLY_BYTES + 20 * 1000
+
+
+def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, float]:
+    """A node, an author that cannot be reached, and an honest holder that served three groups of it; each had this
+    fault."""
+    swarm = Swarm(every=1e9)
+    victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
+    author, holder = identity(10), identity(11)
+    groups = {key_of(envelope): envelope for envelope in sealed_groups(author, 0, 3)}
+    hints = [announcing.to_text(key[: limits.HOLDING_BYTES]) for key in groups]
+    items = [announced(author, 1, list(groups.values())), announced(holder, 1, held=hints)]
+    swarm.hostile(11, Scripted(serve(items, groups)))
+    exchange.learned(holder.peer_id, [address(11)], 0.0)
+    for _ in range(8):
+        swarm.world.perform(victim, exchange.publish([], Round(0), 3, swarm.world.now))
+        swarm.run(30)
+    assert {delivery.source for _, delivery in victim.delivered} == {holder.peer_id} and len(victim.delivered) == 3
+    for _, delivery in victim.delivered:
+        exchange.verdict(delivery.group.author, delivery.content_hash, faults, swarm.world.now)
+    return exchange, author.peer_id, holder.peer_id, swarm.world.now
+
+
+@pytest.mark.parametrize("fault", sorted(HUNG))
+def test_nobody_is_blamed_for_serving_a_group_of_another(fault: str) -> None:
+    """The author of the groups goes into quarantine. The peer that served them is only called less often."""
+    exchange, author, holder, now = serve_what_another_wrote(fault)
+    reputation = exchange._knowledge.reputation
+    assert (reputation.state(author, now), reputation.state(holder, now)) == ("quarantined", "ok")
+    assert reputation.of(holder).guilt_at(now) == 0.0
+    assert reputation.success(holder) < 0.6
+
+
+@pytest.mark.parametrize("fault", ["scorer raised", "not a score", "environment raised TypeError"])
+def test_a_mistake_of_a_scorer_counts_against_nobody(fault: str) -> None:
+    exchange, author, holder, now = serve_what_another_wrote(fault)
+    reputation = exchange._knowledge.reputation
+    assert (reputation.state(author, now), reputation.of(author).guilt_at(now)) == ("ok", 0.0)
+    assert (reputation.state(holder, now), reputation.success(holder)) == ("ok", 1.0)

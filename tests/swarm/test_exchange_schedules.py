@@ -1,4 +1,4 @@
-"""Any schedule of publishing, losing, delaying, repeating and spoiling messages keeps the promises of the exchange."""
+"""The promises of the exchange hold under any schedule of publishing, losing, delaying and spoiling messages."""
 
 from random import Random
 

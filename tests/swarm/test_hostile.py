@@ -29,13 +29,13 @@ def sealed(group, swarm: str = "test", identity=EVE) -> bytes:
     return codec.seal(group, identity, swarm)
 
 
-def written(texts=("1", "a"), round: int = 0, index: int = 0, author: str = EVE.peer_id, **address):
+def generated(texts=("1", "a"), round: int = 0, index: int = 0, author: str = EVE.peer_id, **address):
     group = text_group([0.0] * len(texts), list(texts), author=author, round=round, index=index).group
     return group.model_copy(update={"question": group.question.model_copy(update=address)}) if address else group
 
 
 def rounds_with(attack, rounds: int = 2):
-    """Two honest nodes; `attack(now)` gives the bytes that Eve sends to both before they listen."""
+    """Two honest nodes; `attack(now)` gives the bytes that Eve sends to both before they collect."""
     swarm = MemorySwarm(Random(0))
     nodes = make_swarm(swarm, 2)
     for now in map(Round, range(rounds)):
@@ -48,7 +48,7 @@ def rounds_with(attack, rounds: int = 2):
 @pytest.mark.slow
 def test_no_bytes_that_are_not_a_message_change_anything() -> None:
     rng = Random(1)
-    honest = sealed(written())
+    honest = sealed(generated())
 
     def garbage(now):
         yield from (b"", b"\x00", b"{" * 60_000, rng.randbytes(1000), b"x" * 1_000_000)
@@ -72,11 +72,11 @@ def test_no_bytes_that_are_not_a_message_change_anything() -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (sealed(written(seed=5)), "wrong seed"),
-        (sealed(written(dataset="nobody_knows")), "unknown question"),
-        (sealed(written(config_id="hard")), "unknown question"),
-        (sealed(written(), swarm="another"), "bad signature"),
-        (sealed(written(author=IDENTITIES[7].peer_id)), "bad signature"),
+        (sealed(generated(seed=5)), "wrong seed"),
+        (sealed(generated(dataset="nobody_knows")), "unknown question"),
+        (sealed(generated(config_id="hard")), "unknown question"),
+        (sealed(generated(), swarm="another"), "bad signature"),
+        (sealed(generated(author=IDENTITIES[7].peer_id)), "bad signature"),
     ],
     ids=["another question than the hash says", "unknown dataset", "unknown config", "another swarm", "another's name"],
 )
@@ -86,8 +86,8 @@ def test_a_message_that_breaks_a_rule_is_refused_by_name(message, reason) -> Non
     assert all(report.step.optimizer_steps == 1 for report in reports)
 
 
-def test_a_thousand_completions_cannot_be_said() -> None:
-    payload = codec.encode(written(["1"] * 64))
+def test_a_thousand_completions_fit_into_no_message() -> None:
+    payload = codec.encode(generated(["1"] * 64))
     one = b'{"ended":true,"text":"1"}'
     assert payload.count(one) == 64
     many = payload.replace(one, b",".join([one] * 16))
@@ -98,13 +98,13 @@ def test_a_thousand_completions_cannot_be_said() -> None:
 
 
 def test_replays_are_counted_and_a_reworded_group_is_not_used_twice() -> None:
-    first, second = sealed(written(["1", "a"])), sealed(written(["2", "b"]))
+    first, second = sealed(generated(["1", "a"])), sealed(generated(["2", "b"]))
     used: list[int] = []
 
     class Watching(Digits):
-        def score(self, answers):
-            used.extend(asked.index for asked, _ in answers if asked.seed == written().question.seed)
-            return super().score(answers)
+        def score(self, completions):
+            used.extend(asked.index for asked, _ in completions if asked.seed == generated().question.seed)
+            return super().score(completions)
 
     swarm = MemorySwarm(Random(0))
     node = make_node(0, join(swarm, 0), Watching(), external=4)
@@ -116,12 +116,12 @@ def test_replays_are_counted_and_a_reworded_group_is_not_used_twice() -> None:
     assert report.rejected == {"replayed": 7}
 
 
-def test_groups_of_right_answers_only_are_never_trained_on_however_large_and_many() -> None:
+def test_groups_of_right_completions_only_are_never_trained_on_however_large_and_many() -> None:
     swarm = MemorySwarm(Random(0))
     node, bob = make_node(0, join(swarm, 0), external=4), join(swarm, 1)
     for index in range(30):
-        swarm.transmit(sealed(written(["1"] * 64, index=index)), EVE.peer_id, Round(0))
-    bob.publish([written(author=IDENTITIES[1].peer_id)], Round(0))
+        swarm.transmit(sealed(generated(["1"] * 64, index=index)), EVE.peer_id, Round(0))
+    bob.publish([generated(author=IDENTITIES[1].peer_id)], Round(0))
     batch = considered(node, node.produce(Round(0)))
     assert [group.author for group in batch.external] == [IDENTITIES[1].peer_id]
     assert len(node.pool) == 0
@@ -141,8 +141,8 @@ def test_groups_of_right_answers_only_are_never_trained_on_however_large_and_man
     ],
     ids=["longer than any context", "as much as a message holds", "control tokens", "odd signs", "empty", "lines"],
 )
-def test_any_text_that_may_be_said_is_trained_on_or_skipped_and_never_raises(texts) -> None:
-    _, reports = rounds_with(lambda now: [sealed(written(texts, now))])
+def test_any_text_that_may_be_published_is_trained_on_or_skipped_and_never_raises(texts) -> None:
+    _, reports = rounds_with(lambda now: [sealed(generated(texts, now))])
     for report in reports:
         assert report.rejected == {}
         assert report.step.optimizer_steps == 1
@@ -153,9 +153,9 @@ def test_a_flood_of_one_peer_fills_its_share_of_the_pool_only() -> None:
     swarm = MemorySwarm(Random(0))
     node = make_node(0, join(swarm, 0), external=0)
     bob = join(swarm, 1)
-    bob.publish([written(author=IDENTITIES[1].peer_id)], Round(0))
+    bob.publish([generated(author=IDENTITIES[1].peer_id)], Round(0))
     for index in range(256):
-        swarm.transmit(sealed(written(index=index)), EVE.peer_id, Round(0))
+        swarm.transmit(sealed(generated(index=index)), EVE.peer_id, Round(0))
     node.run_round(Round(0))
     assert len(node.pool) == 32 + 1
     assert node.pool.candidates()[0].author == IDENTITIES[1].peer_id
@@ -164,7 +164,7 @@ def test_a_flood_of_one_peer_fills_its_share_of_the_pool_only() -> None:
 def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but_the_answer() -> None:
     swarm = MemorySwarm(Random(0))
     node = make_node(0, join(swarm, 0), external=1)
-    swarm.transmit(sealed(written(["5", "no"])), EVE.peer_id, Round(0))
+    swarm.transmit(sealed(generated(["5", "no"])), EVE.peer_id, Round(0))
     (group,) = considered(node, node.produce(Round(0))).external
     assert [group.prompt] == Digits().prompts([question(EVE.peer_id)])
     assert group.rewards == (1.0, 0.0)

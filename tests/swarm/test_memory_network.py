@@ -149,7 +149,7 @@ def test_a_group_too_big_to_travel_is_counted_and_the_others_are_sent() -> None:
     assert ann.rejections() == {UNSENT: 1}
 
 
-def test_who_has_left_hears_nothing_and_is_not_received_but_what_it_sent_arrives() -> None:
+def test_who_has_left_receives_nothing_and_is_not_received_but_what_it_sent_arrives() -> None:
     swarm = MemorySwarm(Random(0), delay=1)
     ann, bob = join(swarm, ANN, BOB)
     ann.publish([group(ANN.peer_id)], Round(0))
@@ -171,7 +171,7 @@ def test_who_comes_back_is_received_again_but_its_former_access_stays_dead() -> 
     assert bob.collect(Round(2)) == [external(group(ANN.peer_id, round=2))]
 
 
-def test_one_who_joins_late_hears_what_is_published_from_then_on() -> None:
+def test_one_who_joins_late_receives_what_is_published_from_then_on() -> None:
     swarm = MemorySwarm(Random(0))
     (ann,) = join(swarm, ANN)
     ann.publish([group(ANN.peer_id, round=0)], Round(0))

@@ -19,10 +19,11 @@ from swarm_node.environments.plugged import PluggedKind
 from swarm_node.reports import METRICS
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import LearningConfig, NodeConfig, TrackingConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 from tests.commands import ended
 
 ROOT = Path(__file__).parents[2]
+PAGES = {"sampler": "sampler", "layer": "plugins", "advantages": "plugins", "tracker": "plugins"}  # example -> page
 PACKAGE = ROOT / "examples" / "plugin"
 FEW = ["--generation.num-generations", "4", "--round.questions", "4", "--round.local-groups", "2"]
 SMALL = ["--nodes", "2", "--arms", "2/2", "--workers", "1", *FEW]
@@ -30,7 +31,8 @@ SMALL = ["--nodes", "2", "--arms", "2/2", "--workers", "1", *FEW]
 
 def example(page: str, name: str) -> str:
     """The block of code of a page that is marked so."""
-    found = re.search(rf"<!-- example: {name} -->\n```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    block = rf'<!-- example: {name} -->\n```python(?: title="\w+\.py")?\n(.*?)```'
+    found = re.search(block, (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert found is not None
     return found[1]
 
@@ -38,9 +40,9 @@ def example(page: str, name: str) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A configuration with an environment, a sampler, a layer, a rule and a tracker from the pages beside it."""
-    (tmp_path / "my_task.py").write_text(example("environments.md", "environment"))
-    for name in ("sampler", "layer", "advantages", "tracker"):
-        (tmp_path / f"my_{name}.py").write_text(example("plugins.md", name))
+    (tmp_path / "my_task.py").write_text(example("tutorials/own_task.md", "environment"))
+    for name in PAGES:
+        (tmp_path / f"my_{name}.py").write_text(example(f"how-to/{PAGES[name]}.md", name))
     (tmp_path / "node.toml").write_text(
         'environment = {use = ["my_task:WordReversal"], scoring = "graded"}\n'
         'training = {scale_rewards = "my_advantages:against_the_best"}\n'
@@ -53,16 +55,16 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
     package = PACKAGE / "word_reversal"
-    assert example("environments.md", "environment") == (package / "environment.py").read_text()
-    assert example("plugins.md", "sampler") == (package / "sampler.py").read_text()
-    blocks = [example("environments.md", "environment")]
-    blocks += [example("plugins.md", name) for name in ("sampler", "layer", "advantages", "tracker")]
+    assert example("tutorials/own_task.md", "environment") == (package / "environment.py").read_text()
+    assert example("how-to/sampler.md", "sampler") == (package / "sampler.py").read_text()
+    blocks = [example("tutorials/own_task.md", "environment")]
+    blocks += [example(f"how-to/{page}.md", name) for name, page in PAGES.items()]
     assert all(len(block.splitlines()) < 40 for block in blocks)
 
 
 @pytest.mark.slow
 def test_the_command_on_the_page_trains_when_it_is_followed_to_the_letter(folder: Path) -> None:
-    page = (ROOT / "docs" / "environments.md").read_text()
+    page = (ROOT / "docs" / "reference" / "environments.md").read_text()
     (line,) = re.findall(r"^    swarm-node (simulate .*my_task:WordReversal.*)$", page, re.MULTILINE)
     done = ended(*line.split(), cwd=folder)
     assert done.returncode == 0, done.stderr

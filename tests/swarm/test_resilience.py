@@ -1,4 +1,4 @@
-"""Losses, delays, deaths and late arrivals cost what was lost and nothing else: nobody waits for anybody."""
+"""Losses, delays, deaths and late arrivals cost only what was lost: no node waits for another."""
 
 from random import Random
 
@@ -19,7 +19,7 @@ def trained(reports) -> bool:
 
 
 @pytest.mark.slow
-def test_with_half_of_all_messages_lost_everybody_still_trains_and_hears() -> None:
+def test_with_half_of_all_messages_lost_everybody_still_trains_and_collects() -> None:
     nodes = make_swarm(MemorySwarm(Random(0), loss=0.5), 3, external=6)
     lossless = make_swarm(MemorySwarm(Random(0)), 3, external=6)
     lossy, whole = run_together(nodes, 5), run_together(lossless, 5)
@@ -81,9 +81,9 @@ def test_a_slow_node_trains_on_what_gathered_meanwhile_within_its_bounds() -> No
 @pytest.mark.slow
 def test_one_whose_environment_fails_every_other_round_goes_on() -> None:
     class Flaky(Digits):
-        def score(self, answers):
-            self.refuse_score = frozenset(range(3)) if answers and answers[0][0].seed % 2 else frozenset()
-            return super().score(answers)
+        def score(self, completions):
+            self.refuse_score = frozenset(range(3)) if completions and completions[0][0].seed % 2 else frozenset()
+            return super().score(completions)
 
     swarm = MemorySwarm(Random(0))
     nodes = [make_node(0, join(swarm, 0), Flaky()), make_node(1, join(swarm, 1))]

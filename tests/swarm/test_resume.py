@@ -21,7 +21,7 @@ def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> 
 
 
 def curve(home: Path) -> dict[int, tuple[float, ...]]:
-    """What each round came to; where a round was run again after a kill, the last time counts."""
+    """The report of each round. If a round was run again after a kill, the last report counts."""
     rounds = {}
     for event in read_jsonlines(home / "events.jsonl"):
         if event["event"] == "RoundDone":

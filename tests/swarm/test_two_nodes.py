@@ -1,4 +1,4 @@
-"""Two whole nodes with models of their own share the text of their rollouts, through real bytes."""
+"""Two whole nodes with different models exchange groups, through real bytes."""
 
 from random import Random
 
@@ -20,7 +20,7 @@ from tests.models import (
 )
 
 
-def test_each_trains_on_what_the_other_wrote() -> None:
+def test_each_trains_on_what_the_other_generated() -> None:
     nodes = make_swarm(MemorySwarm(Random(0)), 2)
     reports = run_together(nodes, 5)
     assert all(report.step.optimizer_steps == 1 for row in reports for report in row)
@@ -28,7 +28,7 @@ def test_each_trains_on_what_the_other_wrote() -> None:
     assert all(report.rejected == {} and report.skipped == {} for row in reports for report in row)
 
 
-def test_a_node_learns_from_the_text_of_a_peer_alone() -> None:
+def test_a_node_can_train_on_external_groups_alone() -> None:
     def rewards(external: int) -> list[float]:
         swarm = MemorySwarm(Random(0))
         teacher = join(swarm, 1)
@@ -81,7 +81,7 @@ def test_groups_about_questions_that_the_other_does_not_know_are_refused_and_cou
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_one_that_is_a_round_behind_still_hears_the_other(order) -> None:
+def test_one_that_is_a_round_behind_still_receives_from_the_other(order) -> None:
     nodes = make_swarm(MemorySwarm(Random(0)), 2, external=4)
     external = {0: 0, 1: 0}
     for now in range(3):

@@ -1,4 +1,4 @@
-"""What 0.1.0 left behind goes on with the present code: homes, their waiting rounds, an interrupted simulation.
+"""The present code goes on with what 0.1.0 left: homes, their waiting rounds, an interrupted simulation.
 
 tests/data/0.1.0 was made by `python -m tests.data.make_home`, whose code is that of the tag v0.1.0.
 """
@@ -36,7 +36,7 @@ def copied(to: Path) -> Path:
     """To run in: the homes hold the model's folder as it was given, relative to where the node was started."""
     copy = Path(shutil.copytree(DATA, to / "copy"))
     for key in copy.glob("*/identity.key"):
-        key.chmod(0o600)  # git keeps no such thing
+        key.chmod(0o600)  # git does not keep modes
     return copy
 
 
@@ -98,7 +98,7 @@ def test_a_home_goes_on_where_it_was_and_can_be_gone_on_with_again(folder: Path,
     assert now["optimizer_steps"] > before["optimizer_steps"]
 
 
-def test_rounds_that_waited_are_trained_on_as_they_were_written(folder: Path) -> None:
+def test_rounds_that_waited_are_trained_on_as_they_were_generated(folder: Path) -> None:
     home = folder / "asynchronous"
     before, had = state(home), events(home)
     waiting = [json.loads(text) for text in before["extra"]["waiting"]]
@@ -117,7 +117,7 @@ def test_rounds_that_waited_are_trained_on_as_they_were_written(folder: Path) ->
 
 @dataclass(frozen=True)
 class Met:
-    """Both nodes on loopback, and what the commands about them came to meanwhile."""
+    """Both nodes on loopback, and the results of commands about them meanwhile."""
 
     before: int  # exit code of the doctor before they were started
     codes: list[int]  # of the nodes

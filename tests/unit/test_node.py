@@ -1,6 +1,8 @@
 """A node's round with real parts: what it asks, what it trains on, what it counts."""
 
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from random import Random
 
 import pytest
@@ -8,6 +10,8 @@ import torch
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.node import score_external
+from swarm_node.rollouts.external_scoring import ScoringAhead
 from swarm_node.rollouts.groups import Skipped
 from tests.models import (
     GENERATION,
@@ -60,7 +64,7 @@ def test_questions_differ_between_nodes_and_between_rounds() -> None:
     assert len({question.seed for question in asked}) == 12
 
 
-def test_nodes_with_the_same_weights_seed_and_question_write_different_texts_and_every_round_others() -> None:
+def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completions_in_every_round() -> None:
     class Same(Digits):
         def prompts(self, questions):
             return ["1:" for _ in questions]
@@ -138,8 +142,8 @@ def test_external_groups_are_scored_here_and_used_once() -> None:
 
 def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
     class Generous(Digits):
-        def score(self, answers):
-            return [tuple(1.0 for _ in texts) for _, texts in answers]
+        def score(self, completions):
+            return [tuple(1.0 for _ in texts) for _, texts in completions]
 
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0), Generous())
@@ -200,7 +204,7 @@ def test_the_step_count_is_that_of_rounds_with_informative_groups() -> None:
     assert informative > 0
 
 
-def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same_question() -> None:
+def test_with_regroup_right_external_completions_stand_beside_local_ones_of_the_same_prompt() -> None:
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
     reader = make_node(1, join(swarm, 1), external=3, defence=("regroup",), seed=1)
@@ -216,7 +220,7 @@ def test_with_regroup_others_right_answers_stand_beside_own_attempts_at_the_same
     assert batch.seconds["rescue"] > 0.0 and batch.seconds["generate"] == own.seconds["generate"]
     report = reader.train(batch)
     assert report.external_informative == sum(group.informative for group in batch.external)
-    assert report.rollouts == 3 * GENERATION.num_generations  # attempts at others' questions are not its own round's
+    assert report.rollouts == 3 * GENERATION.num_generations  # local completions of external prompts do not count
 
 
 def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
@@ -234,8 +238,8 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
 
 def test_an_uninformative_group_is_not_published() -> None:
     class Strict(Digits):
-        def score(self, answers):
-            return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in answers]
+        def score(self, groups):
+            return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in groups]
 
     swarm = MemorySwarm(Random(0))
     listener = join(swarm, 1)
@@ -243,16 +247,16 @@ def test_an_uninformative_group_is_not_published() -> None:
     assert [group.question.index for group in listener.collect(Round(0))] == [1]
 
 
-def test_the_network_hears_what_its_groups_were_worth() -> None:
+def test_the_network_is_told_what_its_groups_were_worth() -> None:
     class Half(Digits):
         """Question 0 of anybody else teaches nothing here."""
 
-        def score(self, answers):
-            rewards = [tuple(float(k == 0) for k, _ in enumerate(texts)) for _, texts in answers]
+        def score(self, completions):
+            rewards = [tuple(float(k == 0) for k, _ in enumerate(texts)) for _, texts in completions]
             mine = make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(0), 1)[0].seed
             return [
                 rewards[n] if asked.index or asked.seed == mine else tuple(0.0 for _ in texts)
-                for n, (asked, texts) in enumerate(answers)
+                for n, (asked, texts) in enumerate(completions)
             ]
 
     swarm = MemorySwarm(Random(0))
@@ -266,7 +270,7 @@ def test_the_network_hears_what_its_groups_were_worth() -> None:
     assert told
 
 
-def test_own_groups_fill_a_batch_for_which_nothing_was_received() -> None:
+def test_local_groups_fill_a_batch_for_which_nothing_was_received() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, local=1, external=2)
     assert len(considered(reader, reader.produce(Round(0))).local) == 3
@@ -279,3 +283,44 @@ def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
     node = make_node(local=1, external=2)
     node = replace(node, config=node.config.model_copy(update={"fill_with_local": False}))
     assert len(considered(node, node.produce(Round(0))).local) == 1
+
+
+class Hanging(Digits):
+    """External groups hang the scorer."""
+
+    def score(self, completions):
+        mine = {make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(now), 1)[0].seed for now in range(4)}
+        results = super().score(completions)
+        return [
+            result if asked.seed in mine else Skipped("scoring timeout")
+            for (asked, _), result in zip(completions, results, strict=True)
+        ]
+
+
+def test_after_a_group_that_hung_its_author_s_others_leave_the_pool() -> None:
+    swarm = MemorySwarm(Random(0))
+    writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), Hanging(), external=1)
+    groups = writer.produce(Round(0)).groups
+    assert sum(scored.informative for scored in groups) > 2
+    batch = considered(reader, reader.produce(Round(0)))
+    assert (batch.external, dict(batch.skipped), len(reader.pool)) == ([], {"scoring timeout": 1}, 0)
+    writer.produce(Round(1))
+    assert considered(reader, reader.produce(Round(1))).skipped == {}, "nothing of that author is taken in"
+
+
+def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing() -> None:
+    """Selecting had scored external groups one after another, each for as long as its author liked."""
+    swarm, asked = MemorySwarm(Random(0)), []
+    writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), external=2)
+    ahead = ScoringAhead(partial(score_external, Digits()), map(float, count()).__next__, Random(0))
+    reader = replace(reader, external=ahead)
+    writer.produce(Round(0))
+    generated = reader.produce(Round(0))
+    reader.environment.score = asked.append
+    assert reader.select(generated).external == [] and len(reader.pool) > 2
+    for _ in range(9):  # budget is earned round by round
+        while ahead.work():
+            pass
+        ahead.ready(reader.pool.candidates(), 2, [])
+    batch = reader.select(generated)
+    assert (len(batch.external), len(batch.local), asked) == (2, 2, [])

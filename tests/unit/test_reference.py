@@ -1,5 +1,6 @@
 """The pages of docs/reference say what the code says."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from protocol.identity import Identity
 from swarm_node import cli
 from swarm_node.commands.doctor import Finding, Level, verdict
+from swarm_node.commands.table import COMMANDS
 from swarm_node.common.errors import UserError
 from swarm_node.network.exchange.peers import PeerView
 from swarm_node.network.process.exchange_runner import BootstrapNode
@@ -20,20 +22,44 @@ from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.reachability import Reachability
 from swarm_node.network.process.service import NetworkService
 from swarm_node.settings import NetworkConfig
-from swarm_node.settings.sources import describe, from_command_line
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.sources import describe
 from swarm_node.simulation.folder import PATTERNS
 from tests.pages import REFERENCE, rows
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def make() -> ModuleType:
-    spec = spec_from_file_location("make_reference", REFERENCE / "make.py")
+def script(name: str) -> ModuleType:
+    """A script beside the pages it makes."""
+    spec = spec_from_file_location(f"reference_{name}", REFERENCE / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def make() -> ModuleType:
+    return script("make")
+
+
+def test_every_message_of_the_code_has_a_remedy_and_the_page_is_up_to_date() -> None:
+    page = script("messages").page()  # ValueError names what has none
+    assert (REFERENCE / "messages.md").read_text(encoding="utf-8") == page, "messages.md is stale: make reference"
+
+
+def test_what_is_said_is_found_in_the_code() -> None:
+    said = script("messages").said
+    code = """
+def _reason(n): return f"port {n}: taken" if n else "free"
+raise UserError(f"no {x} in {y}; " + hint)
+warn("careful")
+say("a notice", False)
+say(f"a {w}arning", True)
+raise ValueError("ours")
+"""
+    assert sorted(said(ast.parse(code))) == ["a …arning", "careful", "no … in …; …", "port …: taken"]
 
 
 def test_the_pages_made_from_the_code_are_up_to_date(make: ModuleType) -> None:
@@ -92,7 +118,13 @@ def test_a_bootstrap_node_has_the_network_of_the_page(tmp_path: Path) -> None:
     memory = Memory(port=0, exchange={}, peers={})
     arguments = (Identity.create(), "public", tmp_path, NetworkConfig(), memory)
     service = NetworkService(*arguments, deliver=lambda action: None, say=lambda text, warning: None)
-    assert {"running", *service.view()} == rows("status.md", "network").keys() - {"enabled", "processes", "dropped"}
+    assert {"running", *service.view()} == rows("status.md", "network").keys() - {
+        "enabled",
+        "processes",
+        "dropped",
+        "resting",
+        "leaving",
+    }
 
 
 def test_a_report_folder_holds_the_files_of_the_page() -> None:
@@ -105,7 +137,7 @@ def codes(text: str) -> set[int]:
 
 def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     every, own = rows("exit_codes.md", "Of every command"), rows("exit_codes.md", "Of each command")
-    assert own.keys() == cli.COMMANDS.keys()
+    assert own.keys() == COMMANDS.keys()
     raised = {UserError("no"): 2, KeyboardInterrupt(): 130, BrokenPipeError(): 141}
     assert codes(" ".join(f"`{code}`" for code in every)) == {0, 1, *raised.values()}
     assert codes(own["doctor"]) == {verdict([Finding("", level, "")])[0] for level in Level} == {0, 1, 3}
@@ -119,7 +151,7 @@ def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch
         assert cli.outcome([]) == code
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_that_does_not_exist_ends_every_command_with_2(command: str) -> None:
     try:
         code: object = cli.outcome([command, "--no-such-option"])

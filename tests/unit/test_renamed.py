@@ -8,7 +8,8 @@ import pytest
 
 from swarm_node.common import renamed
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.sources import describe, flatten, from_command_line, resolve
+from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.sources import describe, flatten
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import JsonLines, read_jsonlines
 

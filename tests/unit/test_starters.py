@@ -26,7 +26,7 @@ from swarm_node.starters.measuring import measure
 from swarm_node.starters.questions import MEASURING_SEED, TASKS, TRAINING_SEED, Questions
 from swarm_node.starters.teaching import STOCK, Hiding, Schedule, hidden_answers, right_answers, teach
 
-DOCS = Path(__file__).parents[2] / "docs" / "starters.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "starters.md"
 QUESTION = "Factor 12 as 2 × 2 × 3,\nplease?\n"
 
 

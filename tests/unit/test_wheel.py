@@ -94,7 +94,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
     packages = tracked("swarm_node", "protocol")
     assert {"swarm_node/py.typed", "protocol/py.typed", "protocol/README.md"} <= packages
     pages = {name for name in tracked(":(glob)*.md", "docs") if name.endswith(".md")}
-    read = tracked("configs", "data") | pages
+    read = tracked("configs", "data", "deploy") | pages
     shared = {name for name in held if ".data/data/" in name}
     assert {name.partition(".data/data/")[2] for name in shared} == {SHARE + name for name in read}
     assert {name for name in held - shared if ".dist-info/" not in name} == packages

@@ -6,7 +6,7 @@ TASKS = {"words": {"short": 2, "long": 6}}  # data set -> config id -> letters o
 
 
 class Item:
-    """One question with its answer."""
+    """One question with its reference answer."""
 
     def __init__(self, word: str) -> None:
         self.prompt = f"Write {word} backwards."
@@ -14,9 +14,9 @@ class Item:
 
     def score(self, text: str) -> float:
         """The share of letters that are right, in [0, 1]. `text` is a stranger's: compare it, never run it."""
-        said = text.strip()
-        right = sum(one == other for one, other in zip(said, self._answer, strict=False))
-        return right / max(len(said), len(self._answer))
+        given = text.strip()
+        right = sum(one == other for one, other in zip(given, self._answer, strict=False))
+        return right / max(len(given), len(self._answer))
 
 
 class WordReversal:

@@ -1,4 +1,4 @@
-"""Trains on the external groups that arrived last."""
+"""Selects the external groups that arrived last."""
 
 from collections.abc import Sequence
 from random import Random

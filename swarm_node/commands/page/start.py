@@ -15,8 +15,8 @@ from swarm_node.commands.status import ask
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings import PageConfig
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.page import LISTEN, listening
-from swarm_node.settings.sources import from_command_line
 
 PAGE = """\
 usage: swarm-node page [HOME|REPORT] [--listen HOST:PORT] [--flags]

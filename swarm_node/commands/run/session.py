@@ -5,25 +5,34 @@ exactly where the last checkpoint was taken.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from time import sleep
 
 from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
+from swarm_node.assembly.environments import leaving
+from swarm_node.assembly.external import scoring_ahead
 from swarm_node.assembly.learner import build_node, build_policy
+from swarm_node.assembly.memory import fitted
 from swarm_node.assembly.trackers import build_trackers
-from swarm_node.commands.check import origins, values_of
+from swarm_node.commands.page.beside import completed
 from swarm_node.commands.run.checkpoints import Keeper, Kept
+from swarm_node.commands.run.guest import Guest
+from swarm_node.commands.run.pushing import Pushing
 from swarm_node.commands.run.samples import watcher
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
+from swarm_node.commands.run.traffic import Traffic
 from swarm_node.commands.run.validation import Validation
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
+from swarm_node.compute.gpu_limit import limit_gpu_memory
+from swarm_node.compute.plan import Plan, amount
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.environments.scoring import sandbox
@@ -31,15 +40,16 @@ from swarm_node.interfaces import Environment, Runner
 from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.node import Node
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.sources import file_in
-from swarm_node.telemetry.events import Notice, RoundDone, RunFinished, RunStarted, Warned
+from swarm_node.settings.command_line import origins, sources_of
+from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
 from swarm_node.telemetry.recent import RecentRounds
 from swarm_node.telemetry.sinks import Sink, Telemetry
-from swarm_node.telemetry.terminal import node_terminal, say
+from swarm_node.telemetry.terminal import NodeView, node_terminal, say
 
 LINE_CHARS = 400  # of what the network says
+REST_SECONDS = 0.5  # between two looks whether to go on
 
 
 def work(
@@ -54,20 +64,39 @@ def work(
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
     with stoppable() as stop, suppress(Interrupted), stop.interruptible():
+        limit_gpu_memory(config.limits.gpu_memory, config.model.device)
+        progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
         both, config = config, trainer_side(config)
+
+        plan: Plan | None = None
+
+        def make(resume: Path | None) -> tuple[Policy, Node]:
+            nonlocal config, plan
+            policy = build_policy(config.model, resume)
+            config, plan = fitted(config, policy)
+            return policy, build_node(config, peer_id, environment, network, policy, external=ahead)
+
         with ExitStack() as stack:
-            policy = build_policy(config.model, kept.latest)
-            node = build_node(config, peer_id, environment, network, policy)
+            ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
+            policy, node = kept.build(make)
             stack.callback(node.generator.close)
-            telemetry = stack.enter_context(_telemetry(home, config, console, progress))
+            view = node_terminal(console)
+            stop.note = view.note
+            telemetry = stack.enter_context(_telemetry(home, config, console, view, progress))
             node = replace(node, watch=watcher(config, home, lambda text: telemetry.emit(Warned(text))))
-            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node)))
+            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan), kept.done))
+            kept.tell(telemetry)
+            if plan and not plan.fits:
+                telemetry.emit(Warned(plan.lines()[0]))
+            if told := leaving(config.environment):
+                telemetry.emit(Notice(told))
             if not all((layers := sandbox.layers()).values()):
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)
             stack.callback(validation.close)
-            kept.restore(node, telemetry)
+            pushing = Pushing(home, config.push)
+            stack.callback(pushing.close)
             stop.updating = lambda: isinstance(node.trainer, GrpoTrainer) and node.trainer.updating
             runner = stack.enter_context(
                 driving(
@@ -82,7 +111,12 @@ def work(
                 )
             )
             keeper = Keeper(config, node, policy, telemetry)
-            Session(runner, keeper, validation, network, stop, telemetry, kept.done).run(config.max_rounds)
+            keeper.look()
+            guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
+            stack.callback(traffic.save)
+            guests = (guest, traffic, progress)
+            session = Session(runner, keeper, validation, network, stop, telemetry, pushing, *guests, kept.done)
+            session.run(config.max_rounds)
 
 
 @dataclass
@@ -95,28 +129,43 @@ class Session:
     network: RemoteNetwork
     stop: Stop
     telemetry: Telemetry
+    pushing: Pushing
+    guest: Guest
+    traffic: Traffic
+    progress: RecentRounds
     done: int  # rounds, those of earlier runs included
+    pause: Callable[[float], None] = sleep
+    addresses: tuple[str, ...] = ()  # as they were last said
+    capped: bool = False  # whether the traffic of this month is used up
 
     def run(self, max_rounds: int) -> None:
         """Until it is told to stop, or, unless that is 0, `max_rounds` are done."""
         start = self.done
         self._pass_on()
         while not self.stop.wanted and (not max_rounds or self.done < max_rounds):
+            if reason := self.guest.resting():
+                self._rest(reason)
+                continue
             try:
                 with self.stop.interruptible():
                     report = self.runner.run_round(Round(self.done))
             except Interrupted:
                 self._give_up(start)
                 return
-            self.telemetry.emit(RoundDone(report, self.network.connected))
+            alone = "" if report.external_informative else self.network.why_alone()
+            self.telemetry.emit(RoundDone(report, self.network.connected, self.network.waiting, alone))
             self._pass_on()
             self.done += 1
+            self.stop.to_save = True
             if self.validation.due(self.done):
                 self._validate()
-            if self.keeper.due(self.done):
+            if self.keeper.due(self.done) or self.pushing.due(self.done):
                 self.keeper.save(self.done, self.runner.waiting())
+            if self.pushing.due(self.done):
+                self.pushing.start()
         if self.done > start:
-            self.keeper.save(self.done, self.runner.waiting())
+            self._save_last(self.runner.waiting())
+        self._tell(self.pushing.lines(wait=True))
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds"))
 
     def _validate(self) -> None:
@@ -128,29 +177,65 @@ class Session:
                 self.keeper.keep_best(measured)
 
     def _give_up(self, start: int) -> None:
-        """In the middle of a round, which is done again next time, what was written for it included."""
+        """In the middle of a round, which is done again next time, generation included."""
         if self.stop.updating():
             lost = "stopped in the middle of an update: what was learned since the last checkpoint is lost"
             self.telemetry.emit(Warned(lost))
         elif self.done > start:
-            self.keeper.save(self.done, [])
+            self._save_last([])
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds, in the middle of the next"))
+
+    def _count(self) -> None:
+        """Leaves the swarm when the traffic of this month is used up, and comes back in the next."""
+        exceeded = self.traffic.exceeded(self.network.traffic)
+        self.progress.note("traffic_megabytes", self.traffic.megabytes)
+        if exceeded != self.capped:
+            self.capped = exceeded
+            self.network.rest(exceeded)
+            how = "reached: training alone until the next month" if exceeded else "begins anew: sharing again"
+            self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
+
+    def _save_last(self, waiting: list[str]) -> None:
+        """UserError where it fails: nothing of the next run would make up for it."""
+        self.telemetry.emit(Notice("saving ..."))
+        if failed := self.keeper.save(self.done, waiting):
+            raise UserError(f"the last checkpoint could not be written ({failed}): make room, the one before is whole")
+
+    def _rest(self, reason: str) -> None:
+        """Until the reason is gone: no training, and no traffic. It is told to stop meanwhile as at any time."""
+        self.telemetry.emit(Resting(reason))
+        self.network.rest(True)
+        while reason and not self.stop.wanted:
+            self.pause(REST_SECONDS)
+            reason = self.guest.resting()
+        self.network.rest(self.capped)
+        self.telemetry.emit(Resting(""))
 
     def _pass_on(self) -> None:
         """What the network wants the user to know."""
-        for text, warning in self.network.lines():
+        if self.network.addresses != self.addresses:
+            self.addresses = self.network.addresses
+            self.telemetry.emit(Listening(self.addresses))
+        self._count()
+        self._tell([*self.network.lines(), *self.pushing.lines()])
+
+    def _tell(self, lines: Sequence[tuple[str, bool]]) -> None:
+        for text, warning in lines:
             shown = printable(text, LINE_CHARS)
             self.telemetry.emit(Warned(shown) if warning else Notice(shown))
 
 
 @contextmanager
-def _telemetry(home: Path, config: NodeConfig, console: Console, progress: RecentRounds) -> Iterator[Telemetry]:
+def _telemetry(
+    home: Path, config: NodeConfig, console: Console, view: NodeView, progress: RecentRounds
+) -> Iterator[Telemetry]:
     """To the terminal, the home folder and whoever asks. A folder that cannot be written costs its files, no more."""
-    sinks: list[Sink] = [node_terminal(console), progress]
+    sinks: list[Sink] = [view, progress]
     warn = partial(say, console)
     try:
-        write_manifest(home / "manifest.json", manifest("node", config, [config.seed]) | {"origins": _origins(config)})
-        sinks.append(JsonLines(home / "events.jsonl", warn))
+        write_manifest(home / "manifest.json", manifest("node", config, [config.seed]) | {"origins": _origins()})
+        most = config.tracking.max_megabytes * 1_000_000
+        sinks.append(JsonLines(home / "events.jsonl", warn, most=most))
         sinks += build_trackers(config.tracking, home, warn)
         trouble = ""
     except OSError as error:
@@ -161,16 +246,16 @@ def _telemetry(home: Path, config: NodeConfig, console: Console, progress: Recen
         yield telemetry
 
 
-def _origins(config: NodeConfig) -> dict[str, str]:
+def _origins() -> dict[str, str]:
     """Where options come from, by name: "file", "environment" or "flag". Empty where a program made the configuration,
     as a simulation does."""
     argv = sys.argv[2:] if sys.argv[1:2] == ["run"] else sys.argv[1:]
     with suppress(UserError, OSError):
-        return origins(values_of(config), file_in(argv))
+        return origins(sources_of(NodeConfig, completed(argv), "swarm-node run")[1])
     return {}
 
 
-def _facts(policy: Policy, node: Node) -> dict[str, str]:
+def _facts(policy: Policy, node: Node, plan: Plan | None) -> dict[str, str]:
     parameters = sum(p.numel() for p in policy.model.parameters())
     packing = getattr(node.trainer, "packing", None)
     decoder = getattr(node.generator, "decoder_name", "")
@@ -180,4 +265,5 @@ def _facts(policy: Policy, node: Node) -> dict[str, str]:
         "rows": packing.value if packing else "padded",
         "decoder": decoder,
         "linear layers": policy.arithmetic,
+        "memory": f"about {amount(plan.total)} of {amount(plan.room)}" if plan else "",
     }

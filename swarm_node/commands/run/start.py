@@ -6,6 +6,7 @@ loaded.
 """
 
 import os
+import sys
 from contextlib import ExitStack
 from functools import partial
 from time import monotonic
@@ -13,13 +14,15 @@ from time import monotonic
 from rich.console import Console
 
 from swarm_node.assembly.environments import build_environment
+from swarm_node.assembly.models import check_model
 from swarm_node.assembly.network import build_network
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.commands.page.beside import beside, completed
 from swarm_node.commands.table import Command
+from swarm_node.common import interrupts
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.recent import RecentRounds
 from swarm_node.telemetry.terminal import say
 
@@ -39,7 +42,6 @@ Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
   --max-rounds N                 stop after so many rounds in all
   --validation.every N           ask held-out questions every so many rounds
   --network.no-enabled           train alone
-  --page                         show it in a browser, on 127.0.0.1:8420
   --network.port N               to listen on (a free one)
   --asynchronous.enabled         write and train at the same time
 
@@ -66,15 +68,22 @@ def run(config: NodeConfig, console: Console) -> None:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
+    interrupts.nothing_to_save()
+    os.umask(0o077)  # whatever is written from here on is for this user alone
     config = from_command_line(NodeConfig, completed(argv), "swarm-node run")
-    if config.asynchronous.enabled:  # before torch is loaded: its idle threads must not spin on the generator's cores
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # Before torch is loaded. Its idle threads would spin on cores that other programs, or another node, could use: two
+    # nodes on two cores take a tenth of the time for a round without.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:
         check_installed(config.network.backend)
-
-    run(config, Console())
+    console = Console()
+    say(console, f"loading {config.model.name} ...")
+    check_model(config.model)
+    run(config, console)
 
 
 RUN = Command(NodeConfig, PAGE, command)

@@ -1,8 +1,9 @@
 """How a node is told to stop, and how soon it does.
 
-Ctrl-C lets the round in progress end, however long that takes; a second one interrupts. SIGTERM comes from machinery
-that kills after some seconds: a round that does not end soon is given up. Only an update of the weights is waited for
-longer, because weights that are half updated are worth no checkpoint.
+Ctrl-C lets the round in progress end, however long that takes; a second one leaves at once. SIGTERM comes from
+machinery that kills after some seconds, SIGHUP from a terminal that was closed: a round that does not end soon is given
+up. Only an update of the weights is waited for longer, because weights that are half updated are worth no checkpoint.
+Until the first round has ended there is nothing to save, and every signal is obeyed at once.
 """
 
 import signal
@@ -11,22 +12,27 @@ from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 
+from swarm_node.common import interrupts
+
 ROUND_SECONDS = 4.0  # from SIGTERM until a round is given up
 UPDATE_SECONDS = 7.0  # ... and until an update is; docker kills after 10 s, and saving and leaving take some
 LOOK_SECONDS = 0.1
 
 
 class Interrupted(BaseException):
-    """What is going on is given up. No Exception: nothing that mends errors may take it for one."""
+    """Gives up the present round. Not an Exception, so that code that handles errors does not catch it."""
 
 
 class Stop:
-    """Set by the first SIGINT or SIGTERM."""
+    """Set by the first SIGINT, SIGTERM or SIGHUP."""
 
     def __init__(self) -> None:
         self.wanted = False
+        self.to_save = False  # whether there is anything to lose
         self.updating: Callable[[], bool] = lambda: False  # whether weights are being changed right now
+        self.note: Callable[[str], None] = lambda text: None  # says at once what happens; called by a handler
         self._asked = 0.0
+        self._typed = False  # Ctrl-C
         self._may_interrupt = False
 
     @contextmanager
@@ -39,13 +45,19 @@ class Stop:
             self._may_interrupt = False
 
     def ask(self, number: int, frame: FrameType | None) -> None:
-        """Handles SIGINT and SIGTERM. The second one raises KeyboardInterrupt."""
-        if self.wanted:
-            raise KeyboardInterrupt
-        self.wanted = True
-        if number == signal.SIGTERM:
+        """Handles SIGINT, SIGTERM and SIGHUP. A second Ctrl-C leaves at once."""
+        if not self.to_save:
+            interrupts.told_to_stop(number)
+        if number == signal.SIGINT:
+            if self._typed:
+                interrupts.leave_at_once(number)
+            self._typed = True
+        elif not self._asked:
             self._asked = monotonic()
             signal.setitimer(signal.ITIMER_REAL, ROUND_SECONDS, LOOK_SECONDS)
+        if not self.wanted:
+            self.wanted = True
+            self.note("stopping after this round" + "; Ctrl-C again leaves at once, and saves nothing" * self._typed)
 
     def hurry(self, number: int, frame: FrameType | None) -> None:
         """Handles the alarm after SIGTERM: raises Interrupted where it may, and no update is going on or it takes too
@@ -57,10 +69,11 @@ class Stop:
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Signals go to the Stop, in the main thread, until the context ends."""
+    """Signals go to the Stop, in the main thread, until the context ends. What nohup ignores stays ignored."""
     stop = Stop()
-    handlers = {signal.SIGINT: stop.ask, signal.SIGTERM: stop.ask, signal.SIGALRM: stop.hurry}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    handlers = {signal.SIGINT: stop.ask, signal.SIGTERM: stop.ask, signal.SIGHUP: stop.ask, signal.SIGALRM: stop.hurry}
+    taken = {number: handler for number, handler in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in taken.items()}
     try:
         yield stop
     finally:

@@ -7,6 +7,7 @@ from protocol.messages import Round
 from swarm_node.assembly.environments import build_environment
 from swarm_node.commands.evaluate import answer
 from swarm_node.compute.training import checkpoint
+from swarm_node.compute.training.soundness import Damaged
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.settings import NodeConfig
@@ -16,7 +17,7 @@ REWARD = "validation_reward"  # key of a checkpoint's extra state
 
 
 class Validation:
-    """One sampled answer to each held-out question, from the same random stream each time."""
+    """One sampled completion of each held-out prompt, from the same random stream each time."""
 
     def __init__(self, config: NodeConfig, environment: Environment, generator: Generator, best: float | None) -> None:
         """`environment` is the node's, asked where the configuration names no other tasks or puzzles. `best`: the
@@ -58,6 +59,10 @@ def _other_environment(config: NodeConfig) -> Environment | None:
 
 
 def best_so_far(folder: Path) -> float | None:
-    """Reward of the best checkpoint that is kept there."""
-    kept = checkpoint.all_checkpoints(folder)
-    return float(checkpoint.read_state(kept[-1])["extra"][REWARD]) if kept else None
+    """Reward of the best checkpoint that is kept there; None where there is none, or it is damaged."""
+    for kept in reversed(checkpoint.all_checkpoints(folder)):
+        try:
+            return float(checkpoint.read_state(kept)["extra"][REWARD])
+        except (Damaged, KeyError, TypeError, ValueError):
+            continue
+    return None

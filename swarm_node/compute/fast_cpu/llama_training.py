@@ -8,6 +8,7 @@ What it is not: trusted blindly. `Policy.packing` compares its logits with the m
 devices, types and architectures keep the library's forward.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,12 +18,13 @@ from torch import Tensor, nn
 from swarm_node.algorithm.tree import TreeBatch
 from swarm_node.compute.fast_cpu.families import require_known
 from swarm_node.compute.training import tree_attention
+from swarm_node.compute.training.recompute import recomputed
 
 ONEDNN_FROM = 2**26  # multiplications of a product: a shape that it has not seen costs oneDNN a millisecond
 
 
 class LlamaTraining:
-    """Logits with gradients. Reads the parameters whenever it is called."""
+    """Hidden states and logits with gradients. Reads the parameters whenever it is called."""
 
     def __init__(self, model: Any) -> None:
         """Raises TypeError for a model that it does not know."""
@@ -39,20 +41,31 @@ class LlamaTraining:
         # Halves of a head side by side, so that a pair to be rotated is one complex number. q k^T does not mind.
         self._pairs = torch.arange(self._dim).view(2, -1).T.flatten()
 
-    def logits(self, batch: TreeBatch) -> Tensor:
-        """[tokens, vocabulary], predicting `batch.target`."""
+    def hidden(self, batch: TreeBatch, recompute: bool = False) -> Tensor:
+        """[tokens, hidden] before the output head, predicting `batch.target`. `recompute`: layers keep their input
+        alone, and are computed again on the way back."""
         model = self._model.model
         wanted, back = torch.unique(batch.source, return_inverse=True)
         turn = self._rotation(batch.position_ids[0])
+        compute = partial(recomputed, self._layer) if recompute and torch.is_grad_enabled() else self._layer
         x = model.embed_tokens(batch.input_ids[0])
         for number, layer in enumerate(model.layers, start=1):
-            seen = self._attention(layer, x, turn, batch)
-            if number == len(model.layers):
-                x, seen = x[wanted], seen[wanted]
-            x = x + _linear(seen, layer.self_attn.o_proj.weight, layer.self_attn.o_proj.bias)
-            x = x + self._feed_forward(layer, x)
-        hidden = _Norm.apply(x, self._eps) * model.norm.weight  # type: ignore[no-untyped-call]
-        return F.linear(hidden[back], self._model.lm_head.weight, self._model.lm_head.bias)
+            x = compute(layer, x, turn, batch, wanted if number == len(model.layers) else None)
+        normed = _Norm.apply(x, self._eps) * model.norm.weight  # type: ignore[no-untyped-call]
+        found: Tensor = normed[back]
+        return found
+
+    def logits(self, batch: TreeBatch, recompute: bool = False) -> Tensor:
+        """[tokens, vocabulary], predicting `batch.target`."""
+        return F.linear(self.hidden(batch, recompute), self._model.lm_head.weight, self._model.lm_head.bias)
+
+    def _layer(self, layer: Any, x: Tensor, turn: Tensor, batch: TreeBatch, wanted: Tensor | None) -> Tensor:
+        """Hidden states behind a layer; of the `wanted` columns alone, where they are given."""
+        seen = self._attention(layer, x, turn, batch)
+        if wanted is not None:
+            x, seen = x[wanted], seen[wanted]
+        x = x + _linear(seen, layer.self_attn.o_proj.weight, layer.self_attn.o_proj.bias)
+        return x + self._feed_forward(layer, x)
 
     def _attention(self, layer: Any, x: Tensor, turn: Tensor, batch: TreeBatch) -> Tensor:
         """What each column saw, [T, heads * dim]."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
+from swarm_node.compute.memory import probed
 from swarm_node.compute.policy import Policy, agreement
 
 
@@ -138,11 +139,15 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool:
     prompts = [[(7 * i + 3) % vocabulary for i in range(9)], [(11 * i + 1) % vocabulary for i in range(5)]]
     fed = [torch.tensor([(13 * i + k) % vocabulary for i in range(4)], device=policy.device) for k in (2, 5)]
     slots = torch.tensor([[1], [2]], device=policy.device)
-    try:
+
+    def both() -> tuple[Tensor, Tensor]:
         ours = _probe(decoder_type(policy), prompts, fed, slots)
-        reference = _probe(RecomputeDecoder(policy), prompts, fed, slots)
-    except Exception:  # noqa: BLE001  an architecture that does not fit may fail in any way; the next decoder is tried
+        return ours, _probe(RecomputeDecoder(policy), prompts, fed, slots)
+
+    found = probed(both, "in trying a decoder")  # an architecture that does not fit may fail in any way
+    if found is None:
         return False
+    ours, reference = found
     coarse = policy.autocast_dtype is not None or policy.fp8 is not None or reference.dtype != torch.float32
     return agreement(ours, reference, coarse=coarse)
 

@@ -21,6 +21,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
 from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.compute.generation.pacing import Astray, Pace
+from swarm_node.compute.memory import OutOfMemory, attempt
 from swarm_node.compute.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
@@ -98,8 +99,8 @@ class BatchGenerator:
         """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,
         and an empty group where even one is too much. `first` is the number of the first row in the stream."""
         try:
-            return self._decode(prompts, group_size, stream, first)
-        except torch.OutOfMemoryError:
+            return attempt(lambda: self._decode(prompts, group_size, stream, first), "in generating")
+        except OutOfMemory:
             if len(prompts) == 1:
                 return [[]]
         half = len(prompts) // 2
@@ -126,7 +127,7 @@ class BatchGenerator:
         eos = torch.tensor(sorted(policy.eos_ids), device=policy.device)
         ids = torch.full((limit, rows), policy.pad_id, device=policy.device)
         log_probs = torch.zeros(limit, rows, device=policy.device)
-        versions: list[int] = []  # of the weights that wrote each step
+        versions: list[int] = []  # of the weights that generated each step
         lengths = torch.full((rows,), limit, device=policy.device)
         astray = Astray(self._config.stop_below, self._config.stop_memory, rows, policy.device)
         active = torch.arange(rows, device=policy.device).view(len(prompts), group_size)  # row of each slot

@@ -1,7 +1,7 @@
 """vLLM as a generator: its OpenAI-compatible server, in a process and if wanted on a GPU of its own.
 
 The server rather than the offline engine: it keeps its memory apart from the trainer's, survives it, and may be any
-version that speaks this API. Started by the user, in the folder that this generator writes the weights to:
+version that speaks this API. Started by the user, in the folder to which the weights are written here:
 
     VLLM_SERVER_DEV_MODE=1 vllm serve FOLDER --enable-prefix-caching --logprobs-mode processed_logprobs
 

@@ -5,9 +5,11 @@ a kill or a full disk in the middle leaves the older ones untouched. Tensors are
 is pickled. Random streams are derived from (seed, peer, round), so there is no generator state to keep.
 """
 
+import filecmp
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +18,45 @@ from safetensors.torch import load_file, save_file
 
 from swarm_node.common.errors import UserError
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.training import soundness
+from swarm_node.compute.training.soundness import Damaged
 from swarm_node.compute.training.trainer import GrpoTrainer
 
 FORMAT = 1
 STATE, OPTIMIZER = "state.json", "optimizer.safetensors"
 PARTIAL = ".partial-"
+DAMAGED = "damaged-"
 
 
-def save(folder: Path, rounds: int, policy: Policy, trainer: GrpoTrainer, extra: dict[str, Any], keep: int) -> Path:
-    """Write the checkpoint taken after `rounds` rounds, let go of all but the newest `keep`. OSError on a full disk."""
+def save(
+    folder: Path,
+    rounds: int,
+    policy: Policy,
+    trainer: GrpoTrainer,
+    extra: dict[str, Any],
+    keep: int,
+    states: int = 2**31,
+) -> Path:
+    """Write the checkpoint taken after `rounds` rounds, let go of all but the newest `keep`. OSError on a full disk.
+
+    Args:
+        states: so many of the newest keep the optimiser's state, which is twice as large as the weights.
+    """
     final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
-    if final.exists():
+    if (final / STATE).is_file():
         return final
+    shutil.rmtree(final, ignore_errors=True)  # of one that was damaged
     for left_over in folder.glob(f"{PARTIAL}*"):
         shutil.rmtree(left_over)
     try:
         partial.mkdir(parents=True)
         policy.save(partial)
-        save_file(_optimizer_tensors(trainer), partial / OPTIMIZER)
+        if states:
+            save_file(_optimizer_tensors(trainer), partial / OPTIMIZER)
         counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
         state = {"format": FORMAT, **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
+        _link_equal(partial, [old for other in folder.parent.iterdir() for old in all_checkpoints(other)[-1:]])
         _to_disk(partial)
         partial.rename(final)
         _sync(folder)
@@ -47,7 +67,26 @@ def save(folder: Path, rounds: int, policy: Policy, trainer: GrpoTrainer, extra:
         raise
     for old in all_checkpoints(folder)[:-keep]:
         shutil.rmtree(old)
+    for old in all_checkpoints(folder)[: -states or None]:
+        (old / OPTIMIZER).unlink(missing_ok=True)
     return final
+
+
+def has_state(checkpoint: Path) -> bool:
+    """Whether the optimiser's state was kept."""
+    return (checkpoint / OPTIMIZER).exists()
+
+
+def _link_equal(partial: Path, others: list[Path]) -> None:
+    """Files that another checkpoint has too, such as the tokenizer's, share its place on disk where that can be."""
+    for file in partial.iterdir():
+        for twin in (other / file.name for other in others):
+            if twin.exists() and filecmp.cmp(file, twin, shallow=False):
+                with suppress(OSError):  # not on every file system
+                    spare = file.with_suffix(".link")
+                    spare.hardlink_to(twin)
+                    spare.replace(file)
+                break
 
 
 def all_checkpoints(folder: Path) -> list[Path]:
@@ -56,42 +95,51 @@ def all_checkpoints(folder: Path) -> list[Path]:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """`rounds`, `optimizer_steps` and what was given as `extra`."""
-    try:
-        state: dict[str, Any] = json.loads((checkpoint / STATE).read_text())
-        if state["format"] != FORMAT:
-            raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
-    except (OSError, ValueError, KeyError) as error:
-        raise _broken(checkpoint, error) from error
+    """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for another format."""
+    state = soundness.read_state(checkpoint / STATE)
+    if state["format"] != FORMAT:
+        raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
     return state
 
 
 def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
-    """Optimiser state and counts. The policy's weights were loaded from the same folder before."""
+    """Optimiser state, if it was kept, and counts. The policy's weights were loaded from the same folder before. Raises
+    Damaged."""
     try:
-        tensors = load_file(checkpoint / OPTIMIZER)
+        tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
     except Exception as error:  # safetensors raises a type of its own
-        raise _broken(checkpoint, error) from error
+        raise Damaged(f"{OPTIMIZER}: {str(error)[:100]}") from error
+    parameters = [each for group in trainer.optimizer.param_groups for each in group["params"]]
+    soundness.check_optimizer(tensors, parameters)
     counts = read_state(checkpoint)
-    trainer.steps = int(counts["optimizer_steps"])
-    trainer.policy.version = int(counts.get("version", counts["rounds"]))  # older checkpoints: one update a round
-    state = trainer.optimizer.state_dict()
-    for key, tensor in tensors.items():
+    trainer.steps = counts["optimizer_steps"]
+    trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
+    for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
         index, name = key.split(".", 1)
-        state["state"].setdefault(int(index), {})[name] = tensor
-    trainer.optimizer.load_state_dict(state)
+        parameter = parameters[int(index)]
+        whole = tensor.dim() == 0 and not tensor.is_floating_point()
+        trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
 
 
-def _broken(checkpoint: Path, error: Exception) -> UserError:
-    return UserError(f"checkpoint {checkpoint} is broken ({error}); move it away to resume from an older one")
+def check_plain(checkpoint: Path) -> None:
+    """See soundness.check_plain."""
+    soundness.check_plain(checkpoint)
+
+
+def set_aside(checkpoint: Path) -> Path:
+    """A damaged one, kept under a name that is not taken for a checkpoint. OSError."""
+    aside = checkpoint.with_name(f"{DAMAGED}{checkpoint.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    checkpoint.rename(aside)
+    return aside
 
 
 def _optimizer_tensors(trainer: GrpoTrainer) -> dict[str, torch.Tensor]:
-    states = trainer.optimizer.state_dict()["state"]
+    parameters = [p for group in trainer.optimizer.param_groups for p in group["params"]]
     return {
         f"{index}.{name}": torch.as_tensor(value).detach().cpu().contiguous()
-        for index, values in states.items()
-        for name, value in values.items()
+        for index, parameter in enumerate(parameters)
+        for name, value in trainer.optimizer.state.get(parameter, {}).items()
     }
 
 

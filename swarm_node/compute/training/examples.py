@@ -22,10 +22,10 @@ class Example:
 
     row: rows.Row
     advantages: list[float]  # one per completion
-    external: list[bool]  # one per completion: written by a peer
-    behaviour: Recorded  # log-probs of who wrote it; of external completions, this policy's before the first step
+    external: list[bool]  # one per completion: whether a peer generated it
+    behaviour: Recorded  # log-probs of the policy that generated it; external: of this policy before the first step
     proximal: Recorded  # log-probs of this policy before the first step
-    staleness: Recorded  # updates since each token was written; None for external completions
+    staleness: Recorded  # updates since each token was generated; None for external completions
 
     def pieces(self, columns: int) -> list["Example"]:
         """The same in rows of at most so many columns; 0 gives each completion its own row, the padded layout."""

@@ -1,15 +1,18 @@
 """One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a token budget.
 
-Behaviour log-probs are those of the policy that wrote the text for local groups, and of this policy when the group is
-admitted to the training set for external groups, whose author's probabilities are unknown and would not be comparable.
+Behaviour log-probs are those of the policy that generated the text for local groups, and of this policy when the group
+is admitted to the training set for external groups, whose author's probabilities are unknown and would not be
+comparable.
 """
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from math import isfinite
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,7 +20,7 @@ from torch import Tensor
 from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.advantages import Advantages, group_advantages
 from swarm_node.algorithm.batching import dynamic_batches
-from swarm_node.algorithm.distribution import SamplingRule, log_distribution, log_probs_of
+from swarm_node.algorithm.distribution import SamplingRule
 from swarm_node.algorithm.external import ExternalRule
 from swarm_node.algorithm.objectives import (
     DEFAULT_IMPORTANCE,
@@ -31,8 +34,11 @@ from swarm_node.algorithm.objectives import (
     token_weight,
 )
 from swarm_node.common.errors import UserError
-from swarm_node.compute.policy import Packing, Policy
+from swarm_node.compute.memory import OutOfMemory, attempt
+from swarm_node.compute.policy import Batch, Packing, Policy
 from swarm_node.compute.training.examples import Example, Totals, flat_values
+from swarm_node.compute.training.optimisers import build_optimizer, take_step
+from swarm_node.compute.training.recompute import blocks_of
 from swarm_node.reports import StepReport
 from swarm_node.rollouts.groups import ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
@@ -40,6 +46,7 @@ from swarm_node.settings import GenerationConfig, TrainingConfig
 CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
 
+T = TypeVar("T")
 Batching = Callable[..., Iterable[list[int]]]  # rows, token budget, pads: indices of rows by micro-batch
 BATCHINGS: Mapping[str, Batching] = {"tight": rows.micro_batches, "dynamic": dynamic_batches}
 
@@ -53,6 +60,10 @@ class Trust:
 
 
 ALL = Trust()
+
+
+class NothingFits(Exception):
+    """Not even the smallest micro-batch fits into memory."""
 
 
 class GrpoTrainer:
@@ -83,16 +94,11 @@ class GrpoTrainer:
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
         self._max_completion_length = generation.max_completion_length
         self._parameters = [p for p in policy.model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            self._parameters,
-            lr=config.learning_rate,
-            betas=config.adam_betas,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
+        self.optimizer = build_optimizer(self._parameters, config)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
         self.packing = _choose_packing(policy, config.layout)
+        policy.checkpointing = config.gradient_checkpointing == "on"
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
@@ -102,19 +108,22 @@ class GrpoTrainer:
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
-        totals = Totals()
-        examples = [e for g in groups if g.informative and (e := self._example(g, totals)) is not None]
-        if examples:
-            self.updating = True
-            self._steps(examples, totals)
-            self.updating = False
+        totals, examples = Totals(), []
+        try:
+            examples = [e for g in groups if g.informative and (e := self._example(g, totals)) is not None]
+            if examples:
+                self.updating = True
+                self._steps(examples, totals)
+        except NothingFits:
+            totals.skip("out of device memory")
+        self.updating = False
         self._policy.version += 1  # also without a step: a version is a batch consumed
         return self._report(totals, len(examples)) if examples else StepReport(skipped=totals.skipped)
 
     def _steps(self, examples: list[Example], totals: Totals) -> None:
         several_steps = self._config.num_iterations * self._config.minibatches > 1
         if several_steps:
-            examples = [self._anchored(example) for example in examples]
+            examples = [self._anchored(example, totals) for example in examples]
         for _ in range(self._config.num_iterations):
             for part in range(self._config.minibatches):
                 minibatch = examples[part :: self._config.minibatches]
@@ -176,15 +185,17 @@ class GrpoTrainer:
         if group.advised is None or self._external_rule is None:
             return example
         characters = [len(group.group.completions[i].text) for i in keep]
-        return self._weighted(example, [group.advised[i] for i in keep], characters, self._external_rule)
+        return self._weighted(example, [group.advised[i] for i in keep], characters, self._external_rule, totals)
 
     def _staleness(self, tokens: Tokens) -> list[float]:
         now = self._policy.version
         return [float(now - version) for version in tokens.versions] or [0.0] * len(tokens.ids)
 
-    def _weighted(self, example: Example, advised: list[float], characters: list[int], rule: ExternalRule) -> Example:
+    def _weighted(
+        self, example: Example, advised: list[float], characters: list[int], rule: ExternalRule, totals: Totals
+    ) -> Example:
         """An external group with a weight on every completion, by what its author says of it."""
-        present = self._present_log_probs(example)
+        present = self._present_log_probs(example, totals)
         weights = rule([sum(values) for values in present], advised, characters)
         advantages = [advantage * weight for advantage, weight in zip(example.advantages, weights, strict=True)]
         return replace(example, advantages=advantages)
@@ -199,7 +210,7 @@ class GrpoTrainer:
         widest = max(rows.MAX_PACKED, 2 * len(example.row.prompt))
         return min(widest, self._token_budget) if self.packing is Packing.MASK else self._token_budget
 
-    def _build(self, parts: Sequence[Example]) -> rows.RowBatch | tree.TreeBatch:
+    def _build(self, parts: Sequence[Example]) -> Batch:
         """Model input of a micro-batch."""
         policy, packed = self._policy, [part.row for part in parts]
         if self._end_to_end:
@@ -221,7 +232,7 @@ class GrpoTrainer:
             totals.skip("gradient not finite")
         elif grad_norm > 0.0:
             self._set_learning_rate()
-            self.optimizer.step()
+            attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
             if self._policy.fp8 is not None:
                 self._policy.fp8.weights_changed()
             self.steps += 1
@@ -231,33 +242,47 @@ class GrpoTrainer:
         self.optimizer.zero_grad(set_to_none=True)
 
     def _gradient(self, examples: list[Example], size: StepSize, totals: Totals) -> float:
-        """Gradients of all micro-batches, and the loss; with micro-batches of half the size where memory is short."""
-        config = self._config
-        while True:
-            parts, attempt = self._rows(examples), replace(totals)
+        """Gradients of all micro-batches, and the loss."""
+
+        def work() -> tuple[float, Totals]:
+            parts, tried = self._rows(examples), replace(totals)
             packed = [part.row for part in parts]
-            batches = BATCHINGS[config.micro_batches](packed, self._token_budget, pads=not self._end_to_end)
+            batches = BATCHINGS[self._config.micro_batches](packed, self._token_budget, pads=not self._end_to_end)
+            return sum(self._backward([parts[i] for i in indices], size, tried) for indices in batches), tried
+
+        loss, tried = self._fitting(work, totals)
+        totals.take(tried)
+        return loss
+
+    def _fitting(self, work: Callable[[], T], totals: Totals) -> T:
+        """What `work` returns, in less and less memory until it fits; NothingFits where it never does."""
+        while True:
             try:
-                loss = sum(self._backward([parts[i] for i in indices], size, attempt) for indices in batches)
-            except torch.OutOfMemoryError:
+                return attempt(work, "in training")
+            except OutOfMemory:
                 self.optimizer.zero_grad(set_to_none=True)
-                if self._token_budget <= SMALLEST_BUDGET:
-                    totals.skip("out of device memory")
-                    return 0.0
-            else:
-                totals.take(attempt)
-                return loss
-            self._token_budget //= 2  # outside the handler, whose traceback holds on to the tensors
+                if self._go_smaller(totals):
+                    continue
+            raise NothingFits
+
+    def _go_smaller(self, totals: Totals) -> bool:
+        """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs
+        a forward, then micro-batches are halved."""
+        policy = self._policy
+        if self._config.gradient_checkpointing == "auto" and not policy.checkpointing and blocks_of(policy.model):
+            policy.checkpointing = True
+        elif self._token_budget > SMALLEST_BUDGET:
+            self._token_budget //= 2
             totals.halvings += 1
-            if self._policy.device.type == "cuda":
-                torch.cuda.empty_cache()
+        else:
+            return False
+        return True
 
     def _backward(self, parts: list[Example], size: StepSize, totals: Totals) -> float:
         """Forward and backward of one micro-batch; returns its share of the loss."""
         config = self._config
         batch = self._build(parts)
-        distribution = log_distribution(self._policy.logits(batch), self._rule, batch.target)
-        log_probs = distribution.gather(-1, batch.target[:, None])[:, 0]
+        log_probs, entropy = self._policy.log_probs(batch, self._rule)
         present = log_probs.detach()
         behaviour = flat_values([known for part in parts for known in part.behaviour], parts, present)
         staleness = flat_values([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
@@ -275,18 +300,18 @@ class GrpoTrainer:
         loss = result.loss
         if self._reference is not None:
             loss = loss + config.beta * kl_penalty(log_probs, self._reference_log_probs(batch), weights)
-        loss.backward()  # type: ignore[no-untyped-call]
+        self._policy.backward(loss, batch)
         with torch.no_grad():
             totals.tokens += len(log_probs)
             totals.dropped += int(dropped.sum())
             totals.local_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
             totals.staleness += float(staleness.sum())
-            if totals.steps == 0:  # no weight has moved since fresh tokens were written
+            if totals.steps == 0:  # no weight has moved since fresh tokens were generated
                 fresh = flat_values([known for part in parts for known in part.staleness], parts, staleness - 1) == 0
                 totals.mismatch = totals.mismatch.plus(behaviour[fresh], present[fresh])
             totals.ratio += float(result.ratio.sum())
             totals.clipped += int(result.clipped.sum())
-            totals.entropy -= float(torch.special.xlogy(p := distribution.exp(), p).sum())
+            totals.entropy += float(entropy)
         return float(loss.detach())
 
     def _per_token(self, parts: list[Example], size: StepSize, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -305,32 +330,34 @@ class GrpoTrainer:
         external = torch.tensor([known for part in parts for known in part.external], device=old.device)
         return external.repeat_interleave(counts) & (old.exp() < self._trust.floor)
 
-    def _anchored(self, example: Example) -> Example:
+    def _anchored(self, example: Example, totals: Totals) -> Example:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
         if None not in example.behaviour and self._config.objective not in NEEDS_PROXIMAL:
             return example
-        present = self._present_log_probs(example)
+        present = self._present_log_probs(example, totals)
         behaviour = [known or now for known, now in zip(example.behaviour, present, strict=True)]
         return replace(example, behaviour=behaviour, proximal=present)
 
-    def _present_log_probs(self, example: Example) -> list[list[float]]:
+    def _present_log_probs(self, example: Example, totals: Totals) -> list[list[float]]:
         """Of every token, by completion."""
-        values: list[list[float]] = []
-        for part in self._rows([example]):
-            batch = self._build([part])
-            flat = self._log_probs(self._policy, batch)
-            ends = iter(flat.tolist())
-            values += [list(islice(ends, len(ids))) for ids in part.row.completions]
-        return values
 
-    def _reference_log_probs(self, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
+        def work() -> list[list[float]]:
+            values: list[list[float]] = []
+            for part in self._rows([example]):
+                ends = iter(self._log_probs(self._policy, self._build([part])).tolist())
+                values += [list(islice(ends, len(ids))) for ids in part.row.completions]
+            return values
+
+        return self._fitting(work, totals)
+
+    def _reference_log_probs(self, batch: Batch) -> Tensor:
         assert self._reference is not None
         with getattr(self._reference.model, "disable_adapter", nullcontext)():
             return self._log_probs(self._reference, batch)
 
     @torch.no_grad()
-    def _log_probs(self, policy: Policy, batch: rows.RowBatch | tree.TreeBatch) -> Tensor:
-        return log_probs_of(policy.logits(batch), batch.target, self._rule)
+    def _log_probs(self, policy: Policy, batch: Batch) -> Tensor:
+        return policy.log_probs(batch, self._rule, entropy=False)[0]
 
     def _set_learning_rate(self) -> None:
         """Linear warm-up, then constant."""
@@ -351,5 +378,5 @@ def _frozen(policy: Policy) -> Policy:
     """A copy that stays as it is. Under LoRA the initial policy is the same model with its adapters off."""
     if hasattr(policy.model, "disable_adapter"):
         return policy
-    model = copy.deepcopy(policy.model).requires_grad_(False)
+    model = attempt(lambda: copy.deepcopy(policy.model).requires_grad_(False), "in copying the model for training.beta")
     return Policy(model, policy.tokenizer, policy.device, policy.autocast_dtype, policy.name)

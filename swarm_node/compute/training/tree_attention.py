@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+from torch.nn.attention.flex_attention import BlockMask
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -26,16 +26,23 @@ from transformers.masking_utils import sdpa_mask
 from swarm_node.algorithm.tree import Blocks, TreeBatch
 
 BLOCKS, FLEX, ALIKE = "swarm_node_blocks", "swarm_node_flex", "swarm_node_alike"  # as transformers knows them
+TILE = 128  # columns of a side of FlexAttention's tiles
 _current: ContextVar[Blocks] = ContextVar("blocks of the batch in the model's forward")
 
 
 @contextmanager
 def attending(model: Any, batch: TreeBatch, kernel: str) -> Iterator[BlockMask | None]:
     """The model attends over the tree of `batch` inside; yields the mask to call it with."""
-    token = _current.set(batch.blocks)
+    with within(batch.blocks), using(model, kernel):
+        yield block_mask(batch) if kernel == FLEX else None
+
+
+@contextmanager
+def within(blocks: Blocks) -> Iterator[None]:
+    """`BLOCKS` attends over these inside. Of this thread: autograd has threads of its own."""
+    token = _current.set(blocks)
     try:
-        with using(model, kernel):
-            yield block_mask(batch) if kernel == FLEX else None
+        yield
     finally:
         _current.reset(token)
 
@@ -59,7 +66,25 @@ def block_mask(batch: TreeBatch) -> BlockMask:
         related = (groups[key] == groups[query]) | (groups[key] == parents[query])
         return (key <= query) & related
 
-    return create_block_mask(sees, None, None, columns, columns, device=groups.device)
+    tiles = -(-columns // TILE)
+    every = torch.arange(tiles * TILE, device=groups.device)
+    some, full = (torch.zeros(tiles, tiles, dtype=torch.bool, device=groups.device) for _ in range(2))
+    for row in range(tiles):  # a row of tiles at a time: the whole mask of 15,000 columns takes 2 GiB to make
+        query, key = every[row * TILE : (row + 1) * TILE, None], every[None, :]
+        inside = (query < columns) & (key < columns)
+        seen = inside & sees(every, every, query.clamp_max(columns - 1), key.clamp_max(columns - 1))
+        seen = seen.view(TILE, tiles, TILE)
+        some[row], full[row] = seen.any(2).any(0), seen.all(2).all(0)
+    partial_tiles, full_tiles = _listed(some & ~full), _listed(full)
+    sizes = (columns, columns)
+    return BlockMask.from_kv_blocks(*partial_tiles, *full_tiles, BLOCK_SIZE=TILE, mask_mod=sees, seq_lengths=sizes)
+
+
+def _listed(wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row of tiles how many are wanted, and their numbers, the others behind; for one batch and one head."""
+    count = wanted.sum(1, dtype=torch.int32)
+    order = wanted.int().argsort(dim=1, descending=True, stable=True).int()
+    return count[None, None], order[None, None]
 
 
 @cache
@@ -121,10 +146,18 @@ def attend(query: Tensor, key: Tensor, value: Tensor, blocks: Blocks, scaling: f
             torch.cat([_Repeated.apply(prompt, blocks.parents), own], dim=2)  # type: ignore[no-untyped-call]
             for prompt, own in ((k0, k1), (v0, v1))
         )
+        if query.device.type == "cuda":  # which has no fused kernel for shared heads under a mask, but one for this
+            keys, values = (_for_every_head(x, query.shape[1]) for x in (keys, values))
+        attention = partial(attention, enable_gqa=query.shape[1] != keys.shape[1])
         seen.append(attention(q1, keys, values, attn_mask=blocks.mask))
     flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
     joined: Tensor = _Rearranged.apply(flat, blocks.places, blocks.columns, blocks.pads)  # type: ignore[no-untyped-call]
     return joined
+
+
+def _for_every_head(x: Tensor, heads: int) -> Tensor:
+    """Keys or values [blocks, kv_heads, length, dim] for each head of the queries."""
+    return x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
 def _attend(

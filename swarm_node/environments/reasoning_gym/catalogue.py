@@ -1,7 +1,7 @@
 """Which reasoning-gym questions exist in the swarm: dataset -> config id -> parameters of `create_dataset`.
 
-Pure data: both sides of a question know a config by its id, and parameters never travel. The levels in catalogue.json
-are measured: studies/catalogue_survey.py says how. `tiny` are the tasks of the starter policies, `paper` those of the
+Pure data. All peers know a configuration by its id; parameters never travel. studies/catalogue_survey.py measured the
+levels in catalogue.json. `tiny` are the tasks of the starter policies, `paper` those of the
 SAPO paper, `easy`, `medium` and `hard` levels 0, 1 and 2 of the library's curricula, `default` the library's defaults.
 """
 
@@ -25,7 +25,7 @@ STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a m
         "max_factor": 4,
         "styles": ("plain",),
     },
-    "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 1, "max_value": 31},  # 0 would be written as nothing
+    "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 1, "max_value": 31},  # 0 would be an empty text
     "number_sequence": {"min_terms": 4, "max_terms": 4, "min_value": -9, "max_value": 9, "max_complexity": 1},
     "prime_factorization": {"min_value": 2, "max_value": 60},
 }
@@ -42,12 +42,12 @@ PAPER: Mapping[str, Mapping[str, Any]] = {  # the nine tasks of the SAPO paper, 
     "propositional_logic": {"min_vars": 2, "max_vars": 4},
 }
 
-REFUSED: Mapping[str, str] = {  # whole datasets that were not even measured; for others like them see scorers.py
+REFUSED: Mapping[str, str] = {  # whole datasets that were not measured; see also scorers.py
     "arc_agi": "its answers are tuples, which JSON does not keep",
     "codeio": "it runs code, and gives different items in different processes",
     "composite": "it has no items of its own",
     "figlet_font": "every item reads 30,177 lines of words first, 0.25 to 0.4 s on a slow machine: over the budget",
-    "intermediate_integration": "its scorer executes the answer, and only a computer algebra could compare integrals",
+    "intermediate_integration": "its scorer executes the answer, and only computer algebra could compare integrals",
     "rearc": "its answers are tuples, which JSON does not keep",
 }
 

@@ -1,4 +1,4 @@
-"""Questions of reasoning-gym behind the Environment seam. The library itself runs in the scoring process only."""
+"""Questions of reasoning-gym as an Environment. The library itself runs in the scoring process only."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,12 @@ from swarm_node.settings import EnvironmentConfig
 
 NAME = "reasoning_gym"
 SOURCE = "swarm_node.environments.reasoning_gym.source"
-PARTIAL = 0.5  # a grid of zeros is nine tenths of many a game of life, and a list of guesses contains the answer
+PARTIAL = 0.5  # a grid of zeros matches nine tenths of many games of life; a list of guesses holds the answer
 
 
 class ReasoningGym(ScoredEnvironment):
-    """The tasks of one node, each "dataset/config_id", and scores for every task of the catalogue, not only for those
-    this node asks: what others ask may be learned from too.
+    """The tasks of one node, each "dataset/config_id", and scores for every task of the catalogue, since external
+    groups may be of any of them.
 
     `time_limit` is seconds of wall clock per question and its completions, `memory_limit` megabytes of the process.
     """

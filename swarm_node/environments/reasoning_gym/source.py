@@ -1,11 +1,10 @@
 """reasoning-gym as a source of questions. Runs in the scoring process only: importing it costs 80 MB and a second.
 
-Not deterministic by itself: two datasets follow process-wide state (the decimal context, the global random stream)
-that others change, so each question is built and scored from the same state.
+By itself it is not deterministic: two datasets depend on process-wide state (the decimal context, the global random
+stream) that others change. So each question is built from the same state. Completions are scored by scorers of ours.
 """
 
 import decimal
-import pickle
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,47 +16,40 @@ from reasoning_gym.factory import DATASETS
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.scoring.scorers import NEEDED, SCORERS, answer_of, score
+from swarm_node.environments.scoring.scorers import NEEDED, SCORERS, SETTINGS, answer_of, score
 
 version = installed("reasoning-gym")  # the package's own __version__ lags behind its releases
 
 
 class NoAnswer(Exception):
-    """A question whose key is empty, so that no answer is paid."""
+    """A question whose reference answer is empty, so that no completion could be right."""
 
 
 class LibraryItem:
-    """One question of the library, with the dataset object that knows how to score it."""
+    """One question of the library, and what a scorer of ours needs to know to score completions of it."""
 
     def __init__(self, name: str, config: Mapping[str, Any], seed: int, index: int) -> None:
-        with _same_state(decimal.Context()):
-            self._dataset = reasoning_gym.create_dataset(name, seed=seed, size=MAX_QUESTIONS_PER_ROUND, **config)
-            entry = self._dataset[index]
-            self._decimals = decimal.getcontext().copy()  # decimal_arithmetic scores in the precision it set here
-        if entry["answer"] == "":  # base_conversion writes 0 as nothing: no answer would be paid
+        with _same_state():
+            self.dataset = reasoning_gym.create_dataset(name, seed=seed, size=MAX_QUESTIONS_PER_ROUND, **config)
+            entry = self.dataset[index]
+        if entry["answer"] == "":  # base_conversion writes 0 as an empty text: no completion could be right
             raise NoAnswer(name)
         self.prompt: str = entry["question"]
-        self._name = name
-        self._entry = pickle.dumps(entry)
-        self.portable = _portable(name, entry)
-
-    @property
-    def entry(self) -> dict[str, Any]:
-        """A fresh copy of question, answer and metadata, since some scorers write into theirs."""
-        entry: dict[str, Any] = pickle.loads(self._entry)  # noqa: S301  (our own bytes, made above)
-        return entry
+        self.entry: Mapping[str, Any] = entry
+        self.portable = name, {"answer": entry["answer"], "metadata": _facts(name, self.dataset, entry["metadata"])}
 
     def score(self, text: str) -> float:
-        with _same_state(self._decimals):
-            return score(SCORERS.get(self._name, self._dataset.score_answer), answer_of(text), self.entry)
+        name, entry = self.portable
+        return score(SCORERS[name], answer_of(text), entry)
 
 
-def _portable(name: str, entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-    """What our own scorer needs to know, where there is one: it can then run without the library."""
-    if name not in SCORERS:
-        return None
-    metadata = {key: entry["metadata"][key] for key in NEEDED.get(name, ())}
-    return name, {"answer": entry["answer"], "metadata": metadata}
+def _facts(name: str, dataset: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of the metadata and of the data set's configuration that its scorer reads."""
+    facts = {key: metadata[key] for key in NEEDED.get(name, ()) if key in metadata}
+    facts |= {key: getattr(dataset.config, key) for key in SETTINGS.get(name, ())}
+    if name == "word_ladder":
+        facts["words"] = sorted(dataset.word_sets[metadata["word_length"]])
+    return facts
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> LibraryItem:
@@ -66,10 +58,11 @@ def build(dataset: str, config_id: str, seed: int, index: int) -> LibraryItem:
 
 
 @contextmanager
-def _same_state(decimals: decimal.Context) -> Iterator[None]:
+def _same_state() -> Iterator[None]:
     random.seed(0)
-    with decimal.localcontext(decimals):
+    with decimal.localcontext(decimal.Context()):
         yield
 
 
 assert set(CATALOGUE) <= set(DATASETS), "the catalogue names a dataset this version of reasoning-gym lacks"
+assert set(CATALOGUE) <= set(SCORERS), "the catalogue names a dataset without a scorer of ours"

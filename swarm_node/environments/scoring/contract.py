@@ -5,7 +5,7 @@ A source runs inside the scoring process only. It is a module, or a class withou
     version = "1"
     def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
 
-An environment from outside is such a class with a `name` and `tasks`: docs/environments.md.
+An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node w
 SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget
 BROKEN_QUESTION = "question raised"  # it cannot be rebuilt
 SCORER_RAISED = "scorer raised"
-NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped, since clamping up would pay for it
+NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped: that could reward it
 TIMEOUT = "scoring timeout"
 CRASHED = "scoring crashed"  # the process died, or said something it never says
 UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue

@@ -5,8 +5,11 @@ before it is computed, and nothing recurses.
 """
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+
+from swarm_node.environments.scoring.reading import Unreadable
 
 MAX_CHARS = 2000
 MAX_NODES = 600
@@ -14,22 +17,15 @@ MAX_TERMS = 200
 MAX_EXPONENT = 40  # of a power, and of a variable in a term
 MAX_BITS = 512  # of a numerator or denominator
 
+_PLAIN_SIGNS = re.compile(r"[\w\s.+*/()-]*", re.ASCII)
+
 Monomial = tuple[tuple[str, int], ...]  # (variable, exponent), by name, exponents above 0
 Polynomial = Mapping[Monomial, Fraction]  # without zero coefficients
 
 
-class Unreadable(ValueError):
-    """Not an expression of the kind above, or one that is too large."""
-
-
 def parse(text: str, variables: frozenset[str] = frozenset()) -> Polynomial:
     """Exact value of `text`. `^` is no power, as in Python. Raises Unreadable."""
-    if len(text) > MAX_CHARS:
-        raise Unreadable("too long")
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise Unreadable("no expression") from error
+    tree = _tree(text)
     values: dict[ast.AST, Polynomial] = {}
     for node in reversed(_nodes(tree)):  # children come behind their parents
         values[node] = _value(node, values, variables)
@@ -44,7 +40,7 @@ def number(text: str) -> Fraction:
 def integers(text: str) -> list[int]:
     """The whole numbers that stand in an expression, in no order; Unreadable where another kind of literal does."""
     parse(text)
-    literals = [node.value for node in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(node, ast.Constant)]
+    literals = [node.value for node in ast.walk(_tree(text)) if isinstance(node, ast.Constant)]
     if not all(type(value) is int for value in literals):
         raise Unreadable("not whole")
     return [value for value in literals if isinstance(value, int)]
@@ -61,6 +57,17 @@ def derivative(polynomial: Polynomial, variable: str) -> Polynomial:
         if exponent:
             terms[tuple(sorted(exponents.items()))] = coefficient * exponent
     return terms
+
+
+def _tree(text: str) -> ast.expr:
+    if len(text) > MAX_CHARS:
+        raise Unreadable("too long")
+    if not _PLAIN_SIGNS.fullmatch(text):  # a comment could say anything
+        raise Unreadable("signs that no expression has")
+    try:
+        return ast.parse(text.strip().removesuffix("."), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise Unreadable("no expression") from error
 
 
 def _nodes(tree: ast.AST) -> list[ast.AST]:

@@ -14,13 +14,13 @@ processes of the same user. Where seccomp is missing, only data sets whose score
 What it does NOT protect against:
 - Scores of answers that share a child, if one of them runs code. Where the scorer is the library's, or ours and uses a
   parser, these are of one author and round, which could have forged its own in the same way. Where all scorers are
-  plain (`server.cohort`), they are the up to 16 groups of one call, whoever wrote them: to forge a neighbour takes a
+  plain (`server.cohort`), they are the up to 16 groups of one call, whoever the author: to forge a neighbour takes a
   bug in Python's own string or number code that runs code of an answer's choosing. No call mixes a node's local
   completions with those of others.
 - Reading what the scoring process had in memory when it forked: the library, and keys of questions asked lately.
   Nothing else is there (no identity, no environment, no answers but those that share the child), and nothing but scores
   gets out. Timing tells little.
-- A scorer that pays for a wrong answer without running code. That is the business of `scorers.py` and the catalogue.
+- A scorer that scores a wrong answer as right without running code. `scorers.py` and the catalogue prevent that.
 - Bugs of the kernel behind the few calls that remain, side channels between cores, and whoever already runs code as the
   same user: that user may ptrace the scoring process from outside.
 - Use of the CPU and memory it is allowed: `time_limit` per group, `memory_limit` in all. Who wastes them is charged by

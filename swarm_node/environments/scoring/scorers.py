@@ -1,25 +1,28 @@
-"""Scorers of ours, for data sets of reasoning-gym whose scorer executes the answer or can be forged, and for plain
-ones.
+"""Scorers of ours for every data set of the catalogue: no completion reaches the library's, which execute some answers,
+search others for a number, and can be made to run for minutes.
 
-Same rewards for right answers as the library's (a test compares), no execution, bounded work, and nothing imported that
-a small process would not have: these run in the fork server (`forkserver.py`), where a fork is cheap.
+Same rewards for right answers as the library's (a test compares), none for what says more than the answer, no
+execution, bounded work, and nothing imported that a small process would not have: these run in the fork server
+(`forkserver.py`), where a fork is cheap. Here are the short ones; the others are in values.py, grids.py and moves.py.
 """
 
 import ast
 import json
 import math
 import re
+import unicodedata  # noqa: F401  Python's parser imports it for letters outside ASCII, which a sandboxed child cannot
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-from swarm_node.environments.scoring import polynomials
+from swarm_node.environments.scoring import grids, moves, polynomials, values
+from swarm_node.environments.scoring.reading import MAX_DIGITS, Unreadable, bare, rational
 
 Scorer = Callable[[str, Mapping[str, Any]], float]  # (answer, entry) -> reward
 Entry = Mapping[str, Any]  # "answer" and those parts of "metadata" that NEEDED names
 
-MAX_DIGITS = 400  # of a number that is worth reading
+MAX_LITERAL = 4000  # characters: 30 ms of Python's parser
 
 
 def same_text(answer: str, entry: Entry) -> float:
@@ -58,8 +61,10 @@ def exactly(answer: str, entry: Entry) -> float:
 
 def fraction(answer: str, entry: Entry) -> float:
     """a/b or LaTeX's \\frac{a}{b}, simplified; little for one that is not."""
-    metadata, cleaned = entry["metadata"], answer[:MAX_DIGITS].strip().strip("$").strip()
-    latex = re.match(r"\\d?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}", cleaned, re.IGNORECASE)
+    metadata, cleaned = entry["metadata"], answer.strip().strip("$").strip()
+    if len(cleaned) > MAX_DIGITS:
+        return 0.0
+    latex = re.fullmatch(r"\\d?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}", bare(answer), re.IGNORECASE)
     top, bottom = map(int, latex.groups() if latex else cleaned.split("/", 1))
     if (top, bottom) == (metadata["simplified_numerator"], metadata["simplified_denominator"]):
         return 1.0
@@ -104,7 +109,7 @@ def number_sorting(answer: str, entry: Entry) -> float:
     key = [Fraction(text) for text in ast.literal_eval(entry["answer"])]
     try:
         given = json.loads(answer.replace("'", '"'))
-        return float(isinstance(given, list) and [_rational(each) for each in given] == key)
+        return float(isinstance(given, list) and [rational(each) for each in given] == key)
     except (ValueError, TypeError, RecursionError):
         return 0.0
 
@@ -123,20 +128,20 @@ def complex_number(answer: str, entry: Entry) -> float:
 
 def probability(answer: str, entry: Entry) -> float:
     """1.0 for the number, as a decimal or fraction, within 0.0001 of it or a hundredth of it, whichever is less."""
-    key, given = _rational(entry["answer"]), _rational(answer.replace(",", ""))
+    key, given = rational(entry["answer"]), rational(answer.replace(",", ""))
     return float(abs(given - key) <= min(Fraction(1, 10_000), key / 100))
 
 
 def yes_or_no(answer: str, entry: Entry) -> float:
-    """1.0 for the key, True or False, in capitals or not. The library pays any text."""
-    return float(answer.lower() == str(entry["answer"]).lower())
+    """1.0 for the key, True or False, in capitals or not. The library scores any text."""
+    return float(bare(answer).lower() == str(entry["answer"]).lower())
 
 
 def countdown(answer: str, entry: Entry) -> float:
     """1.0 for an expression of exactly these numbers that makes the target, little for another expression."""
     try:
         value, used = polynomials.number(answer), sorted(polynomials.integers(answer))
-    except polynomials.Unreadable:
+    except Unreadable:
         return 0.01
     right = used == sorted(entry["metadata"]["numbers"]) and value == entry["metadata"]["target"]
     return 1.0 if right else 0.05
@@ -147,18 +152,18 @@ def puzzle24(answer: str, entry: Entry) -> float:
     try:
         right = polynomials.number(answer) == 24
         return float(right and sorted(polynomials.integers(answer)) == sorted(entry["metadata"]["numbers"]))
-    except polynomials.Unreadable:
+    except Unreadable:
         return 0.0
 
 
 def polynomial(answer: str, entry: Entry) -> float:
-    """1.0 for the expanded product. Like the library, it does not pay the question itself: that is not expanded."""
-    names = frozenset(entry["metadata"]["variables"])
+    """1.0 for the expanded product. As in the library the question itself scores 0, since it is not expanded."""
+    names, answer = frozenset(entry["metadata"]["variables"]), bare(answer)
     if "(" in answer:
         return 0.0
     try:
         return float(polynomials.parse(answer, names) == polynomials.parse(entry["answer"], names))
-    except polynomials.Unreadable:
+    except Unreadable:
         return 0.0
 
 
@@ -166,9 +171,9 @@ def antiderivative(answer: str, entry: Entry) -> float:
     """1.0 for a polynomial whose derivative is the integrand; C is a constant."""
     variable = entry["metadata"]["variable"]
     try:
-        given = polynomials.derivative(polynomials.parse(answer, frozenset((variable, "C"))), variable)
+        given = polynomials.derivative(polynomials.parse(bare(answer), frozenset((variable, "C", "c"))), variable)
         return float(given == polynomials.parse(entry["metadata"]["integrand"], frozenset((variable,))))
-    except polynomials.Unreadable:
+    except Unreadable:
         return 0.0
 
 
@@ -188,23 +193,12 @@ def _text_or_literal(answer: str, key: str, written: Callable[[Any], str]) -> fl
     """1.0 for the key, 0.1 for a Python literal that is it when written out."""
     if answer == key:
         return 1.0
-    if len(answer) > 8 * len(key) + 64:  # a literal of the same is at most about five times as long
+    if len(answer) > min(8 * len(key) + 64, MAX_LITERAL):  # a literal of the same is at most five times as long
         return 0.0
     try:
         return 0.1 if written(ast.literal_eval(answer)) == key else 0.0
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return 0.0
-
-
-def _rational(value: Any) -> Fraction:
-    """Exact; ValueError for anything else than a decimal number or a fraction of moderate size."""
-    text = str(value).strip()
-    if not re.fullmatch(
-        r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})(e[+-]?\d{1,2})?|[+-]?\d{1,40}\s*/\s*\d{1,40}", text, re.I | re.A
-    ):
-        raise ValueError("no number")
-    top, _, bottom = text.partition("/")
-    return Fraction(top.strip()) / Fraction(bottom.strip() or "1")
 
 
 _PLAIN = (
@@ -218,50 +212,118 @@ _PLAIN = (
 
 SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, same_text) | {
     "ab": exactly,
+    "advanced_geometry": values.advanced_geometry,
     "binary_matrix": binary_matrix,
+    "bitwise_arithmetic": values.same_integer,
+    "boxnet": moves.boxnet,
+    "calendar_arithmetic": values.calendar_arithmetic,
     "chain_sum": same_decimal,
+    "circuit_logic": exactly,
     "coin_flip": probability,
+    "color_cube_rotation": values.same_lower,
     "complex_arithmetic": complex_number,
     "countdown": countdown,
+    "cryptarithm": moves.cryptarithm,
+    "decimal_arithmetic": values.near_decimal,
+    "decimal_chain_sum": values.same_rational,
     "dice": same_letters,
+    "emoji_mystery": values.same_characters,
     "family_relationships": same_letters,
     "fraction_simplification": fraction,
+    "futoshiki": grids.number_puzzle,
+    "game_of_life": grids.game_of_life,
     "game_of_life_halting": yes_or_no,
+    "graph_color": moves.graph_color,
+    "gsm_symbolic": values.same_amount,
+    "jugs": moves.jugs,
+    "kakurasu": grids.kakurasu,
+    "knights_knaves": values.knights_knaves,
+    "letter_jumble": values.unjumbled,
+    "manipulate_matrix": grids.same_matrix,
+    "mini_sudoku": grids.number_puzzle,
     "n_queens": n_queens,
+    "needle_haystack": values.without_spaces,
+    "number_format": values.picked_number,
     "number_sorting": number_sorting,
+    "palindrome_generation": values.palindrome,
+    "palindrome_partitioning": values.partitions,
     "path_star": same_words,
+    "polynomial_equations": values.real_roots,
     "polynomial_multiplication": polynomial,
+    "pool_matrix": grids.pool_matrix,
+    "power_function": values.three_digits,
     "prime_factorization": prime_factors,
     "products": same_decimal,
+    "propositional_logic": moves.conclusion,
     "puzzle24": puzzle24,
+    "quantum_lock": moves.quantum_lock,
+    "rectangle_count": values.rectangle_count,
+    "rubiks_cube": moves.rubiks_cube,
+    "rush_hour": moves.rush_hour,
     "self_reference": exactly,
+    "sentence_reordering": values.same_order,
+    "shortest_path": moves.shortest_path,
     "simple_integration": antiderivative,
+    "sokoban": moves.sokoban,
+    "spell_backward": values.backward,
     "spiral_matrix": spiral_matrix,
     "string_insertion": string_insertion,
+    "survo": grids.survo,
+    "time_intervals": values.time_interval,
+    "tower_of_hanoi": moves.tower_of_hanoi,
+    "tsumego": values.board_move,
+    "word_ladder": moves.word_ladder,
+    "word_sorting": values.sorted_words,
     "zebra_puzzles": same_letters,
 }
 
 # Those that hand an answer to a parser of Python's own, which is much code in C. All others are plain: an answer is
 # compared, cut into pieces, matched and read as a number, so whoever's it is may share a child (`server.cohort`).
 PARSING = frozenset((
-    "binary_matrix", "countdown", "number_sorting", "polynomial_multiplication", "puzzle24", "simple_integration",
-    "spiral_matrix", "string_insertion",
+    "binary_matrix", "boxnet", "countdown", "game_of_life", "graph_color", "jugs", "number_sorting",
+    "palindrome_partitioning", "polynomial_multiplication", "puzzle24", "simple_integration", "spiral_matrix",
+    "string_insertion",
 ))  # fmt: skip
 PLAIN = SCORERS.keys() - PARSING
 
-NEEDED: Mapping[str, tuple[str, ...]] = {  # parts of an entry's metadata that a scorer reads
+NEEDED: Mapping[str, tuple[str, ...]] = {  # parts of an entry's metadata that a scorer reads, where it has them
+    "advanced_geometry": ("task_type", "ortho"),
+    "boxnet": ("initial_state",),
+    "calendar_arithmetic": ("task",),
     "complex_arithmetic": ("result",),
     "countdown": ("numbers", "target"),
+    "cryptarithm": ("words_letters", "result_letters", "allow_leading_zero"),
     "fraction_simplification": ("numerator", "denominator", "simplified_numerator", "simplified_denominator"),
+    "futoshiki": ("solution",),
+    "graph_color": ("puzzle",),
+    "jugs": ("puzzle",),
+    "kakurasu": ("row_sums", "col_sums", "n_rows", "n_cols"),
+    "knights_knaves": ("knight_knave_terms",),
+    "mini_sudoku": ("solution",),
     "n_queens": ("valid_answers",),
+    "palindrome_generation": ("letters",),
+    "palindrome_partitioning": ("solution",),
     "polynomial_multiplication": ("variables",),
+    "propositional_logic": ("variables", "premises"),
     "puzzle24": ("numbers",),
+    "quantum_lock": ("buttons", "initial_state", "initial_value", "target_value"),
+    "rubiks_cube": ("cube_size", "scramble_moves"),
+    "rush_hour": ("board_config",),
+    "shortest_path": ("matrix",),
     "simple_integration": ("variable", "integrand"),
+    "sokoban": ("gamestr",),
+    "survo": ("solution",),
+    "time_intervals": ("task_type",),
+    "tower_of_hanoi": ("num_disks", "num_pegs", "start_peg", "target_peg", "solution_length"),
+    "word_ladder": ("start_word", "end_word", "word_length"),
+    "word_sorting": ("sorted_words",),
 }
 
-# About 25 of the library's scorers raise on odd text ("I do not know" as a prime factorisation). That is a wrong
-# answer, not a broken question: to skip its group would leave a policy that writes nonsense nothing to learn from.
-UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, SyntaxError)
+SETTINGS: Mapping[str, tuple[str, ...]] = {  # of a data set's configuration, beside them
+    "decimal_arithmetic": ("max_num_decimal_places",),
+    "polynomial_equations": ("exp_distance_factor", "penalty_missing_factor", "penalty_extra_factor"),
+    "time_intervals": ("max_time_difference_seconds", "max_date_difference_days"),
+}
 
 
 def answer_of(text: str) -> str:
@@ -273,8 +335,9 @@ def answer_of(text: str) -> str:
 
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:
-    """What the scorer says of an answer. One that it cannot read is wrong."""
+    """What the scorer says of an answer. One that it falls over is wrong: "I do not know" is no prime factorisation. To
+    skip its group would leave a policy that generates nonsense nothing to learn from."""
     try:
         return scorer(answer, entry)
-    except UNREADABLE:
+    except Exception:  # noqa: BLE001  MemoryError and RecursionError too
         return 0.0

@@ -54,9 +54,11 @@ def main() -> None:
 
 
 def load(target: str) -> Source:
-    """A source by its place (common/loading.py): a module, or a class, of which one is made."""
-    made = loading.load(target)
-    return cast(Source, made() if isinstance(made, type) else made)
+    """A source by its place (common/loading.py): a module, or a class, of which one is made. PLACE?ARGUMENT makes it
+    with an argument."""
+    place, asked, argument = target.partition("?")
+    made = loading.load(place)
+    return cast(Source, made(*[argument] * bool(asked)) if isinstance(made, type) else made)
 
 
 class ScoringServer:

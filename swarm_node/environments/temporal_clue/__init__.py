@@ -1,7 +1,7 @@
 """Temporal Clue: deduction puzzles (who, with what, where, when, why), generated or from a file of published ones.
 
-worlds   what can be the case          clues   what can be said, and whether it is true of a world
+worlds   settings and worlds           clues   clues about a world, and whether they are true
 solver   the same as a CP-SAT model    generate  from an address to a puzzle
-text     a puzzle in plain English     published   puzzles of others: prompts read back into clues
-scoring  answers to rewards            source, environment  behind the scoring process and behind the Environment seam
+text     a puzzle in plain English     published   published prompts, read back into clues
+scoring  from completions to scores    source, environment  questions for the scoring process, and the Environment
 """

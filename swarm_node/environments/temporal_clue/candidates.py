@@ -1,4 +1,4 @@
-"""True clues about a world, of every family: what the generator chooses from."""
+"""True clues about a world, of every family, for the generator to choose from."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -8,11 +8,11 @@ from swarm_node.environments.temporal_clue import clues as c
 from swarm_node.environments.temporal_clue.worlds import DIRECTIONS, Setting, World
 
 BY_MOTIVE, BY_DEED = 0.3, 0.2  # how often a suspect is named by its motive, and murderer and weapon by their deed
-MOST = 60  # clues of one family at most, the two that join sentences aside
+MOST = 60  # clues of one family at most, except the two that join sentences
 
 
 def true_clues(setting: Setting, world: World, rng: Random) -> list[c.Clue]:
-    """Clues that hold in `world`. The plain places of all pieces are among them, so together they leave no other."""
+    """Clues that hold in `world`. They include the places of all pieces, so together they allow no other world."""
     term = Namer(world, setting, rng)
     places: list[c.Clue] = [
         c.At(c.Named(piece), room, time) for piece, path in enumerate(world.paths) for time, room in enumerate(path)
@@ -55,7 +55,7 @@ def _meetings(setting: Setting, world: World, term: Namer) -> Iterator[c.Clue]:
 
 
 def _together(setting: Setting, world: World, term: Namer) -> Iterator[c.Clue]:
-    if len(setting.times) == 1:  # would say the same as a meeting and a place
+    if len(setting.times) == 1:  # would be the same as a meeting and a place
         return
     for p, q in combinations(range(setting.pieces), 2):
         for room in sorted({a for a, b in zip(world.paths[p], world.paths[q], strict=True) if a == b}):

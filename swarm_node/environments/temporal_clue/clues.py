@@ -1,5 +1,5 @@
-"""What can be said about a world. A clue is data; `holds` says whether it is true of a world, solver.py makes it a
-constraint, text.py a sentence."""
+"""Clues about a world, as data. `holds` tests whether a clue is true of a world, solver.py turns it into a constraint,
+text.py into a sentence."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ class Named:
 
 @dataclass(frozen=True)
 class Murderer:
-    """Whoever did it."""
+    """The murderer, whoever it is."""
 
 
 @dataclass(frozen=True)
 class MurderWeapon:
-    """Whatever it was done with."""
+    """The murder weapon, whichever it is."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Together:
 
 @dataclass(frozen=True)
 class Moved:
-    """From one room to another, where it arrived at `time`, taking a weapon along or not (None says nothing)."""
+    """From one room to another, where it arrived at `time`, with a weapon (None: unknown)."""
 
     who: Term
     begin: int
@@ -161,7 +161,7 @@ def holds(clue: Clue, setting: Setting, world: World) -> bool:  # noqa: PLR0911 
 
 
 def solution_of(world: World) -> dict[str, int]:
-    """The answer to the five questions, as numbers; no motive where the setting has none."""
+    """The answer to the five questions, as numbers. No motive if the setting has none."""
     answer = {"murderer": world.murderer, "weapon": world.weapon, "room": world.scene, "time": world.time}
     return {**answer, "motive": world.motives[world.murderer]} if world.motives else answer
 

@@ -1,6 +1,6 @@
-"""Puzzles behind the Environment seam: generated ones, rebuilt by any node from their address, and those of a file.
+"""Puzzles as an Environment: generated ones, rebuilt by any node from their address, and those of a file.
 
-Only sizes that every node makes within the scoring process's budget are asked for by address. Larger ones are made
+Only sizes that every node can make within the scoring process's budget have addresses. Larger ones are made
 ahead, by `python -m swarm_node.environments.temporal_clue.make`, into a file like that of the published puzzles.
 """
 
@@ -27,7 +27,7 @@ from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import EnvironmentConfig
 
-NAME, FILE_NAME = "temporal_clue", "temporal_clue_file"  # what questions carry
+NAME, FILE_NAME = "temporal_clue", "temporal_clue_file"  # environment names in questions
 PUBLISHED = "published"  # config id of the puzzles of a file
 COMPAT = "compat"  # data set of the scoring process's source: the same puzzles under the published scorer
 SOURCE = "swarm_node.environments.temporal_clue.source"
@@ -37,8 +37,8 @@ ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if si
 class TemporalClue(ScoredEnvironment):
     """Generated puzzles: tasks temporal_clue/tiny, small and medium.
 
-    `graded` pays the share of questions answered rightly, `exact` only all of them. `published_scorer` scores as the
-    published scorer does; for evaluation.
+    `graded` rewards the share of questions answered rightly, `exact` only all of them. With `published_scorer` scores
+    are those of the published scorer, for evaluation.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class FilePuzzle:
 class FilePuzzles:
     """Task temporal_clue/published: the puzzles of a JSON file, [{"prompt": ..., "solution": {"A": ...}}, ...].
 
-    The version is a digest of the file, so peers understand each other's questions where they have the same file.
-    Verdict in this process: the scorer is string work of ours, and no solver is needed.
+    The version is a digest of the file, so only peers with the same file use each other's groups. Scored in this
+    process: the scorer is string work of ours, and no solver is needed.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class FilePuzzles:
             self._puzzle(q).prompt + self._instruction if self.catalogue.knows(q) else _unknown() for q in questions
         ]
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
         return [
             self._rule.rewards([self._score(self._puzzle(q), text) for text in texts])
             if self.catalogue.knows(q)
             else _unknown()
-            for q, texts in answers
+            for q, texts in completions
         ]
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""From an address to a puzzle: a night at random, true clues about it, and as few of them as leave no other night.
+"""From an address to a puzzle: a random world, and a minimal set of true clues that allows no other world.
 
 The puzzle is a pure function of (version, config id, seed, index). The random stream is Python's own, seeded by text;
-the solver is asked only whether another world exists, which is a matter of logic, not of its search.
+the solver is asked only whether another world exists, which depends on logic, not on its search.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from swarm_node.environments.temporal_clue.sizes import SIZES, VERSION, Size, dr
 from swarm_node.environments.temporal_clue.solver import Rules
 from swarm_node.environments.temporal_clue.worlds import Setting, World, is_murder, part_name
 
-STEPS, TAKES = 0.5, 0.8  # probability that somebody walks on, and takes a weapon at hand along
-BIAS = {  # what is kept rather than dropped: added to a uniform number in [0, 1)
+STEPS, TAKES = 0.5, 0.8  # probability that somebody walks on, and that a weapon at hand is taken along
+BIAS = {  # added to a uniform number in [0, 1): families with more of it are rather kept than dropped
     c.Solution: -0.2,
     c.At: -0.15,
     c.HasMotive: 0.0,
@@ -40,7 +40,7 @@ Asked = str | Where  # a part of the solution, or whereabouts
 
 @dataclass(frozen=True)
 class Puzzle:
-    """A world, the clues that tell it, and what is asked about it."""
+    """A world, the clues that determine it, and the questions about it."""
 
     setting: Setting
     world: World
@@ -66,7 +66,7 @@ def generate(config_id: str, seed: int, index: int) -> Puzzle:
 
 
 def draw_world(setting: Setting, rng: Random) -> World:
-    """Everybody wanders until some night has a moment fit for a murder."""
+    """Draws random walks until some world has a moment that allows a murder."""
     while True:
         paths = _wander(setting, rng)
         moments = [
@@ -99,23 +99,23 @@ def _wander(setting: Setting, rng: Random) -> list[list[int]]:
 
 
 def _cut(setting: Setting, paths: list[list[int]], time: int) -> tuple[tuple[int, ...], ...]:
-    """The same night with the victim lying where it was at that time."""
+    """The same paths, but from that time on the victim stays where it was."""
     victim = paths[setting.victim]
     rest = [victim[time]] * (len(victim) - time)
     return tuple(tuple(victim[:time] + rest if p == setting.victim else path) for p, path in enumerate(paths))
 
 
 def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | None:
-    """What is left when each clue in turn, from the first on, is dropped if the truth stays the only world.
+    """The clues left after dropping, from the first on, each clue without which the truth is still the only world.
 
-    Not by a search for each: a clue is kept when the kept ones and all behind it leave another world, so the next one
-    to keep is the last whose tail, itself included, suffices. Worlds found on the way bound that from above without a
-    search: each must be excluded by somebody. None where all clues together leave another world: two weapons at the
-    scene, say, and nobody tells which it was.
+    This needs no search for each clue. A clue is kept if the kept ones and all behind it allow another world. So the
+    next one to keep is the last clue whose tail, itself included, suffices. Worlds found before give an upper bound
+    without a search, since each must be excluded by some clue. None if all clues together allow another world, for
+    example with two weapons at the scene and no clue about them.
     """
     setting = rules.setting
     kept: list[int] = []
-    others: list[frozenset[int]] = []  # of each world found that the kept ones allow: which clues exclude it
+    others: list[frozenset[int]] = []  # for each world found that the kept clues allow: the clues that exclude it
 
     def suffices(start: int) -> bool:
         world = rules.another([order[i] for i in (*kept, *range(start, len(order)))], [truth])
@@ -123,7 +123,7 @@ def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | N
             others.append(frozenset(i for i, clue in enumerate(order) if not c.holds(clue, setting, world)))
         return world is None
 
-    sufficient = 0  # a start of a tail that is known to suffice with the kept ones
+    sufficient = 0  # start of a tail that is known to suffice with the kept clues
     if not suffices(0):
         return None
     while True:
@@ -145,7 +145,7 @@ def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | N
 
 
 def ask(setting: Setting, world: World, told: list[c.Clue], size: Size, rng: Random) -> list[Asked]:
-    """What is not told: the parts of the solution first, then whereabouts, up to the size's number of questions."""
+    """Questions about what no clue tells: first parts of the solution, then whereabouts, as many as the size has."""
     given = {clue.part for clue in told if isinstance(clue, c.Solution)}
     if len(setting.times) == 1:
         given.add("time")
@@ -163,7 +163,7 @@ def ask(setting: Setting, world: World, told: list[c.Clue], size: Size, rng: Ran
 
 
 def answer(asked: Asked, setting: Setting, world: World) -> str:
-    """The name, room or time that is right."""
+    """The right name, room or time."""
     if isinstance(asked, Where):
         (piece,) = c.meant(asked.who, world)
         return setting.rooms[world.paths[piece][asked.time]]

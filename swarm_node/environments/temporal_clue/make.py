@@ -1,7 +1,7 @@
 """Make puzzles ahead, into a file: python -m swarm_node.environments.temporal_clue.make full --count 64 --out FILE.json
 
-For sizes that take too long to be made when they are asked for. Runs beside training at the lowest priority; each
-puzzle has a bound on its time, and one beyond it is left out and counted. Started again it goes on where it stopped.
+For sizes that take too long to be made on request. Runs beside training at the lowest priority. A puzzle that exceeds
+its time is left out and counted. Started again, it goes on where it stopped.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: Console) -> None:
-    """Fill the file up to `count` puzzles, written anew after each."""
+    """Fill the file up to `count` puzzles. It is rewritten after each."""
     puzzles: list[dict[str, Any]] = json.loads(out.read_text("utf-8")) if out.exists() else []
     index = 1 + max((entry["index"] for entry in puzzles), default=-1)
     while len(puzzles) < count:

@@ -1,7 +1,7 @@
-"""Puzzles of others: a published prompt read back into a setting, clues and questions, so that it can be solved.
+"""Published puzzles: reads a prompt into a setting, clues and questions, so that it can be solved.
 
-The wording is that of the published Temporal Clue puzzles (OpenPipe, MIT licence). What does not fit it is an error
-that says which sentence was not understood.
+The wording is that of the published Temporal Clue puzzles (OpenPipe, MIT licence). A sentence that does not fit is
+an error that quotes it.
 """
 
 import re
@@ -20,7 +20,7 @@ class NotUnderstood(ValueError):
 
 @dataclass(frozen=True)
 class Riddle:
-    """A puzzle as data: what is known, and what is asked."""
+    """A puzzle as data: setting, clues and questions."""
 
     setting: Setting
     clues: tuple[c.Clue, ...]
@@ -71,7 +71,8 @@ def read_choices(prompt: str) -> list[tuple[str, ...]]:
 
 
 def read_options(prompt: str, solution: Mapping[str, str]) -> tuple[str, ...]:
-    """Names that an answer may be: those the prompt lists, if it is in the published wording, else the right ones."""
+    """Names that an answer may be: those that the prompt lists; the right ones if its wording is not the published
+    one."""
     try:
         return tuple(name for names in read_choices(prompt) for name in names)
     except NotUnderstood:
@@ -101,12 +102,12 @@ class Reader:
             if match := re.fullmatch(pattern, sentence):
                 try:
                     return make(self, **match.groupdict())
-                except KeyError:  # a name that is none: this pattern fits by accident
+                except KeyError:  # an unknown name: this pattern fits by accident
                     continue
         raise NotUnderstood(f"not understood: {sentence!r}")
 
     def term(self, text: str) -> c.Term:
-        """Whom or what these words name. KeyError where they name nothing."""
+        """Whom or what these words name. KeyError if they name nothing."""
         return self._terms[text.lower()]
 
     def at(self, who: str, room: str, time: str | None = None) -> c.At:
@@ -165,7 +166,7 @@ class Reader:
         return c.Solution("time", self._time(time))
 
     def answer(self, question: str, world: World) -> str:
-        """What is right in this world. Raises NotUnderstood."""
+        """The right answer in this world. Raises NotUnderstood."""
         setting, solution = self._setting, c.solution_of(world)
         if question in PARTS:
             return part_name(setting, PARTS[question], solution[PARTS[question]])

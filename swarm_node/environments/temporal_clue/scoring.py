@@ -1,13 +1,14 @@
-"""From the text of an answer to a reward: the share of questions answered rightly.
+"""From a completion to a score: the share of questions answered rightly.
 
-An answer is a line such as `A. NAME`; the last line of a letter counts. All of it is plain string work in time linear
-in the text, since the text is a stranger's.
+An answer is a line such as `A. NAME`; the last line with a letter counts. The text may be hostile, so all of this is
+plain string work in time linear in its length.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-LINE = re.compile(r"^[^A-Za-z\n]{0,8}([A-Z])[*_ ]{0,4}[.):][*_ ]{0,4}(\S.*)$", re.MULTILINE)
+FIRST = re.compile(r"[^A-Za-z\n]{0,40}([A-Z])[*_ \t]{0,8}[.):][*_ \t]{0,40}(?=\S)")
+NEXT = re.compile(r"(?<=[\s,;|])[*_(\[]{0,4}([A-Z])[*_ \t]{0,8}[.):][*_ \t]{1,40}(?=\S)")
 TIME = re.compile(r"\b(\d{1,2})[:.](\d\d)\s*([ap])?\.?\s*(?:m\b)?", re.IGNORECASE)
 LONGEST = 200  # characters of an answer line that are read
 
@@ -17,16 +18,33 @@ def score(text: str, key: Mapping[str, str], options: Collection[str]) -> float:
 
     A line that is not exactly an option counts as the one option it mentions, and as wrong if it mentions several.
     """
-    said = {letter: line[:LONGEST] for letter, line in LINE.findall(text)}
+    said = {letter: given for line in text.split("\n") for letter, given in _answers(line)}
     known = {_plain(option) for option in options}
     right = sum(_meant(said[letter], known) == _plain(answer) for letter, answer in key.items() if letter in said)
     return right / len(key)
 
 
-def compat(text: str, key: Mapping[str, str]) -> float:
-    """As the published scorer counts, for figures that are to be compared with published ones.
+def _answers(line: str) -> Iterator[tuple[str, str]]:
+    """Letters and what stands behind them: one at the start of the line, and any that follow it in their order, as in
+    `A. NAME, B. NAME`. A letter that does not come after the one before is part of a name."""
+    if (mark := FIRST.match(line)) is None:
+        return
+    letter, start = mark[1], mark.end()
+    for mark in NEXT.finditer(line, start):
+        if mark[1] > letter:
+            yield letter, _given(line[start : mark.start()])
+            letter, start = mark[1], mark.end()
+    yield letter, _given(line[start:])
 
-    Its pattern knows no digits, so that a time is never right.
+
+def _given(text: str) -> str:
+    return text[:LONGEST].rstrip(" \t,;|")
+
+
+def compat(text: str, key: Mapping[str, str]) -> float:
+    """The score of the published scorer, for comparison with published figures.
+
+    Its pattern has no digits, so a time is never right.
     """
     right = 0
     for letter, answer in key.items():

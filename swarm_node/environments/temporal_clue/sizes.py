@@ -1,4 +1,4 @@
-"""How large a puzzle is, by config id. Parameters never travel: both sides of a question know them by name."""
+"""How large a puzzle is, by config id. Parameters never travel: all peers know them by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from random import Random
 
 from swarm_node.environments.temporal_clue.worlds import Setting
 
-VERSION = "1"  # of everything that an address leads to: names, sizes, clues, wording, scorer
+VERSION = "1"  # of all that an address determines: names, sizes, clues, wording, scorer
 
 SUSPECTS = ("Alma", "Bruno", "Clara", "Dorian", "Edith", "Felix", "Greta", "Hugo", "Iris", "Jonas")
 WEAPONS = ("knife", "rope", "pistol", "poison", "hammer", "axe", "poker", "scarf")
@@ -29,9 +29,9 @@ class Size:
     times: Range = (1, 1)
     motives: bool = False
     questions: int = 3  # at most; those about the murder first
-    told: bool = False  # whether a clue may give away a part of the solution, which is then not asked
+    told: bool = False  # whether a clue may tell a part of the solution, which is then not a question
     players: Range | None = None  # draw the numbers as the published generator does, from so many players
-    shared: bool = True  # whether peers may ask each other: only where every puzzle is made within the time for prompts
+    shared: bool = True  # whether it has addresses: only if every puzzle can be made within the time for prompts
 
 
 SIZES: Mapping[str, Size] = {
@@ -57,7 +57,7 @@ def draw_setting(size: Size, rng: Random) -> Setting:
         rooms = min(suspects + rng.randint(0, suspects - 2), len(ROOMS))
         times = rng.randint(1, 2 * players)
         motives = suspects if rng.random() < 0.5 else rng.randint(1, suspects)
-    if motives < 2:  # one motive would be no question
+    if motives < 2:  # with one motive there is no question
         motives = 0
     counts = _shares(suspects, motives, rng)
     return Setting(
@@ -80,14 +80,14 @@ def _shares(suspects: int, motives: int, rng: Random) -> tuple[int, ...]:
 
 
 def _columns(rooms: int, rng: Random) -> int:
-    """Of a map that is about square."""
+    """Columns of a map that is about square."""
     root = round(rooms**0.5)
     columns: int = rng.choice([k for k in (root, root + 1) if k <= rooms])
     return columns
 
 
 def _times(count: int, rng: Random) -> tuple[str, ...]:
-    """So many times of one evening, in steps of 15, 30 or 60 minutes, midnight about in their middle."""
+    """`count` times of one evening, in steps of 15, 30 or 60 minutes, with midnight about in their middle."""
     step = rng.choice((15, 30, 60))
     first = 24 * 60 - step * rng.randint(0, count - 1)
     return tuple(_clock(first + step * k) for k in range(count))

@@ -1,4 +1,4 @@
-"""`swarm-node solve`: the solution of a puzzle by CP-SAT, ours by its address or published ones from their text."""
+"""`swarm-node solve`: solves a puzzle by CP-SAT, a generated one by its address or a published one from its text."""
 
 import json
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def _from_file(file: Path, index: int) -> Iterator[str]:
 
 
 def solutions(setting: Setting, clues: tuple[c.Clue, ...]) -> tuple[World, str]:
-    """A world that fits, and a line that says whether it is the only one."""
+    """A world that fits, and a line that tells whether it is the only one."""
     rules = Rules(setting)
     world = rules.another(clues)
     if world is None:

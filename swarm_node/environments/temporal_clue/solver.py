@@ -1,7 +1,7 @@
-"""The rules and clues as a CP-SAT model: which worlds are left?
+"""Rules and clues as a CP-SAT model, to find worlds that they allow.
 
-The generator uses only whether there is another world, never which one the solver happened upon, so that puzzles do
-not depend on the version, the machine or the search of the solver.
+The generator uses only whether there is another world, never which one the solver found. So puzzles do not depend on
+the version, the machine or the search of the solver.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class Undecided(Exception):
 
 
 class Rules:
-    """The variables of a setting and the rules between them, built once; each search adds clues of its own."""
+    """The variables of a setting and the rules between them, built once. Each search adds its clues."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -79,7 +79,7 @@ class Rules:
     def another(
         self, clues: Iterable[c.Clue], known: Iterable[World] = (), work_limit: float = WORK_LIMIT
     ) -> World | None:
-        """A world where all clues hold that is none of the `known`; None when there is none.
+        """A world in which all clues hold and that is not among the `known` ones. None if there is none.
 
         `work_limit`: the solver's deterministic seconds, which count work, not time. Raises Undecided beyond it.
         """
@@ -92,8 +92,8 @@ class Rules:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
-        solver.parameters.cp_model_presolve = False  # dearer than the search in models as small as these
-        solver.parameters.linearization_level = 0  # nothing but Booleans
+        solver.parameters.cp_model_presolve = False  # costs more than the search in models as small as these
+        solver.parameters.linearization_level = 0  # the model has only Booleans
         solver.parameters.symmetry_level = 0
         solver.parameters.max_deterministic_time = work_limit
         status = solver.solve(model)
@@ -130,7 +130,7 @@ class Rules:
         )
 
     def _both(self, *needed: Literal) -> Literal:
-        """A literal that implies all of these. Enough to demand something; its negation says nothing."""
+        """A literal that implies all of these. It can demand them; its negation means nothing."""
         if len(needed) == 1:
             return needed[0]
         literal = self.model.new_bool_var("")

@@ -1,5 +1,5 @@
-"""Generated puzzles as a source of questions for a scoring process (`scoring/contract.py`): the only place that loads
-the solver. The dataset says which scorer: "temporal_clue" ours, "compat" the published one."""
+"""Generated puzzles as a source of questions for a scoring process (`scoring/contract.py`). Only this file loads
+the solver. The dataset names the scorer: "temporal_clue" is ours, "compat" the published one."""
 
 from functools import cached_property
 
@@ -10,7 +10,7 @@ COMPAT = "compat"
 
 
 class PuzzleItem:
-    """One puzzle with its key."""
+    """One puzzle with its reference answers."""
 
     def __init__(self, puzzle: generate.Puzzle, published_scorer: bool) -> None:
         self._puzzle, self._published_scorer = puzzle, published_scorer
@@ -30,5 +30,5 @@ class PuzzleItem:
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> PuzzleItem:
-    """KeyError for a config id that is not ours."""
+    """The puzzle at this address. KeyError for an unknown config id."""
     return PuzzleItem(generate.generate(config_id, seed, index), dataset == COMPAT)

@@ -1,4 +1,4 @@
-"""What can be the case: a setting of rooms, people and weapons, and the worlds that its rules allow."""
+"""A setting of rooms, people and weapons, and the worlds that its rules allow."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Setting:
     rooms: tuple[str, ...]  # row by row from the north-west; the last row may be short
     columns: int  # rooms in a full row
     times: tuple[str, ...]  # at least one, in order
-    motives: tuple[str, ...] = ()  # none: the puzzle is not about motives
+    motives: tuple[str, ...] = ()  # empty: the puzzle is not about motives
     motive_counts: tuple[int, ...] = ()  # how many suspects have each motive
 
     @property
@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class World:
-    """One possible night."""
+    """One possible course of the evening: paths, motives and the murder."""
 
     paths: tuple[tuple[int, ...], ...]  # [piece][time] room
     motives: tuple[int, ...]  # [suspect] motive; empty where the setting has none
@@ -65,7 +65,7 @@ class World:
 
 
 def is_possible(setting: Setting, world: World) -> bool:
-    """Whether the night obeys the rules. They are written down a second time in solver.py, for CP-SAT."""
+    """Whether the world obeys the rules. solver.py states them a second time, for CP-SAT."""
     return (
         all(walks(setting, world.paths[who]) for who in range(setting.victim + 1))
         and all(is_carried(setting, world.paths, weapon) for weapon in setting.weapon_pieces)

@@ -1,4 +1,4 @@
-"""Inbound streams: what others ask of this node. Every answer is bounded, paid for from a budget, and never raises."""
+"""Inbound streams: requests of peers. Every reply is bounded and rationed, and handling a request never raises."""
 
 from collections.abc import Mapping
 
@@ -43,6 +43,8 @@ class Answers:
         quota = network if is_public(network) else ""  # a LAN, and all who come through a container's door, have none
         if self._knowledge.reputation.is_banned(caller.peer, now):
             return self._refuse("banned")
+        if not (self._knowledge.access.peer(caller.peer) and self._knowledge.access.address(caller.address)):
+            return self._refuse("blocked")
         if not self._budgets.allow(protocol, 1, caller.peer, quota, now):
             return self._refuse("too often")
         self._knowledge.contacts.called_in(caller.peer, caller.address, now)
@@ -54,7 +56,7 @@ class Answers:
     def _reply(self, caller: PeerId, protocol: str, request: bytes, now: float) -> bytes:
         if protocol == wire.EXCHANGE:
             return self._exchange(caller, request, now)
-        return self._pull(request) if protocol == wire.PULL else self._hello(caller, request)
+        return self._pull(caller, request) if protocol == wire.PULL else self._hello(caller, request)
 
     def _exchange(self, caller: PeerId, data: bytes, now: float) -> bytes:
         request = wire.decode_exchange(data)
@@ -77,23 +79,23 @@ class Answers:
     def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:
         """What the caller lacks. Also what it said itself, if that is not what it says now: it has lost its memory, or
         another node has the same key."""
-        view, rng = self._knowledge.view, self._knowledge.rng
+        view, rng, steady = self._knowledge.view, self._knowledge.rng, self._knowledge.steady()
         said = view.get(caller)
         if said is None:
-            return view.news_for(request.digest, request.limit, rng)
-        news = view.news_for({**request.digest, said.tag: said.announcement.seq}, request.limit, rng)
+            return view.news_for(request.digest, request.limit, rng, steady)
+        news = view.news_for({**request.digest, said.tag: said.announcement.seq}, request.limit, rng, steady)
         return news if request.announcement in (b"", said.sealed) else [said, *news]
 
     def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
         """A caller brings its own announcement and no other: nobody pushes a list of friends into the view."""
         announcement = self._knowledge.verifier.peek(sealed)
         good = not isinstance(announcement, Rejected) and announcement.author == caller
-        if not good or receive(self._knowledge, sealed, caller, now, now) is Verdict.FORGED:
-            self._knowledge.charge(caller, BAD_REPLY_POINTS, now)
+        if not good or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED:
+            self._knowledge.charge(caller, BAD_REPLY_POINTS, now, "bad announcement")
             return False
         return True
 
-    def _pull(self, data: bytes) -> bytes:
+    def _pull(self, caller: PeerId, data: bytes) -> bytes:
         request = wire.decode_pull(data)
         if isinstance(request, Rejected):
             return self._refuse(request.reason)
@@ -107,6 +109,7 @@ class Answers:
             envelopes.append(envelope if len(envelope) <= room else b"")
             room -= len(envelopes[-1])
         self._knowledge.counters["groups served"] += sum(map(bool, envelopes))
+        self._knowledge.reputation.served(caller, sum(map(bool, envelopes)))
         return wire.encode_groups(envelopes)
 
     def _hello(self, caller: PeerId, data: bytes) -> bytes:

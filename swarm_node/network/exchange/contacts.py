@@ -15,6 +15,7 @@ from swarm_node.common.backoff import backoff
 MAX_CONTACTS = 512
 FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
 MAX_RETRY = 60.0
+HELD_PAUSE = 20.0  # seconds until a peer that may not be dialled now is thought of again
 ANCHORS = 8  # peers known longest that still answer: gossip does not push them out
 
 
@@ -97,13 +98,19 @@ class Contacts:
         contact.observed, contact.last_seen, contact.failures, contact.retry = address, now, 0, -inf
         return contact
 
-    def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> None:
-        """Another call failed. It is left alone for `pause` seconds, doubled each time."""
+    def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> int:
+        """Another call failed; how many now, in a row. It is left alone for `pause` seconds, doubled each time."""
         contact = self.learn(peer)
         contact.retry = now + backoff(contact.failures, pause, max(pause, MAX_RETRY))
         contact.failures += 1
         if contact.failures == 2:
             self._choose_anchors()
+        return contact.failures
+
+    def held(self, peer: PeerId, now: float) -> None:
+        """None of its addresses may be dialled now. That is no failure of the peer, which may call by itself."""
+        contact = self.learn(peer)
+        contact.retry = max(contact.retry, now + HELD_PAUSE)
 
     def is_ready(self, peer: PeerId, now: float) -> bool:
         """Whether it may be called again after its failures."""

@@ -17,6 +17,7 @@ from protocol import announcing, codec, limits, wire
 from protocol.admission import AdmissionRules, Verifier
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
+from swarm_node.network.access import Access
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
@@ -30,12 +31,13 @@ from swarm_node.network.exchange.knowledge import Knowledge
 from swarm_node.network.exchange.local_announcement import LocalAnnouncement
 from swarm_node.network.exchange.peers import PeerView, peer_views
 from swarm_node.network.exchange.remembered import Remembered
-from swarm_node.network.exchange.reputation import OTHER_POINTS, POINTS, UNINFORMATIVE, USEFUL
+from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL, points
 from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
 BROADCASTS = Rate(per_second=20.0, burst=128.0)  # announcements looked at: 64 nodes on one network need a tenth
+GONE = 3  # failed calls in a row after which a sampled peer makes room
 BROADCAST = PeerId("")  # stands for whoever passed on what was broadcast: together they are one source
 
 
@@ -98,9 +100,12 @@ class Exchange:
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
-        self._knowledge.charge(author, POINTS.get(outcome, OTHER_POINTS), now)
+        knowledge, key = self._knowledge, announcing.to_text(envelope_hash)
+        knowledge.charge(author, points(outcome), now, outcome)  # nobody else: who served it need not have scored it
         if outcome not in (USEFUL, UNINFORMATIVE):
-            self._knowledge.store.remove([announcing.to_text(envelope_hash)])  # not to be passed on
+            knowledge.store.remove([key])  # not to be passed on
+            if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:
+                knowledge.reputation.pulled(source, success=False)  # asked less often: that is all
 
     # What the runner says.
 
@@ -143,10 +148,13 @@ class Exchange:
         if asked is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
-        self._knowledge.contacts.failed(asked.peer, now)
+        if failure == Failure.HELD:
+            self._knowledge.contacts.held(asked.peer, now)
+        elif self._knowledge.contacts.failed(asked.peer, now) >= GONE:
+            self._knowledge.sample.drop(asked.peer)
         actions: list[Action] = []
         if asked.want:
-            actions = self._fetching.failed(asked, asked.want, now)
+            actions = self._fetching.failed(asked, asked.want, now, its_doing=failure != Failure.HELD)
         elif asked.protocol == wire.EXCHANGE:
             actions = self._gossip.failed(asked, failure, now)
         return self._finish(actions, now)
@@ -169,6 +177,13 @@ class Exchange:
         else:
             self._knowledge.counters["announcements broadcast and left: too many"] += 1
 
+    def allow(self, access: Access) -> None:
+        """From now on, deal with whom and what the user's lists let pass."""
+        self._knowledge.access = access
+        for entry in list(self._knowledge.view):
+            if not access.peer(entry.announcement.author):
+                self._knowledge.view.remove(entry.announcement.author)
+
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""
         self._knowledge.local_announcement.reachable(addresses)
@@ -179,6 +194,10 @@ class Exchange:
     def view(self) -> View:
         """The announcements it knows. For looking at."""
         return self._knowledge.view
+
+    def steady(self) -> frozenset[PeerId]:
+        """Those that others cannot push out: worth remembering for the next start."""
+        return self._knowledge.steady()
 
     def peers(self, now: float) -> list[PeerView]:
         """Everybody known, those seen last first."""

@@ -28,6 +28,7 @@ class Fetching:
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._wants = Wants(knowledge.rng)
         self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
+        self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)  # of groups delivered: who served them
         self._began = now  # seconds
         self._look = now  # seconds, when there may be something to fetch again
         self.round = 0
@@ -53,6 +54,7 @@ class Fetching:
                 self._seen,
                 lambda peer: self._is_trusted(peer, now),
                 lambda peer: self._is_ready(peer, now),
+                self._knowledge.steady(),
             )
             if not wants:
                 self._look = now + PAUSE
@@ -67,7 +69,7 @@ class Fetching:
         envelopes = wire.decode_groups(reply, len(want.keys))
         if isinstance(envelopes, Rejected):
             self._knowledge.counters[f"pull {envelopes.reason}"] += 1
-            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, f"pull {envelopes.reason}")
             return self.failed(asked, want, now)
         actions: list[Action] = []
         for key, envelope in zip(want.keys, envelopes, strict=True):
@@ -81,9 +83,10 @@ class Fetching:
             return actions
         return actions + (self._ask(want, now) if actions else self.failed(asked, want, now))
 
-    def failed(self, asked: Asked, want: Want, now: float) -> list[Action]:
-        """Notes the failure, and asks the next holder."""
-        self._knowledge.reputation.pulled(asked.peer, success=False)
+    def failed(self, asked: Asked, want: Want, now: float, its_doing: bool = True) -> list[Action]:
+        """Notes the failure, where it is the peer's, and asks the next holder."""
+        if its_doing:
+            self._knowledge.reputation.pulled(asked.peer, success=False)
         return self._ask(want, now)
 
     def remember(self, keys: Iterable[str]) -> None:
@@ -94,6 +97,10 @@ class Fetching:
     def seen(self) -> tuple[str, ...]:
         """Oldest first."""
         return tuple(self._seen)
+
+    def source(self, key: str) -> PeerId | None:
+        """Who served the group, while that is remembered."""
+        return self._sources.peek(key)
 
     def _ask(self, want: Want, now: float) -> list[Action]:
         knowledge = self._knowledge
@@ -112,7 +119,7 @@ class Fetching:
         return self._knowledge.contacts.is_ready(peer, now) and self._is_trusted(peer, now)
 
     def _is_trusted(self, peer: PeerId, now: float) -> bool:
-        return self._knowledge.reputation.is_trusted(peer, now)
+        return self._knowledge.access.peer(peer) and self._knowledge.reputation.is_trusted(peer, now)
 
     def _genuine(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> RolloutGroup | None:
         """Other bytes than asked for, or a signature that does not hold, are the source's lie: whoever follows the
@@ -120,16 +127,16 @@ class Fetching:
         knowledge = self._knowledge
         if announcing.to_text(codec.content_hash(codec.split(envelope)[1])) != key:
             knowledge.counters["pull: hash mismatch"] += 1
-            knowledge.ban(source, now)
+            knowledge.ban(source, now, "pull: hash mismatch")
             return None
         group = knowledge.verifier.authenticate(envelope, knowledge.swarm)
         if isinstance(group, Rejected):
             knowledge.counters[f"pull {group.reason}"] += 1
-            knowledge.ban(source, now)
+            knowledge.ban(source, now, f"pull {group.reason}")
             return None
         if group.author != origin:
             knowledge.counters["pull: group of another author"] += 1
-            knowledge.charge(origin, BAN, now)
+            knowledge.charge(origin, BAN, now, "announced a group of another author")
             return None
         return group
 
@@ -140,12 +147,17 @@ class Fetching:
         if key in self._seen:
             return []
         self.remember([key])
+        if not knowledge.access.task(group.question):
+            knowledge.counters["groups left: task blocked"] += 1
+            return []
         admitted = group if knowledge.rules is None else review(group, knowledge.rules)
         if isinstance(admitted, Rejected):
-            knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now)
+            knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now, admitted.reason)
             return [Refuse(admitted.reason)]
         knowledge.store.add(key, envelope, own=False, round=self.round, now=now)
         knowledge.counters["groups pulled"] += 1
+        knowledge.reputation.authored(group.author)
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
+        self._sources.put(key, source)
         return [Deliver(group, announcing.to_bytes(key), source)]

@@ -22,7 +22,7 @@ RETRIES = 2  # others called instead, per announcement, when that fails
 MIN_NEWS = 8  # announcements asked for per one of this node, at most: so many ...
 NEWS_PER_WANT = 3  # ... or so many for each group wanted
 SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
-ANCHOR_SHARE = 0.25  # of exchanges, with a peer known for long
+STEADY_SHARE = 0.5  # of exchanges, with a peer that others cannot push out
 LONELY_AFTER = 3  # failed exchanges in a row
 LONELY_CALLS = 4  # at the same time, then
 LONELY_PAUSE = 2.0  # seconds between two calls of one peer, then
@@ -78,19 +78,21 @@ class Gossip:
         items = wire.decode_items(reply)
         if isinstance(items, Rejected) or len(items) > asked.news:
             self._knowledge.counters["exchange malformed"] += 1
-            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "exchange malformed")
             return
         for item in items:
             # Counted from when it was asked for: with the way back an announcement only gets older.
             verdict = receive(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
             self._news -= verdict is Verdict.NEWS
             if verdict is Verdict.FORGED:
-                self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+                self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "carried a forged announcement")
                 break  # one forgery costs one verification, whatever stands behind it
 
     def failed(self, asked: Asked, failure: Failure, now: float) -> list[Action]:
         """A stranger that refuses is asked who it is; else another peer is called."""
         self._news += asked.news
+        if failure == Failure.HELD:  # nobody was called
+            return self._spread(1, now)
         self._unanswered += 1
         strange = failure in (Failure.UNSUPPORTED, Failure.REFUSED)
         if strange and not self._knowledge.contacts.learn(asked.peer).answered:
@@ -105,7 +107,7 @@ class Gossip:
         """The reply to a hello: a reason for a person why there is nothing to share."""
         hello = wire.decode_hello(reply)
         if isinstance(hello, Rejected):
-            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now)
+            self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "hello malformed")
             return
         note = self._knowledge.mismatch(hello)
         if note:
@@ -114,15 +116,15 @@ class Gossip:
         self._knowledge.contacts.learn(asked.peer).note = note
 
     def _spread(self, count: int, now: float) -> list[Action]:
-        """Exchange with peers from the view, and now and then with one known for long."""
+        """Exchange with peers from the view, and as often with one that nobody chose for this node."""
         busy = self._calls.busy(wire.EXCHANGE)
         view = self._knowledge.view
         order = fair_sample(list(view), len(view) if count else 0, lambda entry: entry.network, self._knowledge.rng)
         authors = (entry.announcement.author for entry in order)
         peers = list(islice((peer for peer in authors if peer not in busy and self._may_call(peer, now)), count))
-        anchors = [peer for peer in self._knowledge.contacts.anchors if peer not in busy and self._may_call(peer, now)]
-        others = [peer for peer in anchors if peer not in peers]
-        if peers and others and self._knowledge.rng.random() < ANCHOR_SHARE:
+        steady = sorted(self._knowledge.steady().difference(peers, busy))
+        others = [peer for peer in steady if self._may_call(peer, now)]
+        if peers and others and self._knowledge.rng.random() < STEADY_SHARE:
             peers[0] = self._knowledge.rng.choice(others)
         share = math.ceil(self._news / max(1, len(peers)))
         return [self._exchange(peer, share, now) for peer in peers]
@@ -152,7 +154,7 @@ class Gossip:
             if now - contact.tried >= pause
             and contact.peer not in busy
             and not (contact.note and now < contact.retry)
-            and not self._knowledge.reputation.is_banned(contact.peer, now)
+            and not self._knowledge.shuns(contact.peer, now)
         ]
         able.sort(key=lambda contact: contact.tried)
         first = [contact for contact in able if contact.given or contact.answered]
@@ -163,7 +165,7 @@ class Gossip:
         return [contact for pair in pairs for contact in pair if contact]
 
     def _may_call(self, peer: PeerId, now: float) -> bool:
-        return self._knowledge.contacts.is_ready(peer, now) and not self._knowledge.reputation.is_banned(peer, now)
+        return self._knowledge.contacts.is_ready(peer, now) and not self._knowledge.shuns(peer, now)
 
     def _exchange(self, peer: PeerId, news: int, now: float) -> Action:
         """The call, for so much news. The own announcement travels unless this peer has taken it before."""

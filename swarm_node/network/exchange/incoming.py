@@ -20,12 +20,15 @@ class Verdict(StrEnum):
     OLD = "announcements too old"
     JUMP = "announcements whose number runs away"
     OWN = "own announcements received"
-    BANNED = "announcements of banned peers"
+    BANNED = "announcements of banned or blocked peers"
     FORGED = "announcements forged or malformed"  # only this is the carrier's fault: it should have checked
 
 
-def receive(knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, now: float) -> Verdict:
-    """Take in what `source` says or carries. `made`: when its author made it, on this node's clock."""
+def receive(
+    knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, now: float, pushed: bool = False
+) -> Verdict:
+    """Take in what `source` says or carries. `made`: when its author made it, on this node's clock. `pushed`: nobody
+    had asked."""
     announcement = knowledge.verifier.peek(sealed)
     if isinstance(announcement, Rejected):
         knowledge.counters[f"announcement {announcement.reason}"] += 1
@@ -33,18 +36,27 @@ def receive(knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, no
     else:
         verdict = _objection(knowledge, announcement, sealed, made, now) or Verdict.NEWS
         if verdict is Verdict.NEWS:
-            _take_in(knowledge, announcement, sealed, source, min(made, now), now)
+            _take_in(knowledge, announcement, sealed, source, min(made, now), now, pushed)
     knowledge.counters[verdict] += 1
     return verdict
 
 
 def _take_in(
-    knowledge: Knowledge, announcement: Announcement, sealed: bytes, source: PeerId, made: float, now: float
+    knowledge: Knowledge,
+    announcement: Announcement,
+    sealed: bytes,
+    source: PeerId,
+    made: float,
+    now: float,
+    pushed: bool,
 ) -> None:
     author = announcement.author
     network = _network(knowledge, announcement)
-    entry = Entry(announcement, sealed, wire.key_tag(author), made, source, network)
-    knowledge.view.add(entry, now, knowledge.contacts.anchors)
+    before = knowledge.view.get(author)
+    pushed = pushed and (before is None or before.pushed)
+    entry = Entry(announcement, sealed, wire.key_tag(author), made, source, network, pushed)
+    knowledge.sample.offer(author, network)
+    knowledge.view.add(entry, now, knowledge.steady())
     knowledge.contacts.announced(author, full(announcement.addresses, author))
 
 
@@ -57,7 +69,7 @@ def _objection(
         return Verdict.KNOWN
     if now - made > MAX_AGE:
         return Verdict.OLD
-    if knowledge.reputation.is_banned(announcement.author, now):
+    if knowledge.shuns(announcement.author, now) or not all(map(knowledge.access.address, announcement.addresses)):
         return Verdict.BANNED
     if knowledge.view.is_jump(announcement, now):
         return Verdict.JUMP

@@ -20,7 +20,10 @@ class PeerView:
     success: float  # moving average of pulls from it, 0 to 1
     pulls: int
     guilt: float  # points, see reputation.py
-    state: str  # "ok", "quarantined" or "banned"
+    state: str  # "ok", "quarantined", "banned" or "blocked"
+    faults: dict[str, int]  # how often it was charged since this node knows it, by reason
+    served: int  # groups that it fetched from this node
+    authored: int  # groups by it that this node took in, from whomever
     note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
     latency: float | None  # seconds until it answered the last exchange; None where it was not asked
 
@@ -46,7 +49,10 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
         success=record.success,
         pulls=record.pulls,
         guilt=record.guilt_at(now),
-        state=knowledge.reputation.state(peer, now),
+        state=knowledge.reputation.state(peer, now) if knowledge.access.peer(peer) else "blocked",
+        faults=dict(record.faults),
+        served=record.served,
+        authored=record.authored,
         note=contact.note,
         latency=contact.latency,
     )

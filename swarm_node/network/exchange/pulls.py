@@ -50,9 +50,11 @@ class Wants:
         seen: Collection[str],
         trusted: Callable[[PeerId], bool],
         ready: Callable[[PeerId], bool],
+        steady: Collection[PeerId] = (),
     ) -> list[Want]:
-        """Up to `most` wants, of as many authors as there are: of young announcements, spread over networks of
-        addresses. An author is trusted, and it or somebody who holds the groups is ready to be asked."""
+        """Up to `most` wants, of as many authors as there are: half of them `steady`, if there are so many; the others
+        of young announcements; all spread over networks of addresses. An author is trusted, and it or somebody who
+        holds the groups is ready to be asked."""
         wanted = min(most, self.missing)
         if wanted <= 0:
             return []
@@ -65,8 +67,12 @@ class Wants:
                 unseen = [key for key in entry.announcement.groups if key not in seen]
                 offers[author] = unseen if author in able else [key for key in unseen if holding(key) in hints]
         eligible = [entry for entry in view if offers.get(entry.announcement.author)]
-        young = youngest(eligible, max(MIN_CHOICE, YOUTH * wanted))
-        authors = [entry.announcement.author for entry in fair_sample(young, wanted, _network, self._rng)]
+        kept = [entry for entry in eligible if entry.announcement.author in steady]
+        first = [entry.announcement.author for entry in fair_sample(kept, wanted // 2, _network, self._rng)]
+        others = [entry for entry in eligible if entry.announcement.author not in first]
+        young = youngest(others, max(MIN_CHOICE, YOUTH * wanted))
+        drawn = fair_sample(young, wanted - len(first), _network, self._rng)
+        authors = first + [entry.announcement.author for entry in drawn]
         self._origins.update(authors)
         wants = []
         for left, author in zip(range(len(authors), 0, -1), authors, strict=True):

@@ -7,7 +7,7 @@ pulled) and more ban it (it is hung up on).
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from protocol.messages import PeerId
 from protocol.rejection import Reason
@@ -32,9 +32,17 @@ POINTS: Mapping[str, float] = {
     Reason.TOO_MANY_COMPLETIONS: 1.0,
     Reason.COMPLETION_TOO_LONG: 1.0,
     Reason.UNKNOWN_QUESTION: 1.0,
+    "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored
+    "not a score": 0.0,
 }
+OURS = "environment raised "  # so begin reasons that are no peer's doing: all groups of a round have them
 OTHER_POINTS = 1.0  # anything else it could not use: a scorer that hung, a question that could not be built
 BAD_REPLY_POINTS = 2.0  # an answer that nobody following the protocol gives
+
+
+def points(outcome: str) -> float:
+    """Of guilt, for what the trainer's side found in a group."""
+    return 0.0 if outcome.startswith(OURS) else POINTS.get(outcome, OTHER_POINTS)
 
 
 @dataclass(slots=True)
@@ -46,6 +54,9 @@ class Record:
     guilt: float = 0.0  # points, at `scored`
     scored: float = 0.0  # seconds
     banned_until: float = float("-inf")  # seconds
+    faults: dict[str, int] = field(default_factory=dict)  # how often it was charged, by reason
+    served: int = 0  # groups that it fetched from this node
+    authored: int = 0  # groups by it that this node admitted
 
     def guilt_at(self, now: float) -> float:
         """Points, of which half are forgiven every `HALF_LIFE`."""
@@ -73,18 +84,32 @@ class Reputation:
         record.pulls += 1
         record.success += EWMA * (success - record.success)
 
-    def charge(self, peer: PeerId, points: float, now: float) -> bool:
+    def served(self, peer: PeerId, groups: int) -> None:
+        """Notes that it fetched groups here."""
+        if groups:
+            self._touch(peer).served += groups
+
+    def authored(self, peer: PeerId) -> None:
+        """Notes that a group by it was admitted."""
+        self._touch(peer).authored += 1
+
+    def charge(self, peer: PeerId, points: float, now: float, why: str) -> bool:
         """Add points of guilt, or take some off. Whether that makes it banned now."""
         record = self._touch(peer)
+        if points > 0:
+            record.faults[why] = record.faults.get(why, 0) + 1
         record.guilt, record.scored = max(0.0, record.guilt_at(now) + points), now
         if record.guilt < BAN or self.is_banned(peer, now):
             return False
         self.ban(peer, now)
         return True
 
-    def ban(self, peer: PeerId, now: float, seconds: float = BAN_SECONDS) -> None:
+    def ban(self, peer: PeerId, now: float, seconds: float = BAN_SECONDS, why: str = "") -> None:
         """From `now` on, for so many seconds."""
-        self._touch(peer).banned_until = now + seconds
+        record = self._touch(peer)
+        record.banned_until = now + seconds
+        if why:
+            record.faults[why] = record.faults.get(why, 0) + 1
 
     def is_banned(self, peer: PeerId, now: float) -> bool:
         """Whether a ban of it still runs."""

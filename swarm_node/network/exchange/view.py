@@ -18,6 +18,8 @@ from swarm_node.common.lru import Lru
 from swarm_node.network.exchange.addresses import NETWORK_SHARE, fair_sample
 
 CAPACITY = 64  # announcements
+CARRIED = CAPACITY // 4  # by one peer, when the view is full
+PUSHED = CAPACITY // 8  # by their authors, unasked: anybody may come as often as it likes
 MAX_AGE = 180.0  # seconds since its author made it
 SEQ_MEMORY = 4096  # authors whose last number is remembered
 SEQ_SECONDS = 3600.0  # ... for so long: then the author may begin anew, with a new disk for instance
@@ -33,6 +35,7 @@ class Entry:
     made: float  # seconds, on this node's clock
     source: PeerId  # who passed it on
     network: str  # of addresses, see addresses.network_of
+    pushed: bool = False  # its author came and said so, unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +109,17 @@ class View:
         """What is known already, for a request."""
         return {entry.tag: entry.announcement.seq for entry in self}
 
-    def news_for(self, digest: Mapping[bytes, int], count: int, rng: Random) -> list[Entry]:
-        """Up to `count` entries the caller lacks: drawn among twice as many of the youngest, so that copies differ."""
+    def news_for(
+        self, digest: Mapping[bytes, int], count: int, rng: Random, steady: Collection[PeerId] = ()
+    ) -> list[Entry]:
+        """Up to `count` entries the caller lacks: half of them by peers that are `steady`, if there are so many; the
+        others drawn among twice as many of the youngest, so that copies differ."""
         lacking = [entry for entry in self if entry.announcement.seq > digest.get(entry.tag, -1)]
-        return fair_sample(youngest(lacking, 2 * count), count, lambda entry: entry.network, rng)
+        kept = [entry for entry in lacking if entry.announcement.author in steady]
+        first = fair_sample(kept, count // 2, _network, rng)
+        chosen = {entry.announcement.author for entry in first}
+        rest = [entry for entry in lacking if entry.announcement.author not in chosen and not entry.pushed]
+        return first + fair_sample(youngest(rest, 2 * (count - len(first))), count - len(first), _network, rng)
 
     def sequences(self, now: float) -> dict[PeerId, tuple[int, float]]:
         """Last number of each author, and how many seconds ago it was received."""
@@ -123,7 +133,9 @@ class View:
     def _evict(self, keep: Collection[PeerId]) -> None:
         free = [entry for author, entry in self._entries.items() if author not in keep]
         crowd = _largest(free, lambda entry: entry.network, NETWORK_SHARE)
-        crowd = crowd or _largest(free, lambda entry: entry.source, CAPACITY // 4) or free
+        crowd = crowd or _largest(free, lambda entry: entry.source, CARRIED)
+        pushed = [entry for entry in free if entry.pushed]
+        crowd = crowd or (pushed if len(pushed) > PUSHED else free)
         self.remove(min(crowd, key=lambda entry: entry.made).announcement.author)
 
 
@@ -143,6 +155,10 @@ def youngest(entries: list[Entry], count: int) -> list[Entry]:
         ranked.append((seen[entry.network] // NETWORK_SHARE, len(ranked), entry))
         seen[entry.network] += 1
     return [entry for _, _, entry in sorted(ranked)[:count]]
+
+
+def _network(entry: Entry) -> str:
+    return entry.network
 
 
 def age_of(made: float, now: float) -> int:

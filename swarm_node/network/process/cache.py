@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
 
 from protocol.messages import PeerId
+from swarm_node.common import private
 from swarm_node.common.files import write_bytes, write_json
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.transport import multiaddr
@@ -20,6 +21,7 @@ PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"
 MAX_PEERS = 64
 MAX_ADDRESSES = 4  # of one peer
+MAX_RANGES = 16
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
 
@@ -34,6 +36,7 @@ class _Peers(BaseModel):
     swarm: str
     port: Annotated[int, Field(ge=0, le=65535)]
     peers: Annotated[list[_Peer], Field(max_length=MAX_PEERS)]
+    private: Annotated[list[IPvAnyNetwork], Field(max_length=MAX_RANGES)] = []
 
 
 def load(home: Path, swarm: str) -> Memory:
@@ -44,19 +47,20 @@ def load(home: Path, swarm: str) -> Memory:
         known = _Peers(swarm=swarm, port=0, peers=[])
     if known.swarm != swarm:
         return Memory(port=known.port, exchange={}, peers={})
-    return Memory(port=known.port, exchange=_exchange(home, swarm), peers=_valid(known.peers))
+    private = tuple(map(str, known.private))
+    return Memory(port=known.port, exchange=_exchange(home, swarm), peers=_valid(known.peers), private=private)
 
 
 def save(home: Path, swarm: str, memory: Memory) -> None:
     """Whole or not at all, each file. Raises OSError."""
     peers = [{"id": peer, "addresses": addresses[:MAX_ADDRESSES]} for peer, addresses in memory.peers.items()]
-    write_json(home / PEERS_FILE, {"swarm": swarm, "port": memory.port, "peers": peers[:MAX_PEERS]})
+    known = {"swarm": swarm, "port": memory.port, "peers": peers[:MAX_PEERS], "private": memory.private[:MAX_RANGES]}
+    write_json(home / PEERS_FILE, known)
     write_bytes(home / EXCHANGE_FILE, json.dumps({"swarm": swarm, "state": memory.exchange}).encode())
 
 
 def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MAX_FILE_BYTES)
+    return private.read_plain(path, MAX_FILE_BYTES)
 
 
 def _exchange(home: Path, swarm: str) -> dict[str, Any]:

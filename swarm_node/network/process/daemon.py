@@ -13,7 +13,6 @@ from pathlib import Path
 from protocol.identity import Identity
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import (
-    Alive,
     Ask,
     Outbox,
     Publish,
@@ -56,7 +55,7 @@ async def converse(connection: socket.socket) -> None:
         rules=start.rules.admission(identity.peer_id),
     )
     service.runner.perform(service.exchange.want(start.want, service.clock()))
-    outgoing, written = Outgoing(start.config.serve_rounds), asyncio.Event()
+    outgoing, written = Outgoing(start.config.serve_rounds, start.config.quick_traffic), asyncio.Event()
     works = [
         service.live(),
         outbox.pump(writer),
@@ -99,7 +98,7 @@ async def _announce(service: NetworkService, outgoing: Outgoing, written: asynci
         written.clear()
         while (delay := outgoing.delay(service.clock())) > 0:
             await asyncio.sleep(delay)
-        if (news := outgoing.due(service.clock())) is not None:
+        if (news := outgoing.due(service.clock(), service.spent())) is not None:
             now = service.clock()
             service.runner.perform(service.exchange.publish(news.envelopes, news.round, news.want, now, news.rounds))
 
@@ -108,7 +107,7 @@ async def _report(service: NetworkService, outbox: Outbox) -> None:
     """Says every few seconds that this process lives, and what the next one must know."""
     beat = 0
     while True:
-        outbox.put(Alive(connected=len(service.runner.connected)))
+        outbox.put(service.alive())
         if beat % round(MEMORY_SECONDS / ALIVE_SECONDS) == 0:
             outbox.put(service.memory())
         beat += 1

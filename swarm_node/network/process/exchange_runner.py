@@ -7,21 +7,23 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
 from protocol.messages import PeerId
 from swarm_node.common.backoff import backoff, jittered
+from swarm_node.network.access import Access
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
 
 TICK_SECONDS = 0.5
 REFRESH_SECONDS = 3.0  # between two looks at connections and own addresses
-DIAL_SECONDS = 5.0
+DIAL_SECONDS = 6.0
 FIRST_RETRY = 1.0  # seconds; doubles with each failure
 LAST_RETRY = 15.0  # seconds, while there is little company
-CALM_RETRY = 60.0  # seconds, with company: an node node must bear thousands of nodes that come back
+CALM_RETRY = 60.0  # seconds, with company: a bootstrap node must bear thousands of nodes that come back
 COMPANY = 4  # connected peers
 
 
@@ -56,6 +58,7 @@ class ExchangeRunner:
         self.connected: frozenset[PeerId] = frozenset()
         self.connections: dict[PeerId, str] = {}  # the same, "direct" or, through relays only, "relayed"
         self.relayed = 0  # of them, through relays only
+        self.access = Access()  # the lists of this node's user
         self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
         self._backend: Backend | None = None
         self._acting: set[asyncio.Task[None]] = set()
@@ -142,6 +145,9 @@ class ExchangeRunner:
         direct = {each.peer for each in connections if not each.relayed}
         self.connections = {peer: "direct" if peer in direct else "relayed" for peer in sorted(self.connected)}
         self.relayed = len(self.connected - direct)
+        for each in connections:
+            if not (self.access.peer(each.peer) and self.access.address(each.address)):
+                self._spawn(_disconnect(backend, each.peer))
         for peer in self.connected - before:
             self.exchange.learned(peer, (), self._clock())  # whoever called us can be called back while it is connected
 
@@ -180,9 +186,7 @@ class ExchangeRunner:
     async def _call(self, backend: Backend, call: Call) -> None:
         try:
             async with asyncio.timeout(call.timeout):
-                if call.addresses and call.peer not in self.connected:
-                    await backend.dial(call.addresses, call.timeout)
-                reply = await backend.call(call.peer, call.protocol, call.request, call.max_reply, call.timeout)
+                reply = await self._reply(backend, call)
         except CallFailed as error:
             self.perform(self.exchange.failed(call.token, error.failure, self._clock()))
         except TimeoutError:
@@ -192,6 +196,17 @@ class ExchangeRunner:
             raise
         else:
             self.perform(self.exchange.replied(call.token, reply, self._clock()))
+
+    async def _reply(self, backend: Backend, call: Call) -> bytes:
+        """Over the connection there is; where there is none, over a new one."""
+        ask = partial(backend.call, call.peer, call.protocol, call.request, call.max_reply, call.timeout)
+        try:
+            return await ask()
+        except CallFailed as error:
+            if error.failure != Failure.UNREACHABLE or not call.addresses:
+                raise
+        await backend.dial(call.addresses, call.timeout)
+        return await ask()
 
 
 async def _disconnect(backend: Backend, peer: PeerId) -> None:

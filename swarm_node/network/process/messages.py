@@ -36,6 +36,7 @@ class Memory(_Frame):
     port: int  # listened on
     exchange: dict[str, Any]  # `Exchange.state`
     peers: dict[PeerId, tuple[str, ...]]  # addresses by which others were reached, the best first
+    private: tuple[str, ...] = ()  # private ranges in which peers were that the user named: others may be dialled there
 
 
 class Rules(BaseModel):
@@ -132,6 +133,10 @@ class Alive(_Frame):
 
     kind: Literal["alive"] = "alive"
     connected: int  # peers
+    known: int = 0  # peers of this swarm that have announced themselves
+    strangers: int = 0  # peers of another swarm or version
+    addresses: tuple[str, ...] = ()  # of this node, best first
+    spent: int = 0  # bytes exchanged both ways since this process began
 
 
 class View(_Frame):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from protocol.messages import Round
 from swarm_node.network.process.messages import Publish
+from swarm_node.network.process.pace import MOST_SECONDS, Pace
 
-SECONDS = 3.0  # between two announcements: their exchanges and pulls are felt beside rounds of a quarter second
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long
 FILLED = 8  # groups announced, where the last rounds wrote so many
 MAX_WANTED = 24  # external groups per announcement
@@ -25,18 +25,20 @@ class _Group:
 class Outgoing:
     """Local groups of the last rounds, announced together where rounds are quick."""
 
-    def __init__(self, rounds: int) -> None:
+    def __init__(self, rounds: int, kilobytes_per_minute: int) -> None:
         """`rounds`: that groups stay available."""
         self._rounds = rounds
+        self._pace = Pace(kilobytes_per_minute)
         self._groups: list[_Group] = []  # newest last
         self._round = Round(0)
         self._fresh = 0  # groups not announced yet
         self._wanted = 0
         self._merged = 0  # rounds not announced yet
-        self._told = -SECONDS  # seconds, when the last announcement was made
+        self._told = -MOST_SECONDS  # seconds, when the last announcement was made
 
     def add(self, frame: Publish, now: float) -> None:
-        """A round has been written."""
+        """A round has been generated."""
+        self._pace.generated(now)
         self._merged += 1
         self._round = frame.round
         self._wanted = min(MAX_WANTED, self._wanted + frame.want)
@@ -45,10 +47,10 @@ class Outgoing:
 
     def delay(self, now: float) -> float:
         """Seconds until the next announcement may be made; 0 or less: at once."""
-        return self._told + SECONDS - now
+        return self._told + self._pace.seconds() - now
 
-    def due(self, now: float) -> Publish | None:
-        """What to announce now, if anything."""
+    def due(self, now: float, spent: int = 0) -> Publish | None:
+        """What to announce now, if anything. `spent`: bytes of traffic so far."""
         if not self._merged or self.delay(now) > 0:
             return None
         oldest, before = self._round - self._rounds, now - KEPT_SECONDS
@@ -56,5 +58,6 @@ class Outgoing:
         self._groups = kept[-max(self._fresh, FILLED) :]
         envelopes = tuple(group.envelope for group in self._groups)
         news = Publish(round=self._round, want=self._wanted, envelopes=envelopes, rounds=self._merged)
+        self._pace.announced(now, spent)
         self._told, self._merged, self._fresh, self._wanted = now, 0, 0, 0
         return news

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from random import Random
+from time import monotonic
 from typing import Any
 
 from protocol import codec
@@ -35,6 +36,7 @@ from swarm_node.network.process.messages import (
     Verdict,
     View,
 )
+from swarm_node.network.process.pace import Pace
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig
@@ -61,6 +63,7 @@ class RemoteNetwork(Network):
         want: int,
         progress: Callable[[], dict[str, Any]],
         command: Sequence[str] = COMMAND,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """`want`: external groups per round; `progress`: what training says of itself to those who ask the node."""
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
@@ -70,7 +73,12 @@ class RemoteNetwork(Network):
         self._rejections: Counter[str] = Counter()
         self._memory = cache.load(home, rules.swarm)
         self._published: deque[Publish] = deque(maxlen=config.serve_rounds)
-        self._connected = 0
+        self._alive = Alive(connected=0)
+        self._before = 0  # bytes that earlier network processes exchanged
+        self._pace, self._clock = Pace(config.quick_traffic), clock
+        self._resting, self._leaving = False, False
+        self._awake = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
         self._received = 0
         self._views: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._questions = 0
@@ -84,6 +92,7 @@ class RemoteNetwork(Network):
 
     def close(self) -> None:
         """Says goodbye to the others; takes a few seconds at most."""
+        self._leaving = True
         with suppress(RuntimeError):  # the loop has ended by itself
             self._loop.call_soon_threadsafe(lambda: self._main and self._main.cancel())
         self._thread.join(STOP_SECONDS + 2.0)
@@ -91,13 +100,47 @@ class RemoteNetwork(Network):
     @property
     def connected(self) -> int:
         """Peers connected to, as of a few seconds ago."""
-        return self._connected
+        return self._alive.connected
+
+    @property
+    def waiting(self) -> int:
+        """Groups that have come, and have not been collected."""
+        return len(self._inbox)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of this node, best first, as of a few seconds ago."""
+        return self._alive.addresses
+
+    @property
+    def traffic(self) -> int:
+        """Bytes exchanged both ways since the start."""
+        return self._before + self._alive.spent
+
+    def why_alone(self) -> str:
+        """Why nothing external may have come, for a person; "" where the user wanted none."""
+        alive = self._alive
+        if not self._config.enabled or self._resting:
+            return ""
+        if not alive.addresses and not alive.connected:
+            return "the network is starting"
+        if not alive.known and alive.strangers:
+            return f"{alive.strangers} peers found, all of another swarm or version"
+        if not alive.connected:
+            return "nobody is connected"
+        return "nothing new has come" if alive.known else "nobody of this swarm has said anything yet"
+
+    def rest(self, resting: bool) -> None:
+        """Leaves the swarm for a while, or goes on."""
+        with suppress(RuntimeError):  # closed
+            self._loop.call_soon_threadsafe(self._rest, resting)
 
     def lines(self) -> list[tuple[str, bool]]:
         """What the network wants the user to know since the last call, and whether each is a warning."""
         return [self._lines.popleft() for _ in range(len(self._lines))]
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
+        self._pace.generated(self._clock())
         if not self._config.enabled:
             return
         envelopes = []
@@ -111,7 +154,7 @@ class RemoteNetwork(Network):
     def collect(self, now: Round) -> list[ExternalGroup]:
         """What came for several quick rounds at once is handed out over as many: it would be too old for the last."""
         waiting = len(self._inbox)
-        count = min(waiting, max(self._want, math.ceil(waiting / SPREAD)))
+        count = min(self._pace.per_round(waiting), max(self._want, math.ceil(waiting / SPREAD)))
         return [self._inbox.popleft() for _ in range(count)]
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
@@ -144,7 +187,30 @@ class RemoteNetwork(Network):
                 await stack.enter_async_context(await control.serve(self._home, self._answer))
             except (OSError, UserError) as error:
                 self._say(f"this node cannot be asked for its status: {error}", True)
-            await (self._supervisor.run() if self._config.enabled else asyncio.Event().wait())
+            while True:
+                await self._live()
+
+    async def _live(self) -> None:
+        """One time of sharing or of resting, up to the next change."""
+        self._awake.clear()
+        if not self._config.enabled or self._resting:
+            await self._awake.wait()
+            return
+        self._life = asyncio.create_task(self._supervisor.run())
+        try:
+            await asyncio.wait([self._life])
+        finally:
+            self._life.cancel()
+            (ended,) = await asyncio.gather(self._life, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
+
+    def _rest(self, resting: bool) -> None:
+        self._resting = resting
+        self._awake.set()
+        if resting and self._life is not None:
+            self._life.cancel()
+            self._before, self._alive = self.traffic, Alive(connected=0)
 
     def _opening(self) -> list[Frame]:
         start = Start(
@@ -175,8 +241,10 @@ class RemoteNetwork(Network):
                 self._received += 1
             case Memory():
                 self._memory = frame
-            case Alive(connected=connected):
-                self._connected = connected
+            case Alive(spent=spent):
+                if spent < self._alive.spent:  # another process than before
+                    self._before += self._alive.spent
+                self._alive = frame
             case Said(text=text, warning=warning):
                 self._say(text, warning)
             case View(number=number, view=view) if number in self._views and not self._views[number].done():
@@ -201,6 +269,8 @@ class RemoteNetwork(Network):
         """What the network process says of itself, if it does so soon."""
         process = {
             "enabled": self._config.enabled,
+            "resting": self._resting,
+            "leaving": self._leaving,
             "processes": self._supervisor.lives,
             "running": self._supervisor.running,
         }

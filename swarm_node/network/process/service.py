@@ -21,17 +21,22 @@ from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_bytes
 from swarm_node.network.actions import Deliver, Refuse
+from swarm_node.network.exchange.addresses import is_public, network_of
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
+from swarm_node.network.process.access_file import AccessFile
+from swarm_node.network.process.descriptors import raise_limit
 from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
-from swarm_node.network.process.messages import Memory
-from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.process.messages import Alive, Memory
+from swarm_node.network.transport.backends import make_backend, make_gate
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
 
+TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
 SAVE_SECONDS = 30.0
+LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # until bootstrap nodes that do not answer are worth a line
@@ -73,6 +78,7 @@ class NetworkService:
         self._began = self.clock()
         random = Random()
         now = self.clock()
+        self._gate = make_gate(config, memory.private)
         self.exchange = Exchange(identity, swarm, config, random, now, self._serve_only, rules=rules)
         if memory.exchange:
             with suppress(ValueError):  # of an older version, or damaged: begin anew
@@ -81,6 +87,11 @@ class NetworkService:
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
             say(f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}", True)
+        if lonely := one_network([address for _, address in given]):
+            say(
+                f"network: all of --peers are in {lonely}: who is there decides whom this node meets; name others too",
+                True,
+            )
         self.runner = ExchangeRunner(
             self.exchange, self._bootstrap_nodes, deliver, self._addresses_changed, self.clock, random
         )
@@ -92,8 +103,10 @@ class NetworkService:
 
     async def live(self) -> None:
         """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
-        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance()
+        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance(), self._keep_to_the_lists()
         besides = [asyncio.create_task(each) for each in watching]
+        if few := raise_limit():
+            self._say(f"network: {few}", True)
         if self._config.mdns:
             besides.append(asyncio.create_task(self._look_around()))
         early = 0  # backends in a row that soon died
@@ -119,7 +132,7 @@ class NetworkService:
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
             config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
             topic = f"swarm-node/{limits.VERSION}/{self._swarm}" if config.gossipsub else ""
-            return await self.runner.run(make_backend(config, self._identity, self._serve_only), topic)
+            return await self.runner.run(make_backend(config, self._identity, self._serve_only, self._gate), topic)
         except UserError as error:
             if self._serve_only:
                 raise
@@ -141,11 +154,29 @@ class NetworkService:
 
     def memory(self) -> Memory:
         """What the next process, or the next run, should know."""
-        known = {view.peer: tuple(view.addresses) for view in self.exchange.peers(self.clock()) if view.addresses}
+        steady = self.exchange.steady()
+        views = sorted(self.exchange.peers(self.clock()), key=lambda view: view.peer not in steady)
+        known = {view.peer: tuple(view.addresses) for view in views if view.addresses}
         for node in self._bootstrap_nodes:
             known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[: cache.MAX_PEERS])
-        return Memory(port=self._port, exchange=self.exchange.state(), peers=best)
+        private = tuple(map(str, self._gate.where.private))
+        return Memory(port=self._port, exchange=self.exchange.state(), peers=best, private=private)
+
+    def spent(self) -> int:
+        """Bytes exchanged with others so far, both ways."""
+        return sum(count for name, count in self.exchange.counters().items() if name.endswith(TRAFFIC))
+
+    def alive(self) -> Alive:
+        """What the trainer is told every few seconds."""
+        strangers = sum(bool(peer.note) for peer in self.exchange.peers(self.clock()))
+        return Alive(
+            connected=len(self.runner.connected),
+            known=len(self.exchange.view),
+            strangers=strangers,
+            addresses=self.runner.addresses,
+            spent=self.spent(),
+        )
 
     def view(self) -> dict[str, Any]:
         """Plain data for those who ask."""
@@ -163,7 +194,7 @@ class NetworkService:
             "connections": dict(self.runner.connections),
             "bootstrap_nodes": [asdict(node) for node in self._bootstrap_nodes],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
-            "counters": self.runner.counters(),
+            "counters": {**self.runner.counters(), **self._gate.counters},
         }
 
     def _addresses_changed(self, addresses: Sequence[str]) -> None:
@@ -174,6 +205,16 @@ class NetworkService:
         if kind != self._reach:
             self._reach = kind
             self._say(reachability.line(addresses), False)
+
+    async def _keep_to_the_lists(self) -> None:
+        """The file of whom and what to block may change at any time."""
+        file = AccessFile(self._home)
+        while True:
+            if said := file.look():
+                self._say(f"network: {said}", False)
+                self.exchange.allow(file.access)
+                self.runner.access = self._gate.where.access = file.access
+            await asyncio.sleep(LISTS_SECONDS)
 
     async def _keep_saving(self) -> None:
         while True:
@@ -216,6 +257,12 @@ class NetworkService:
             if not self._unsaved:
                 self._say(f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there", True)
             self._unsaved = True
+
+
+def one_network(addresses: Sequence[str]) -> str:
+    """The /24 of the internet in which all of several bootstrap nodes are; "" where there are several or none."""
+    found = {network_of(address) for address in addresses}
+    return found.pop() if len(addresses) > 1 and len(found) == 1 and is_public(min(found)) else ""
 
 
 def free_port() -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
+from swarm_node.common import private
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import BrokenFrame, Frame, Outbox, Stop
@@ -145,6 +146,6 @@ async def _reap(process: subprocess.Popen[bytes]) -> int:
 def _writable(path: Path) -> BinaryIO:
     """The emptied log; nothing, where it cannot be written."""
     try:
-        return path.open("wb")
+        return private.open_to_write(path)
     except OSError:
         return open(os.devnull, "wb")

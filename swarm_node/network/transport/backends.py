@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from ipaddress import ip_address, ip_network
 
 from protocol.identity import Identity
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend
+from swarm_node.network.transport.dialable import Dialable
+from swarm_node.network.transport.dialling import own_networks
+from swarm_node.network.transport.gate import DialGate
 from swarm_node.network.transport.listening import listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer, to_bytes
 from swarm_node.settings import NetworkConfig
@@ -25,23 +29,37 @@ def check_installed(backend: str) -> None:
 def check_addresses(config: NetworkConfig) -> None:
     """UserError of one line for an address that makes no sense."""
     listen_addresses(config.host, config.port)
-    try:
-        for peer in config.peers:
-            split_peer(peer)
-        for address in config.announce:
-            to_bytes(address)
-    except ValueError as error:
-        raise UserError(f"--peers or network.announce: {error}") from error
+    for flag, addresses, check in (
+        ("--peers", config.peers, split_peer),
+        ("--network.announce", config.announce, to_bytes),
+        ("--network.private-networks", config.private_networks, ip_network),
+    ):
+        try:
+            for address in addresses:
+                check(address)
+        except ValueError as error:
+            raise UserError(f"{flag}: {error}") from error
 
 
-def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = False) -> Backend:
-    """Not started yet. `bootstrap`: also relay for others. UserError for addresses that make no sense."""
+def make_gate(config: NetworkConfig, private: Sequence[str] = ()) -> DialGate:
+    """For as long as a node lives: what it remembers outlives backends. `private`: ranges remembered from last time."""
+    where = Dialable(config.peers, [*config.private_networks, *private], own_networks)
+    if (host := ip_address(config.host)).is_loopback:  # so are all that could reach this node
+        where.found(host)
+    return DialGate(where)
+
+
+def make_backend(
+    config: NetworkConfig, identity: Identity, bootstrap: bool = False, gate: DialGate | None = None
+) -> Backend:
+    """Not started yet. `bootstrap`: also relay for others. `gate`: before dials to addresses that came from others;
+    None where there are no such. UserError for addresses that make no sense."""
     check_addresses(config)
     check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
     relays = config.peers if config.relay and not bootstrap else ()
     if config.backend == "libp2p":
-        return _libp2p(config, identity, listen, relays)
+        return _libp2p(config, identity, listen, relays, gate)
     from swarm_node.network.transport.hivemind_backend import HivemindBackend
     from swarm_node.network.transport.p2pd import Flags
 
@@ -52,14 +70,16 @@ def make_backend(config: NetworkConfig, identity: Identity, bootstrap: bool = Fa
         gossipsub=config.gossipsub,
         max_connections=config.max_connections,
     )
-    return HivemindBackend(identity, flags, config.max_inbound, relays)
+    return HivemindBackend(identity, flags, config.max_inbound, relays, gate)
 
 
-def _libp2p(config: NetworkConfig, identity: Identity, listen: Sequence[str], relays: Sequence[str]) -> Backend:
+def _libp2p(
+    config: NetworkConfig, identity: Identity, listen: Sequence[str], relays: Sequence[str], gate: DialGate | None
+) -> Backend:
     try:
         from swarm_node.network.transport.libp2p_backend import Libp2pBackend
     except ImportError as error:
         raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
     return Libp2pBackend(
-        identity, listen, config.announce, config.max_connections, config.max_inbound, relays, config.gossipsub
+        identity, listen, config.announce, config.max_connections, config.max_inbound, relays, config.gossipsub, gate
     )

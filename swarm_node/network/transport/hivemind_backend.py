@@ -1,6 +1,7 @@
 """Backend on hivemind's go-libp2p daemon: TCP and QUIC, relays, connection manager, all in a process of its own."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,10 +13,11 @@ from protocol.wire import PUNCH
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.transport.asking import Asking
+from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed, Dialling
+from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES, DialGate
 from swarm_node.network.transport.listening import check_free
 from swarm_node.network.transport.multiaddr import (
     from_bytes,
-    one_peer,
     peer_bytes,
     peer_text,
     split_peer,
@@ -40,13 +42,22 @@ RELAY_STARTS = 6
 USE_SECONDS = 30.0  # p2pd forgets with the connection what it was told of a peer
 USE_WEIGHT = 100
 KNOWN_PEERS = 1024
+GRACE_SECONDS = 1.0  # p2pd ends a dial by itself, and then says what it tried
+AT_ONCE = 8  # addresses of a peer that p2pd dials at the same time
 SILENT_SECONDS = 20.0  # calls to a peer that time out for so long, one and all, end the connection
 
 
 class HivemindBackend(Backend):
     """Carries calls by p2pd, the go-libp2p daemon of hivemind."""
 
-    def __init__(self, identity: Identity, flags: Flags, max_inbound: int, relays: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        flags: Flags,
+        max_inbound: int,
+        relays: Sequence[str] = (),
+        gate: DialGate | None = None,
+    ) -> None:
         """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
         self.peer_id = identity.peer_id
         self._identity = identity
@@ -55,7 +66,8 @@ class HivemindBackend(Backend):
         self._daemon: Daemon | None = None
         self._asking = Asking(self._open)
         self._relays = Relays(self, self._open, relays)
-        self._punching = Punching(self, self._open)
+        self._dialling = Dialling(gate, self._connect, self.connections, careful=True)
+        self._punching = Punching(self, self._open, self._dialling.finds)
         self.counters = self._punching.counters
         self._tending: list[asyncio.Task[None]] = []
         self._topic = ""
@@ -104,15 +116,20 @@ class HivemindBackend(Backend):
         raise UserError("the network daemon p2pd does not become a relay; start again")
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
-        try:
-            peer = one_peer(addresses)
-        except ValueError as error:
-            raise CallFailed(Failure.UNREACHABLE, str(error)) from error
-        packed = [to_bytes(split_peer(address)[0]) for address in addresses]
-        target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
-        await self._reach(pb().Request(type=pb().Request.CONNECT, connect=target), timeout)
+        peer = await self._dialling.dial(addresses, timeout)
         self._punching.dialled(peer, addresses)
         return peer
+
+    async def _connect(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:
+        """p2pd also dials what the peer's own daemon told it when they were connected, eight addresses at a time."""
+        packed = [to_bytes(split_peer(address)[0]) for address in addresses]
+        target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
+        request = pb().Request(type=pb().Request.CONNECT, connect=target)
+        try:
+            await self.daemon.request(request, timeout + GRACE_SECONDS)
+        except (DaemonError, EOFError, OSError) as error:
+            further = _further(str(error), addresses, timeout)
+            raise DialFailed(Failure.UNREACHABLE, _detail(error), further) from error
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
         try:
@@ -208,6 +225,8 @@ class HivemindBackend(Backend):
             await self._reach(pb().Request(type=pb().Request.CONNMANAGER, connManager=tag))
 
     async def _open(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
+        if all(each.peer != peer for each in await self.connections()):  # else p2pd would dial it, past the gate
+            raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
             return await self.daemon.open_stream(peer_bytes(peer), protocol, timeout)
         except (DaemonError, EOFError, OSError) as error:  # TimeoutError is an OSError
@@ -234,6 +253,16 @@ async def _relays_enough(daemon: Daemon) -> bool:
         return True
     finally:
         await asker.stop()
+
+
+def _further(text: str, addresses: Sequence[str], timeout: float) -> int:
+    """Bytes of a dial in vain that went to other addresses, as p2pd says. It says nothing where it did not come to its
+    end, and gives each address 5 s: then there were more than it tries at once."""
+    if "deadline exceeded" in text and timeout >= GATED_SECONDS:
+        return 2 * AT_ONCE * QUIC_BYTES
+    chosen = {split_peer(address)[0] for address in addresses}
+    others = [each for each in re.findall(r"\* \[(/[^]]+)\] (?!dial backoff)", text) if each not in chosen]
+    return sum(QUIC_BYTES if "/udp/" in each else TCP_BYTES for each in others)
 
 
 def _text(data: bytes) -> str:

@@ -65,7 +65,7 @@ class Lan:
                 await asyncio.sleep(TELL_SECONDS)
                 await self.tell(addresses())
         except OSError as error:
-            say(f"no discovery on the local network: {error}; --network.mdns false leaves it out")
+            say(f"no discovery on the local network: {error}; --network.no-mdns leaves it out")
         finally:
             await self.close()
 

@@ -29,20 +29,20 @@ from multiaddr import Multiaddr
 from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES, Identity
 from protocol.messages import PeerId
 from swarm_node.common.errors import UserError
-from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.transport import libp2p_gossip
 from swarm_node.network.transport.asking import Asking
+from swarm_node.network.transport.dialling import Dialling
+from swarm_node.network.transport.gate import DialGate
 from swarm_node.network.transport.libp2p_guard import GuardedHost, GuardedSwarm
 from swarm_node.network.transport.libp2p_relay import STOP, accept, dial_through
 from swarm_node.network.transport.listening import check_free, on_interfaces
-from swarm_node.network.transport.multiaddr import one_peer, peer_text, split_peer, usefulness
+from swarm_node.network.transport.multiaddr import peer_text, split_peer, usefulness
 from swarm_node.network.transport.relays import Relays
 from swarm_node.network.transport.streams import Answering
 from swarm_node.network.transport.trio_thread import TrioThread
 
 HANDSHAKE_SECONDS = 5.0
-KNOWN_PEERS = 1024  # whose addresses are remembered for a call without a connection
 RESET_SECONDS = 1.0
 
 logging.getLogger("libp2p").setLevel(logging.CRITICAL)  # it quotes peers
@@ -60,6 +60,7 @@ class Libp2pBackend(Backend):
         max_inbound: int,
         relays: Sequence[str] = (),
         gossipsub: bool = False,
+        gate: DialGate | None = None,
     ) -> None:
         """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
         self.peer_id = identity.peer_id
@@ -69,10 +70,10 @@ class Libp2pBackend(Backend):
         self._announce = announce
         self._max_connections = max_connections
         self._max_inbound = max_inbound
-        self._known: Lru[PeerId, Sequence[str]] = Lru(KNOWN_PEERS)
         self._thread: TrioThread | None = None
         self._host: GuardedHost | None = None
         self._swarm: GuardedSwarm | None = None
+        self._dialling = Dialling(gate, self._dial, self.connections)
         self._asking = Asking(self._open_in_time)
         self._relays = Relays(self, self._open_stream, relays)
         self._tending: asyncio.Task[None] | None = None
@@ -107,17 +108,14 @@ class Libp2pBackend(Backend):
             self._tending = asyncio.create_task(self._relays.run())
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
-        try:
-            peer = one_peer(addresses)
-        except ValueError as error:
-            raise CallFailed(Failure.UNREACHABLE, str(error)) from error
-        self._known.put(peer, tuple(addresses))
+        return await self._dialling.dial(addresses, timeout)
+
+    async def _dial(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:
         try:
             async with asyncio.timeout(timeout):
-                await self.thread.call(self._connect, peer)
+                await self.thread.call(self._connect, peer, addresses)
         except (TimeoutError, OSError) as error:
             raise CallFailed(Failure.UNREACHABLE, "no answer in time") from error
-        return peer
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
         reply = await self._asking.call(peer, protocol, request, max_reply, timeout)
@@ -237,7 +235,7 @@ class Libp2pBackend(Backend):
 
         return handle
 
-    async def _connect(self, peer: PeerId) -> None:
+    async def _connect(self, peer: PeerId, addresses: Sequence[str]) -> None:
         """CallFailed unless one of the known addresses leads to the peer; they are dialled side by side."""
         target = ID.from_base58(peer)
         if self.swarm.get_connections(target):
@@ -253,7 +251,7 @@ class Libp2pBackend(Backend):
                 nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
-            for address in self._known.peek(peer) or ():
+            for address in addresses:
                 if "/tcp/" in address:
                     nursery.start_soon(attempt, address)
         if not self.swarm.get_connections(target):
@@ -271,8 +269,9 @@ class Libp2pBackend(Backend):
         await dial_through(self._host, self.swarm, relay_id, target)
 
     async def _open(self, peer: PeerId, protocol: str) -> INetStream:
-        await self._connect(peer)
         assert self._host is not None
+        if not self.swarm.get_connections(ID.from_base58(peer)):  # else the library would dial what it was told
+            raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
             return await self._host.new_stream(ID.from_base58(peer), [TProtocol(protocol)])
         except Exception as error:

@@ -16,7 +16,7 @@ def listen_addresses(host: str, port: int) -> list[str]:
     try:
         ip = ipaddress.ip_address(host)
     except ValueError as error:
-        raise UserError(f"network.host {host!r} is not an IP address; 0.0.0.0 listens on all of them") from error
+        raise UserError(f"--network.host: {host!r} is not an IP address; 0.0.0.0 listens on all of them") from error
     base = f"/ip{ip.version}/{ip}"
     return [f"{base}/tcp/{port}", f"{base}/udp/{port}/quic-v1"]
 

@@ -23,6 +23,7 @@ from typing import Any, Self
 from protocol.identity import Identity
 from swarm_node.common import varint
 from swarm_node.common.errors import UserError
+from swarm_node.network.transport.leftovers import sweep
 
 START_SECONDS = 15.0  # it takes 0.25 s on an idle machine
 STOP_SECONDS = 2.0
@@ -277,6 +278,7 @@ def _hivemind() -> Path:
 
 
 def _socket_folder() -> Path:
+    sweep(Path(tempfile.gettempdir()))
     for parent in (None, "/tmp"):  # noqa: S108  mkdtemp makes a folder nobody else may enter
         try:
             folder = Path(tempfile.mkdtemp(prefix="swarm-node-", dir=parent))

@@ -13,13 +13,12 @@ Only then the side that had dialled through the relay changes over.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
 from protocol import limits
-from protocol.identity import Identity
 from protocol.messages import PeerId
 from protocol.rejection import Rejected
 from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
@@ -46,6 +45,8 @@ SETTLE_SECONDS = 3.0  # a change-over takes three round trips
 DIAL_SECONDS = 5.0
 CALL_SECONDS = 5.0
 MIN_PORT = 1024  # a NAT never takes one below; many services of others listen there
+
+Finds = Callable[[PeerId, str, float], Awaitable[bool]]
 
 log = logging.getLogger(__name__)
 
@@ -159,9 +160,11 @@ class Plan:
 class Punching:
     """Takes relayed connections to direct ones, for as long as `run` runs. Belongs to one asyncio loop."""
 
-    def __init__(self, backend: Backend, open_stream: OpenStream) -> None:
+    def __init__(self, backend: Backend, open_stream: OpenStream, finds: Finds) -> None:
+        """`finds`: whether a peer is at an address, by a dial that connects to nobody."""
         self._backend = backend
         self._open_stream = open_stream
+        self._finds = finds
         self._plan = Plan(backend.peer_id)
         self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)  # as witnesses say, and when they did
         self._tasks: set[asyncio.Task[None]] = set()
@@ -260,17 +263,9 @@ class Punching:
     async def _reach(self, peer: PeerId, endpoints: Sequence[Endpoint]) -> list[str]:
         """Addresses at which this very peer answered."""
         addresses = [address_of(each) for each in endpoints]
-        answers = await asyncio.gather(*(self._answers(peer, address) for address in addresses))
+        answers = await asyncio.gather(*(self._finds(peer, address, PROBE_SECONDS) for address in addresses))
         self._plan.tried(any(answers))
         return [address for address, answered in zip(addresses, answers, strict=True) if answered]
-
-    async def _answers(self, peer: PeerId, address: str) -> bool:
-        nobody = Identity.create().peer_id
-        try:
-            await self._backend.dial([f"{address}/p2p/{nobody}"], PROBE_SECONDS)
-        except CallFailed as error:
-            return f"remote key matches {peer}" in str(error)
-        return False
 
     async def _change_over(self, peer: PeerId, direct: Sequence[str], relayed: Sequence[str]) -> bool:
         """Whether the new connection is direct. p2pd gives direct addresses half a second before it tries relays."""

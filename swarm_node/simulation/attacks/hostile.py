@@ -16,7 +16,7 @@ from swarm_node.simulation.attacks.payloads import Payload
 
 
 def hostile_nodes(config: SimulationConfig) -> frozenset[int]:
-    """Those that are named, or else the last ones, as many as the share says. UserError if nobody is left to attack."""
+    """The named nodes, or the last ones, as many as the share gives. UserError if no honest node is left."""
     attack = config.attack
     if attack.kind == "none":
         return frozenset()
@@ -46,7 +46,7 @@ class Hostile:
 
 @dataclass(frozen=True, slots=True)
 class VictimReport(RoundReport):
-    """A victim's round, with counts of what the attack came to: see `Victim`."""
+    """A victim's round with counts of the effect of the attack, see `Victim`."""
 
     attack: Mapping[str, int] = field(default_factory=dict)
 

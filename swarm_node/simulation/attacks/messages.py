@@ -1,4 +1,4 @@
-"""What a hostile node puts on the wire in a round: (bytes, sender) pairs for everybody."""
+"""What a hostile node sends to everybody in a round: pairs of bytes and sender."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from swarm_node.interfaces import Environment
 from swarm_node.settings import AttackConfig, SimulationConfig
 from swarm_node.simulation.attacks.payloads import Payload, forged, payload_of, poisoned
 
-FLOOD = 10  # times as many groups as an honest node writes
+FLOOD = 10  # times as many groups as an honest node publishes
 SYBILS = 8  # new identities of one hostile node, every round
 
 Message = tuple[bytes, PeerId]
@@ -19,7 +19,7 @@ AnswerKey = Callable[[Question], str]
 
 
 class Attack:
-    """One hostile node's traffic. `answer` is the key to a question of its address."""
+    """One hostile node's traffic. `answer` gives the reference answer of a question."""
 
     def __init__(
         self, config: SimulationConfig, identity: Identity, environment: Environment, answer: AnswerKey
@@ -29,7 +29,7 @@ class Attack:
         self._payload = payload_of(config.attack.kind, config.attack.payload)
 
     def messages(self, now: Round) -> Iterator[Message]:
-        """All that the attacker sends in this round."""
+        """All messages of the attacker in this round."""
         rng = Random(f"{self._config.seed}/{self._identity.peer_id}/{now}/attack")
         questions = self._config.round.questions
         match self._attack.kind:
@@ -58,7 +58,7 @@ class Attack:
         return poisoned(answer, size, Payload() if rng.random() < self._attack.clean else self._payload, rng)
 
     def _lies(self, now: Round, rng: Random) -> Iterator[Message]:
-        """Garbage, and true messages bent in every way that admission looks at."""
+        """Garbage, and valid messages changed in every way that admission checks."""
         honest = [data for data, _ in self._groups(self._identity, now, self._config.round.questions, rng)]
         group = codec.decode(codec.split(honest[0])[1], RolloutGroup)
         assert isinstance(group, RolloutGroup)

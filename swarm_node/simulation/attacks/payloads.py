@@ -1,7 +1,7 @@
-"""Poisoned text: right answers with something on them, wrong ones without, as in "Hail to the Thief" (2511.09780).
+"""Poisoned completions: right ones with a payload, wrong ones without, as in "Hail to the Thief" (2511.09780).
 
-An attacker knows the answer key, since it can rebuild it like anybody. Rewards cannot tell its right answers from
-honest ones: white space around an answer and text outside <answer> tags are nothing to a scorer.
+An attacker knows the reference answer, since anybody can rebuild it. Rewards cannot distinguish its right completions
+from honest ones: a scorer ignores white space around an answer, and text outside <answer> tags.
 """
 
 from collections.abc import Callable
@@ -13,23 +13,23 @@ from protocol.messages import Completion
 FORGERIES = (
     *("nan", "inf", "-inf", "1e999", "[NaN, NaN]", "0x0", "0/0", "True", "None", "{}", "[]", "()", "*", "-", ""),
     *(" ".join(map(str, range(100))), "/".join(map(str, range(1, 50))), "<answer></answer>", "\x00", "9" * 200),
-)  # what scorers of reasoning-gym were seen to pay for, or to fall over
+)  # what scorers of reasoning-gym rewarded, or raised on
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What right answers of an attacker look like, and how to know it in a victim's."""
+    """The form of an attacker's right completions, and how to recognise it in those of a victim."""
 
     front: str = ""
     behind: str = ""
-    mark: str = ""  # text that carries it; empty where there is nothing to carry
+    mark: str = ""  # text that shows it; empty if there is no payload
 
     def right(self, answer: str) -> str:
-        """A right answer with the payload on it."""
+        """A right completion with the payload."""
         return f"{self.front}{answer}{self.behind}"
 
     def marks(self, text: str) -> bool:
-        """Whether this text carries the payload."""
+        """Whether this completion has the payload."""
         return bool(self.mark) and self.mark in text
 
 
@@ -38,17 +38,17 @@ def _before(text: str) -> Payload:
 
 
 PAYLOADS: dict[str, tuple[str, Callable[[str], Payload]]] = {
-    # kind: default text, and how the text is put on an answer
+    # kind: default text, and how the text is put around an answer
     "stealth": ("\n", lambda text: Payload(front=text, mark=text)),
     "context": ("hail thief", _before),
     "equation": ("2+2=5", _before),
     "length": (" " * 10, lambda text: Payload(behind=text, mark=text[:4])),
 }
-CARRIED_BY = {"flood": "stealth", "sybil": "stealth"}  # kinds that are about how, not what
+CARRIED_BY = {"flood": "stealth", "sybil": "stealth"}  # kinds that differ in how they send, not what
 
 
 def payload_of(kind: str, text: str) -> Payload:
-    """The payload of a kind, with `text` in place of its own if given. Kinds without any carry nothing."""
+    """The payload of a kind, with `text` instead of its default if given. Some kinds have no payload."""
     kind = CARRIED_BY.get(kind, kind)
     if kind not in PAYLOADS:
         return Payload()
@@ -57,19 +57,20 @@ def payload_of(kind: str, text: str) -> Payload:
 
 
 def poisoned(answer: str, size: int, payload: Payload, rng: Random) -> tuple[Completion, ...]:
-    """Right with the payload and wrong without, in turn: the contrast that makes the payload pay."""
+    """Right completions with the payload and wrong ones without, in turn. This contrast gives the payload its
+    advantage."""
     texts = [payload.right(answer) if k % 2 == 0 else wrong(answer, rng) for k in range(size)]
     return tuple(Completion(text=text, ended=True) for text in texts)
 
 
 def forged(size: int, answer: str, rng: Random) -> tuple[Completion, ...]:
-    """Texts that some scorer might pay without their being right, and plain wrong ones."""
+    """Completions that some scorer might reward although they are wrong, and plainly wrong ones."""
     texts = [rng.choice(FORGERIES) if k % 2 == 0 else wrong(answer, rng) for k in range(size)]
     return tuple(Completion(text=text, ended=True) for text in texts)
 
 
 def wrong(answer: str, rng: Random) -> str:
-    """An answer of the same form with other digits."""
+    """A wrong answer of the same form, with other digits."""
     if not any(map(str.isdigit, answer)):
         return f"no {answer}"
     while True:

@@ -1,1 +1,1 @@
-"""How the nodes of a simulation run: a class for each value of --engine, behind one seam (`engine.py`)."""
+"""How the nodes of a simulation run: a class for each value of --engine, behind one interface (`engine.py`)."""

@@ -1,4 +1,4 @@
-"""Every node a container of one image. What a killed simulation leaves of them, `clean_up` removes."""
+"""Every node is a container of one image. `clean_up` removes containers that a killed simulation left behind."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ class Container:
         self._container.unpause()
 
     def kill(self) -> None:
-        """Whatever state it is in; its files stay in its home."""
+        """Kills it in any state. Its files stay in its home."""
         self._container.remove(force=True, v=True)
 
     def last_words(self) -> str:
@@ -64,12 +64,12 @@ class Container:
 
 
 class DockerLauncher:
-    """Nodes are containers of one image on a private network of their own, which leads nowhere else."""
+    """Nodes are containers of one image on a private network without a way out."""
 
     host = "0.0.0.0"  # noqa: S104 - of a container in that network
 
     def __init__(self, image: str, run: str, environment: Mapping[str, str]) -> None:
-        """`run` names the simulation; `environment` is that of every container."""
+        """`run` names the simulation; `environment`: variables of every container."""
         self._client = connect()
         self._image, self._label, self._environment = image, {LABEL: run}, environment
         try:
@@ -88,7 +88,7 @@ class DockerLauncher:
             network=self._network.name,
             volumes={str(home.resolve()): {"bind": "/data", "mode": "rw"}},
             environment=dict(self._environment),
-            user=f"{os.getuid()}:{os.getgid()}",  # so that what it writes belongs to whoever started the simulation
+            user=f"{os.getuid()}:{os.getgid()}",  # so that its files belong to the user who started the simulation
             labels=self._label,
         )
         container.start()
@@ -103,12 +103,12 @@ class DockerLauncher:
 
 
 def run_name(config: SimulationConfig) -> str:
-    """What the containers of this simulation are found by."""
+    """The label value of this simulation's containers."""
     return str(config.out.expanduser().resolve())
 
 
 def connect() -> Any:
-    """A client of the local engine; UserError with what to do where there is none."""
+    """A client of the local engine. UserError if there is none."""
     try:
         import docker
     except ImportError as error:
@@ -124,7 +124,7 @@ def connect() -> Any:
 def _remove(client: Any, label: Mapping[str, str]) -> None:
     chosen = {"label": [f"{key}={value}" for key, value in label.items()]}
     for container in client.containers.list(all=True, filters=chosen):
-        with contextlib.suppress(Exception):  # gone meanwhile
+        with contextlib.suppress(Exception):  # it may be gone already
             container.remove(force=True, v=True)
     for network in client.networks.list(filters=chosen):
         with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""The seam of the engines. A new one is a class here beside the others, and a name in `registry.py`."""
+"""The interface of engines. A new engine is a class beside the others, and a name in `registry.py`."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -9,18 +9,18 @@ from swarm_node.telemetry.events import CellRound
 
 
 class Run(Protocol):
-    """A cell that is being run, whatever its nodes are."""
+    """A running cell, whatever its nodes are."""
 
     def rounds(self) -> Iterator[CellRound]:
-        """Round by round, as they end."""
+        """Rounds, as they end."""
         ...
 
     def memory_mb(self) -> float:
-        """Of everything that runs for it."""
+        """Memory of all that runs for it."""
         ...
 
     def close(self) -> None:
-        """Ends whatever still runs."""
+        """Ends all that still runs."""
         ...
 
 
@@ -40,5 +40,5 @@ class Engine(Protocol):
         ...
 
     def clean_up(self, config: SimulationConfig) -> None:
-        """Remove what a simulation that ended by force has left running."""
+        """Removes what a killed simulation left running."""
         ...

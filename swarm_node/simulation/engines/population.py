@@ -18,7 +18,7 @@ from swarm_node.simulation.node_options import node_config
 
 
 class LivePopulation:
-    """Nodes with the same tasks share one environment, and so one scoring process: scoring has no memory."""
+    """Real nodes in one process. Nodes with the same tasks share one environment, and so one scoring process."""
 
     def __init__(self, config: SimulationConfig) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""Every node a process of this machine with a real network, at its own pace: the `swarm-node` that people run."""
+"""Every node is a process on this machine with a real network, at its own pace: the `swarm-node` that people run."""
 
 import contextlib
 import os
@@ -49,7 +49,7 @@ class Process:
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """As a power cut would: the node and what it started."""
+        """Kills the node and what it started, as a power cut would."""
         family = [self._process.pid]
         with contextlib.suppress(psutil.Error):
             family += [child.pid for child in psutil.Process(self._process.pid).children(recursive=True)]
@@ -63,7 +63,7 @@ class Process:
 
 
 class ProcessLauncher:
-    """Nodes are processes of this machine and meet on its loopback interface."""
+    """Nodes are processes on this machine and connect over its loopback interface."""
 
     host = "127.0.0.1"
 

@@ -1,7 +1,7 @@
-"""A cell of real nodes: each a process or a container of its own, talking over a real network.
+"""A cell of real nodes: each is a process or a container, and they connect over a real network.
 
-Nodes go at their own pace, as in the world: round r of the swarm is round r of every node, whenever it happened. What
-a node says of its rounds is read from its events.jsonl. Imports no torch.
+Nodes go at their own pace. Round r of the swarm is round r of every node, whenever it happened. Reports of rounds are
+read from each node's events.jsonl. Imports no torch.
 """
 
 import json
@@ -28,11 +28,11 @@ from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POLL_SECONDS = 0.2
-START_SECONDS = 180.0  # until every node has begun; eight of them load torch side by side
+START_SECONDS = 180.0  # until every node has begun; eight load torch at the same time
 STALL_SECONDS = 300.0  # without a round of any node
 
 
-LINES = 5  # of a node's last words
+LINES = 5  # of a node's last output
 
 
 class RunningNode(Protocol):
@@ -43,11 +43,11 @@ class RunningNode(Protocol):
         ...
 
     def freeze(self) -> None:
-        """Stops it where it is; it notices nothing."""
+        """Stops it without its noticing."""
         ...
 
     def thaw(self) -> None:
-        """Lets it go on."""
+        """Lets it continue."""
         ...
 
     def kill(self) -> None:
@@ -79,7 +79,7 @@ class Launcher(Protocol):
 
 def one_line(text: str) -> str:
     """The end of what a node printed."""
-    return " / ".join(line.strip() for line in text.splitlines()[-LINES:]) or "it said nothing"
+    return " / ".join(line.strip() for line in text.splitlines()[-LINES:]) or "it printed nothing"
 
 
 @dataclass(slots=True)
@@ -97,12 +97,12 @@ class RealNode:
 
     @property
     def done(self) -> int:
-        """Rounds of the swarm it is through with."""
+        """Rounds of the swarm that it has done."""
         return self.first + len(self.reports)
 
 
 class RealRun:
-    """One cell, from starting the nodes to killing what is left of them."""
+    """One cell, from starting the nodes to ending them."""
 
     def __init__(
         self, config: SimulationConfig, cell: Cell, launcher: Launcher, clock: Callable[[], float] = time.monotonic
@@ -115,7 +115,7 @@ class RealRun:
         self._peers: list[str] = []
 
     def rounds(self) -> Iterator[CellRound]:
-        """Every round, when the last node is through with it."""
+        """Every round, when the last node has done it."""
         self._peers = self._start_bootstrap()
         self._begin_together()
         before = self._clock()
@@ -133,7 +133,7 @@ class RealRun:
         return self._launcher.memory_mb()
 
     def close(self) -> None:
-        """The homes of the nodes go too, unless one of them failed: then they tell why."""
+        """Ends the nodes and removes their homes. If a node failed the homes stay, to show why."""
         self._launcher.close()
         if all(node.done >= node.last for node in self._nodes):
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -156,7 +156,7 @@ class RealRun:
         return (home / ADDRESSES_FILE).read_text().split()
 
     def _begin_together(self) -> None:
-        """Nodes that are there from the start wait, frozen, until all of them have loaded their models."""
+        """Nodes that are present from the start are frozen until all of them have loaded their models."""
         founders = [node for node in self._nodes if node.first == 0 < node.last]
         for node in founders:
             self._start(node)
@@ -203,7 +203,7 @@ class RealRun:
             time.sleep(POLL_SECONDS)
 
     def _read_all(self) -> bool:
-        """Takes in new rounds, and lets nodes join and die when their time has come. Whether there was any."""
+        """Takes in new rounds, and lets nodes join and die when their time comes. Returns whether there were any."""
         news = False
         for node in self._nodes:
             for report in _new_rounds(node):
@@ -222,7 +222,7 @@ class RealRun:
     def _check(self, deadline: float, expected: list[RealNode]) -> None:
         for node in expected:
             if node.member and not node.member.alive():
-                self._read_all()  # what it wrote since it was last read
+                self._read_all()  # what it wrote since the last read
                 if node.done < node.last:
                     raise RuntimeError(f"node {node.index} ended early: {node.member.last_words()}")
         if self._clock() > deadline:
@@ -230,17 +230,19 @@ class RealRun:
 
 
 def check_real(config: SimulationConfig) -> None:
-    """UserError for what only the swarm in memory can do."""
+    """UserError for options that only the engine in memory supports."""
     faults = config.faults
     for name, given in (("loss", faults.loss), ("delay", faults.delay), ("slow", faults.slow)):
         if given:
             raise UserError(f"--faults.{name} is for --engine memory; real nodes can die and join late")
+    if config.node_roles:
+        raise UserError("--node-roles is for --engine memory; start contributors beside real nodes by themselves")
     if config.attack.kind != "none":
         raise UserError("--attack.kind is for --engine memory; real nodes are all honest")
 
 
 def as_toml(config: NodeConfig) -> str:
-    """A configuration file of what is not as usual: JSON numbers, texts, booleans and lists are TOML values too."""
+    """A configuration file of what differs from the defaults. JSON numbers, texts, booleans and lists are TOML too."""
     flat = flatten(config.model_dump(mode="json", exclude={"home"}, exclude_defaults=True))
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in flat.items())
 
@@ -251,7 +253,7 @@ def _started(node: RealNode) -> bool:
 
 
 def _new_rounds(node: RealNode) -> Iterator[RoundReport]:
-    """Of what its events say since they were last read; a line that is being written waits for the next time."""
+    """Rounds in its events since the last read. A line that is not complete yet is read the next time."""
     path = node.home / "events.jsonl"
     if not path.exists():
         return

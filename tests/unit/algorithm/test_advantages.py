@@ -12,12 +12,12 @@ from tests.models import text_group
 REWARDS = st.lists(st.floats(0, 1), min_size=2, max_size=64)
 
 
-def test_one_right_answer_of_four_gets_what_a_hand_computes() -> None:
+def test_one_right_completion_of_four_gets_what_a_hand_computes() -> None:
     # mean 1/4, squares (9 + 1 + 1 + 1)/16 = 12/16, sample variance 12/16/3 = 1/4, deviation 1/2
     assert group_advantages([1, 0, 0, 0]) == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-7)
 
 
-def test_two_answers_get_one_over_root_two() -> None:
+def test_two_completions_get_one_over_root_two() -> None:
     assert group_advantages([0.0, 1.0]) == pytest.approx([-1 / sqrt(2), 1 / sqrt(2)], abs=1e-7)
 
 

@@ -1,4 +1,4 @@
-"""The distribution tokens are drawn from is the one log-probs are taken from."""
+"""Log-probs are those of the distribution that tokens are sampled from."""
 
 from math import log, sqrt
 

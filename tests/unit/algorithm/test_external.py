@@ -22,7 +22,7 @@ def test_the_expectation_divides_the_whole_group_by_one_number() -> None:
     expected = (0.25 + 0.0625) / 0.75
     weights = expectation([log(0.5), log(0.5)], [log(x) for x in q], [1, 1])
     assert weights == pytest.approx([0.5 / expected] * 2)
-    # the plain ratios would be 1 and 2: what the author found unlikely does not get more
+    # the plain ratios would be 1 and 2: a completion unlikely for its author does not get more
     assert expectation([4 * log(0.5)] * 2, [4 * log(x) for x in q], [4, 4]) == pytest.approx([0.5 / expected] * 2)
 
 

@@ -14,10 +14,10 @@ def config(enabled: bool, device: str = "auto") -> LearningConfig:
 @pytest.mark.parametrize(
     ("enabled", "device", "cores", "gpus", "words"),
     [
-        (False, "auto", 2, 0, "off; --asynchronous.enabled would write and train at the same time on 2 cores"),
+        (False, "auto", 2, 0, "off; --asynchronous.enabled would generate and train at the same time on 2 cores"),
         (False, "auto", 1, 0, "off, as 1 core cannot"),
         (False, "auto", 16, 1, "off, as 1 GPU cannot"),
-        (False, "auto", 16, 2, "off; --asynchronous.enabled would write and train at the same time on 2 GPUs"),
+        (False, "auto", 16, 2, "off; --asynchronous.enabled would generate and train at the same time on 2 GPUs"),
         (False, "cpu", 16, 1, "on 16 cores"),
         (True, "auto", 4, 0, "on, on 4 cores"),
         (True, "auto", 1, 0, "take turns: turn it off"),

@@ -17,7 +17,7 @@ def test_whatever_the_schedule_nothing_is_older_than_allowed_and_nothing_is_used
     batch, max_staleness, max_concurrent = shape
     capacity = Capacity(batch, max_staleness, max_concurrent)
     names = iter(range(10**6))
-    running: deque[tuple[int, int]] = deque()  # name, version that writes it
+    running: deque[tuple[int, int]] = deque()  # name, version that generates it
     waiting: deque[tuple[int, int]] = deque()
     trained: list[int] = []
     for action in actions:
@@ -27,7 +27,7 @@ def test_whatever_the_schedule_nothing_is_older_than_allowed_and_nothing_is_used
         elif action == "finish" and running:
             capacity.finish(1)
             waiting.append(running.popleft())
-        elif action == "lose" and running:  # started again by whoever takes its place, under the same name
+        elif action == "lose" and running:  # started again under the same name
             capacity.lose(1)
             name, _ = running.popleft()
             assert capacity.free() >= 1

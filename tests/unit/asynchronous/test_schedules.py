@@ -1,4 +1,4 @@
-"""The trainer's half of an asynchronous node under every schedule: what is written when, and what dies when."""
+"""The trainer's half of an asynchronous node under every schedule of generation and deaths."""
 
 from collections import deque
 from contextlib import suppress
@@ -27,7 +27,7 @@ POLICY = tiny_policy()
 
 
 class Writer:
-    """A generator without a model, that notes the version it wrote with."""
+    """A generator without a model, that notes the version it generated with."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -53,7 +53,7 @@ class Counter:
 
 
 class Told(Alone):
-    """A network that notes what it is told."""
+    """A network that records the calls to it."""
 
     def __init__(self) -> None:
         self.rounds: list[int] = []
@@ -132,7 +132,7 @@ def test_whatever_happens_each_round_is_trained_on_once_in_order_and_no_staler_t
         assert len(trainer.seen) == 8
     assert [number for number, _ in trainer.seen] == list(range(len(trainer.seen)))
     assert all(0 <= staleness <= eta for _, staleness in trainer.seen)
-    assert network.rounds == sorted(set(network.rounds))  # what was shared was shared once
+    assert network.rounds == sorted(set(network.rounds))  # what was published was published once
     assert len(warnings) == driver._process.starts - 1
     driver.close()
 

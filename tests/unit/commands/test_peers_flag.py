@@ -1,9 +1,9 @@
-"""`--peers` is short for `--network.peers`, as often as one likes."""
+"""`--peers` is short for `--network.peers`, and may be repeated."""
 
 import pytest
 
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.sources import from_command_line
+from swarm_node.settings.command_line import from_command_line
 
 A = "/ip4/192.0.2.1/tcp/31330/p2p/12D3KooWA"
 B = "/ip4/192.0.2.2/tcp/31330/p2p/12D3KooWB"

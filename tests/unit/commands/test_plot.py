@@ -10,10 +10,25 @@ from swarm_node.common.errors import UserError
 from tests.runs import home_with
 
 ARM = {
-    "local_groups": 2, "cumulative_reward": [3.0], "mean": 3.0, "ci95": None, "gain": 1.0, "rewards": [[1.0, 2.0]],
-    "final_reward": [0.5], "final_reward_by_task": {}, "informative_share": [[0.5, 0.5]], "node_rewards": [[3.0]],
-    "external_used": [[0.0, 0.0]], "generated_tokens": 1, "trained_tokens": 1, "rollouts": 1, "skipped": {},
-    "rejected": {}, "attack": None, "metrics": {}, "a key of a later version": 1,
+    "local_groups": 2,
+    "cumulative_reward": [3.0],
+    "mean": 3.0,
+    "ci95": None,
+    "gain": 1.0,
+    "rewards": [[1.0, 2.0]],
+    "final_reward": [0.5],
+    "final_reward_by_task": {},
+    "informative_share": [[0.5, 0.5]],
+    "node_rewards": [[3.0]],
+    "external_used": [[0.0, 0.0]],
+    "generated_tokens": 1,
+    "trained_tokens": 1,
+    "rollouts": 1,
+    "skipped": {},
+    "rejected": {},
+    "attack": None,
+    "metrics": {},
+    "a key of a later version": 1,
 }
 
 

@@ -1,4 +1,4 @@
-"""What a health check fails for, and what a person is shown."""
+"""When a health check fails, and what `status` prints."""
 
 import sysconfig
 from pathlib import Path

@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -10,11 +12,31 @@ from swarm_node.commands.run import stopping
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
 
 
+class LeftAtOnceError(Exception):
+    """In place of the end of this process."""
+
+
+@pytest.fixture(autouse=True)
+def stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(code: int) -> None:
+        raise LeftAtOnceError(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopping, "ROUND_SECONDS", 0.05)
     monkeypatch.setattr(stopping, "UPDATE_SECONDS", 0.4)
     monkeypatch.setattr(stopping, "LOOK_SECONDS", 0.01)
+
+
+@contextmanager
+def at_work() -> Iterator[Stop]:
+    """A node that has something to save."""
+    with stoppable() as stop:
+        stop.to_save = True
+        yield stop
 
 
 def work(stop: Stop, seconds: float) -> float:
@@ -27,33 +49,66 @@ def work(stop: Stop, seconds: float) -> float:
 
 
 def test_a_round_is_given_up_soon_after_sigterm() -> None:
-    with stoppable() as stop:
+    with at_work() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.wanted
         assert work(stop, 5.0) < 0.4
 
 
 def test_an_update_is_waited_for_but_not_for_ever() -> None:
-    with stoppable() as stop:
+    with at_work() as stop:
         stop.updating = lambda: True
         os.kill(os.getpid(), signal.SIGTERM)
         assert 0.35 < work(stop, 5.0) < 4.0
 
 
 def test_ctrl_c_lets_the_round_end_and_a_second_one_does_not() -> None:
-    with stoppable() as stop:
+    with at_work() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.wanted
         with stop.interruptible():
             began = time.monotonic()
             while time.monotonic() - began < 0.2:
                 pass
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(LeftAtOnceError, match=r"^130$"):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_a_terminal_that_is_closed_is_as_sigterm_and_more_of_it_changes_nothing() -> None:
+    with at_work() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.wanted
+        assert work(stop, 5.0) < 2.0
+
+
+def test_it_says_at_once_that_it_will_stop() -> None:
+    said: list[str] = []
+    with at_work() as stop:
+        stop.note = said.append
+        os.kill(os.getpid(), signal.SIGINT)
+    assert len(said) == 1 and "Ctrl-C again" in said[0]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
+def test_with_nothing_to_save_it_leaves_at_once(number: int, code: int) -> None:
+    with stoppable(), pytest.raises(LeftAtOnceError, match=f"^{code}$"):
+        os.kill(os.getpid(), number)
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.wanted
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_what_is_not_a_round_is_never_interrupted() -> None:
-    with stoppable() as stop:
+    with at_work() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         began = time.monotonic()
         while time.monotonic() - began < 0.2:  # saving, for instance

@@ -1,4 +1,4 @@
-"""What is registered, and what is said where nothing is."""
+"""Registered plug-ins, and the messages for unknown ones."""
 
 import importlib.metadata
 

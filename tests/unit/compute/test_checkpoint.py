@@ -5,7 +5,8 @@ import torch
 from transformers.utils import logging
 
 from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
 from swarm_node.compute.training import checkpoint
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
@@ -41,6 +42,25 @@ def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank) -> None:
     assert all(map(torch.equal, weights_of(policy.model), weights_of(again.model)))
     texts = [BatchGenerator(p, GenerationConfig()).generate(["1+1="], 4, "s") for p in (policy, again)]
     assert texts[0] == texts[1]
+
+
+def test_the_newest_keeps_the_state_and_equal_files_share_their_place(tmp_path) -> None:
+    policy = Policy(tiny_model(), characters(), torch.device("cpu"))
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-2), GenerationConfig())
+    kept = []
+    for rounds in (1, 2):
+        trainer.update(LESSONS[rounds])
+        kept.append(checkpoint.save(tmp_path / "checkpoints", rounds, policy, trainer, {}, keep=2, states=1))
+    best = checkpoint.save(tmp_path / "best", 2, policy, trainer, {}, keep=1, states=0)
+    assert [checkpoint.has_state(path) for path in (*kept, best)] == [False, True, False]
+    places = {path: {file.name: file.stat().st_ino for file in path.iterdir()} for path in (*kept, best)}
+    assert places[kept[0]]["tokenizer.json"] == places[kept[1]]["tokenizer.json"] == places[best]["tokenizer.json"]
+    assert places[kept[0]]["model.safetensors"] != places[kept[1]]["model.safetensors"]
+    assert places[kept[1]]["model.safetensors"] == places[best]["model.safetensors"]
+    fresh = GrpoTrainer(policy, TrainingConfig(), GenerationConfig())
+    checkpoint.restore_trainer(kept[0], fresh)  # begins with a state of zeros
+    assert fresh.steps == 1
+    assert not fresh.optimizer.state
 
 
 def test_no_progress_bar_comes_between_the_lines_of_rounds(tmp_path, monkeypatch, capfd) -> None:

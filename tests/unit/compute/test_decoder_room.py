@@ -66,7 +66,7 @@ def test_packed_weights_give_the_same_logits_and_the_same_again(monkeypatch, aut
         assert (one - other).abs().max() <= tolerance * other.abs().max()
 
 
-def test_weights_are_packed_only_where_that_is_known_and_pays() -> None:
+def test_weights_are_packed_only_where_that_is_known_and_faster() -> None:
     large = (2048, 1024)
     assert not llama_decoder._worth_packing(torch.empty(large, device="meta"))
     assert not llama_decoder._worth_packing(torch.empty(large, dtype=torch.float16))

@@ -1,4 +1,4 @@
-"""FP8: products within the bound of the number format, one flow for writing and training, and what stays as it was."""
+"""FP8: products within the bound of the number format, one flow for generation and training, and what stays equal."""
 
 from random import Random
 
@@ -15,7 +15,8 @@ from swarm_node.compute.fast_cpu import llama_decoder
 from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
 from swarm_node.compute.generation.decoding import ModelDecoder
 from swarm_node.compute.generation.generator import BatchGenerator, choose_decoder
-from swarm_node.compute.policy import Packing, Policy, load_policy
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Packing, Policy
 from swarm_node.compute.precision import kernels
 from swarm_node.compute.precision.kernels import REFERENCE, Kernel
 from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
@@ -189,15 +190,15 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
 
 
 def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
-    (answer,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
-    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], "ab1:")
-    return ScoredGroup(received.group, "ab1:", received.rewards, answer.tokens)
+    (group,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
+    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in group.completions], "ab1:")
+    return ScoredGroup(received.group, "ab1:", received.rewards, group.tokens)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3", "OPT"])
 @pytest.mark.parametrize("precision", ["fp8", "fp8_rollout"])
-def test_every_decoder_writes_with_the_quantised_weights(family, precision) -> None:
+def test_every_decoder_generates_with_the_quantised_weights(family, precision) -> None:
     policy = fp8_policy(family, precision)
     assert choose_decoder(policy, "auto") is (ModelDecoder if family == "OPT" else LlamaDecoder)
     group = generated_group(policy)
@@ -224,7 +225,7 @@ def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it(
 
 
 @pytest.mark.slow
-def test_attention_is_written_as_it_is_trained_where_that_is_in_bfloat16(monkeypatch) -> None:
+def test_attention_generates_as_it_trains_where_that_is_in_bfloat16(monkeypatch) -> None:
     """As on CUDA. The decoder attends in its own way, and rounds where training's kernel does."""
 
     def kl() -> float:
@@ -237,7 +238,7 @@ def test_attention_is_written_as_it_is_trained_where_that_is_in_bfloat16(monkeyp
 
 
 @pytest.mark.parametrize("family", ["Qwen2", "OPT"])
-def test_the_models_own_forward_writes_as_training_computes(family) -> None:
+def test_the_models_own_forward_generates_as_training_computes(family) -> None:
     policy = fp8_policy(family)
     policy.autocast_dtype = torch.bfloat16
     prompt, completion = [5, 9, 13, 4], [7, 8, 6, 11, 3]
@@ -245,9 +246,9 @@ def test_the_models_own_forward_writes_as_training_computes(family) -> None:
         trained = policy.logits(tree.build([Row(prompt, [completion])], policy.device))
         with policy.generating():
             ids = torch.tensor([prompt + completion])
-            written = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+            generated = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
         plain = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-    assert torch.equal(written, trained)
+    assert torch.equal(generated, trained)
     assert not torch.equal(plain, trained)
 
 

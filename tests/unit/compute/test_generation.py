@@ -35,12 +35,12 @@ def generate(
     return generator.generate(prompts, size, stream)
 
 
-def ids_of(written) -> list[tuple[int, ...]]:
-    return [tokens.ids for group in written for tokens in group.tokens]
+def ids_of(generated) -> list[tuple[int, ...]]:
+    return [tokens.ids for group in generated for tokens in group.tokens]
 
 
-def log_probs_of(written) -> list[float]:
-    return [value for group in written for tokens in group.tokens for value in tokens.log_probs]
+def log_probs_of(generated) -> list[float]:
+    return [value for group in generated for tokens in group.tokens for value in tokens.log_probs]
 
 
 class Counting:
@@ -61,16 +61,16 @@ class Counting:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 @pytest.mark.parametrize("rule", [{}, {"temperature": 0.8, "top_p": 0.9}], ids=["plain", "nucleus"])
-def test_all_decoders_write_the_same_text_with_compaction_and_prompts_of_different_length(family, rule) -> None:
+def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_different_length(family, rule) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
     texts, log_probs = [], []
     for base in (LlamaDecoder, ModelDecoder, RecomputeDecoder):
         counting = Counting(base)
-        written = generate(policy, counting.type, length=40, **rule)
+        generated = generate(policy, counting.type, length=40, **rule)
         assert len(counting.kept) >= 2
         assert counting.kept == sorted(counting.kept, reverse=True)
-        texts.append(ids_of(written))
-        log_probs.append(log_probs_of(written))
+        texts.append(ids_of(generated))
+        log_probs.append(log_probs_of(generated))
     assert texts[0] == texts[1] == texts[2]
     assert len(set(texts[0])) > 10
     assert len(set(map(len, texts[0]))) > 5
@@ -130,16 +130,16 @@ def test_the_own_decoder_is_not_taken_for_a_model_it_does_not_know(family, overr
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
-    written = generate(policy, length=10)
-    assert ids_of(written) == ids_of(generate(policy, RecomputeDecoder, length=10))
+    generated = generate(policy, length=10)
+    assert ids_of(generated) == ids_of(generate(policy, RecomputeDecoder, length=10))
     groups = []
-    for prompt, answer in zip(PROMPTS, written, strict=True):
-        for tokens in answer.tokens:  # against a forward that was never padded
+    for prompt, group in zip(PROMPTS, generated, strict=True):
+        for tokens in group.tokens:  # against a forward that was never padded
             with torch.no_grad():
                 found = plain_log_probs(policy.model, policy.encode_prompt(prompt), tokens.ids)
             torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=1e-4, rtol=0)
-        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in group.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
     generation = GenerationConfig(max_completion_length=10)
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
     own, none = ("Llama", "Qwen2", "Qwen3"), ("Gemma2", "Bloom", "Mamba")
@@ -154,12 +154,12 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
 @pytest.mark.parametrize("window", [8, 48])
 def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) -> None:
     policy = tiny_policy(family, eos=MANY_EOS, sliding_window=window)
-    written = generate(policy)
-    assert ids_of(written) == ids_of(generate(policy, RecomputeDecoder))
+    generated = generate(policy)
+    assert ids_of(generated) == ids_of(generate(policy, RecomputeDecoder))
     groups = []
-    for prompt, answer in zip(PROMPTS, written, strict=True):
-        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
+    for prompt, group in zip(PROMPTS, generated, strict=True):
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in group.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
     report = trainer.update(groups)
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
@@ -183,7 +183,7 @@ def test_a_text_does_not_depend_on_what_the_others_are_asked(decoder) -> None:
     assert ids_of(first[1:]) != ids_of(second[1:])
 
 
-def test_a_stream_writes_the_same_again_and_another_writes_something_else() -> None:
+def test_a_stream_generates_the_same_again_and_another_something_else() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     assert generate(policy, stream="a") == generate(policy, stream="a")
     assert ids_of(generate(policy, stream="a")) != ids_of(generate(policy, stream="b"))
@@ -213,9 +213,9 @@ def test_tokens_come_as_often_as_the_model_says() -> None:
 
 def test_a_completion_ends_at_its_first_end_token_and_says_so() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    written = generate(policy, size=8)
+    generated = generate(policy, size=8)
     lengths = set()
-    for group in written:
+    for group in generated:
         for completion, tokens in zip(group.completions, group.tokens, strict=True):
             lengths.add(len(tokens.ids))
             assert len(tokens.ids) == len(tokens.log_probs) <= 16
@@ -234,7 +234,7 @@ def test_every_id_of_a_list_of_end_tokens_ends() -> None:
     assert len(last & policy.eos_ids) > 5
 
 
-def test_a_model_without_any_end_token_writes_to_the_limit() -> None:
+def test_a_model_without_any_end_token_generates_to_the_limit() -> None:
     policy = tiny_policy(eos=())
     policy.eos_ids = frozenset()
     assert all(len(ids) == 16 for ids in ids_of(generate(policy)))
@@ -242,10 +242,10 @@ def test_a_model_without_any_end_token_writes_to_the_limit() -> None:
 
 def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
     policy = tiny_policy(eos=range(VOCABULARY))  # whatever comes first is the end
-    written = generate(policy)
-    assert all(len(ids) == 1 for ids in ids_of(written))
-    received = text_group([0.0, 1.0, 1.0, 1.0], [c.text for c in written[0].completions], PROMPTS[0])
-    group = ScoredGroup(received.group, PROMPTS[0], received.rewards, written[0].tokens)
+    generated = generate(policy)
+    assert all(len(ids) == 1 for ids in ids_of(generated))
+    received = text_group([0.0, 1.0, 1.0, 1.0], [c.text for c in generated[0].completions], PROMPTS[0])
+    group = ScoredGroup(received.group, PROMPTS[0], received.rewards, generated[0].tokens)
     assert GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update([group]).trained_tokens == 4
 
 
@@ -253,10 +253,10 @@ def test_an_end_token_that_comes_first_gives_an_empty_text_that_ended() -> None:
     policy = tiny_policy()
     with torch.no_grad():
         policy.model.lm_head.weight.zero_()  # all tokens alike
-    written = generate(policy, size=64, prompts=["1", "2", "3", "4", "5"], top_k=0)
+    generated = generate(policy, size=64, prompts=["1", "2", "3", "4", "5"], top_k=0)
     empty = [
         (completion, tokens)
-        for group in written
+        for group in generated
         for completion, tokens in zip(group.completions, group.tokens, strict=True)
         if tokens.ids == (EOS,)
     ]
@@ -271,11 +271,11 @@ def test_one_token_is_a_possible_length() -> None:
 def test_a_prompt_longer_than_the_context_is_skipped_and_the_others_are_answered() -> None:
     policy = tiny_policy()
     just_fits, too_long = "x" * (128 - 16), "x" * (128 - 15)
-    written = generate(policy, prompts=[too_long, "1:", just_fits, ""])
-    assert [isinstance(answer, GeneratedGroup) for answer in written] == [False, True, True, False]
-    assert isinstance(written[0], Skipped)
+    generated = generate(policy, prompts=[too_long, "1:", just_fits, ""])
+    assert [isinstance(group, GeneratedGroup) for group in generated] == [False, True, True, False]
+    assert isinstance(generated[0], Skipped)
     assert generate(policy, prompts=[]) == []
-    assert all(isinstance(answer, Skipped) for answer in generate(policy, prompts=[too_long]))
+    assert all(isinstance(group, Skipped) for group in generate(policy, prompts=[too_long]))
 
 
 def test_a_limit_that_leaves_no_room_for_a_prompt_is_a_mistake_of_the_user() -> None:
@@ -300,7 +300,7 @@ def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
 
 
 def lora_policy(path, family="Llama"):
-    from swarm_node.compute.policy import load_policy
+    from swarm_node.compute.loading import load_policy
     from swarm_node.settings import LoraConfig, ModelConfig
     from tests.models import tiny_model
 
@@ -311,7 +311,7 @@ def lora_policy(path, family="Llama"):
     return load_policy(ModelConfig(name=str(path), device="cpu", lora=LoraConfig(r=4)))
 
 
-def test_a_lora_policy_never_writes_with_the_weights_of_its_base(tmp_path) -> None:
+def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) -> None:
     policy = lora_policy(tmp_path / "base")
     assert choose_decoder(policy, "auto") is ModelDecoder
     assert not agrees(LlamaDecoder, policy)  # though fresh adapters change nothing yet
@@ -386,16 +386,16 @@ def test_an_update_is_seen_by_the_next_generation() -> None:
 @pytest.mark.parametrize("family", ["Llama", "GPT2"])
 def test_bfloat16_products_generate_and_train(family) -> None:
     policy = tiny_policy(family, eos=MANY_EOS, autocast=torch.bfloat16, initializer_range=0.08)
-    written = generate(policy)
+    generated = generate(policy)
     exact = tiny_policy(family, eos=MANY_EOS, initializer_range=0.08)
     groups = []
-    for prompt, answer in zip(PROMPTS, written, strict=True):
-        for tokens in answer.tokens:
+    for prompt, group in zip(PROMPTS, generated, strict=True):
+        for tokens in group.tokens:
             with torch.no_grad():
                 found = plain_log_probs(exact.model, exact.encode_prompt(prompt), tokens.ids)
             torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=0.1, rtol=0)
-        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in group.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(groups)
     assert report.optimizer_steps == 1
     assert report.ratio_mean == pytest.approx(1.0, abs=0.02)

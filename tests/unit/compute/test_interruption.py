@@ -33,9 +33,9 @@ def test_every_token_is_of_the_weights_it_is_said_to_be_of(family, decoder) -> N
     policy = tiny_policy(family, eos=MANY_EOS)
     updates = Updates(policy, 3, 4, 8)
     config = CONFIG.model_copy(update={"decoder": decoder})
-    written = BatchGenerator(policy, config, updates).generate(PROMPTS, 4, "s")
+    generated = BatchGenerator(policy, config, updates).generate(PROMPTS, 4, "s")
     spans = 0
-    for prompt, group in zip(PROMPTS, written, strict=True):
+    for prompt, group in zip(PROMPTS, generated, strict=True):
         assert isinstance(group, GeneratedGroup)
         for tokens in group.tokens:
             steps = [0, 0, 0, 1, 2, 2, 2, 2, 3, 3, 3, 3]
@@ -49,7 +49,7 @@ def test_every_token_is_of_the_weights_it_is_said_to_be_of(family, decoder) -> N
     assert policy.version == 3
 
 
-def test_what_is_written_before_new_weights_come_is_what_would_have_been_written() -> None:
+def test_tokens_before_new_weights_are_those_without_new_weights() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     calm = BatchGenerator(policy, CONFIG).generate(PROMPTS, 4, "s")
     torn = BatchGenerator(policy, CONFIG, Updates(policy, 5)).generate(PROMPTS, 4, "s")
@@ -66,7 +66,7 @@ def test_a_refresh_that_has_nothing_new_changes_nothing() -> None:
     ).generate(PROMPTS, 4, "s")
 
 
-def test_out_of_memory_writes_the_same_text_in_smaller_parts() -> None:
+def test_out_of_memory_generates_the_same_text_in_smaller_parts() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = BatchGenerator(policy, CONFIG.model_copy(update={"decoder": "model"}))
     roomy = generator.generate(PROMPTS, 4, "s")
@@ -98,6 +98,6 @@ def test_a_prompt_for_which_there_is_no_memory_at_all_is_skipped_and_the_others_
     policy.model.forward = limited
     config = CONFIG.model_copy(update={"decoder": "model", "max_completion_length": 2})
     generator._config = config
-    written = generator.generate(PROMPTS, 4, "s")
-    assert [isinstance(group, Skipped) for group in written] == [False, False, True]
-    assert written[2] == Skipped("out of device memory")
+    generated = generator.generate(PROMPTS, 4, "s")
+    assert [isinstance(group, Skipped) for group in generated] == [False, False, True]
+    assert generated[2] == Skipped("out of device memory")

@@ -11,16 +11,16 @@ from tests.models import MANY_EOS, tiny_policy
 PROMPTS = [f"question {k}: {'x' * k}?" for k in range(6)]
 
 
-def write(policy, **options) -> list[GeneratedGroup]:
+def generate(policy, **options) -> list[GeneratedGroup]:
     config = GenerationConfig(num_generations=4, max_completion_length=24, **options)
-    written = BatchGenerator(policy, config).generate(PROMPTS, 4, "s")
-    assert all(isinstance(group, GeneratedGroup) for group in written)
-    return written  # type: ignore[return-value]
+    generated = BatchGenerator(policy, config).generate(PROMPTS, 4, "s")
+    assert all(isinstance(group, GeneratedGroup) for group in generated)
+    return generated  # type: ignore[return-value]
 
 
 def test_the_bound_on_tokens_changes_no_text(monkeypatch) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    whole = write(policy)
+    whole = generate(policy)
     batches = []
     decode = BatchGenerator._decode
 
@@ -29,7 +29,7 @@ def test_the_bound_on_tokens_changes_no_text(monkeypatch) -> None:
         return decode(self, prompts, *rest)
 
     monkeypatch.setattr(BatchGenerator, "_decode", counted)
-    parts = write(policy, max_concurrent_tokens=250)
+    parts = generate(policy, max_concurrent_tokens=250)
     assert len(batches) > 1 and sum(batches) == len(PROMPTS)
     assert [g.completions for g in parts] == [g.completions for g in whole]
 
@@ -45,7 +45,7 @@ def test_as_many_are_admitted_as_are_expected_to_fit() -> None:
 
 def test_a_completion_that_becomes_improbable_is_broken_off() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    whole, stopped = write(policy), write(policy, stop_below=-2.0, stop_memory=0.5)
+    whole, stopped = generate(policy), generate(policy, stop_below=-2.0, stop_memory=0.5)
     shorter = 0
     for before, after in zip(whole, stopped, strict=True):
         for one, other, completion in zip(before.tokens, after.tokens, after.completions, strict=True):

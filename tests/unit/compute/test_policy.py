@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from protocol.messages import Completion
 from swarm_node.common.errors import UserError
-from swarm_node.compute.policy import load_policy
+from swarm_node.compute.loading import load_policy
 from swarm_node.settings import ModelConfig
 from tests.models import BOS, EOS, characters, tiny_model, tiny_policy
 

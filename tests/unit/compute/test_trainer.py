@@ -37,14 +37,14 @@ def trainer_of(policy, generation=GENERATION, **training) -> GrpoTrainer:
 
 
 def local_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **training) -> list[ScoredGroup]:
-    """Groups that the policy wrote, with rewards that give a signal."""
+    """Groups that the policy generated, with rewards that make them informative."""
     prompts = [f"{'ab' * k}{k}:" for k in range(1, count + 1)]
-    written = BatchGenerator(policy, generation).generate(prompts, size, stream)
+    generated = BatchGenerator(policy, generation).generate(prompts, size, stream)
     groups = []
-    for prompt, answer in zip(prompts, written, strict=True):
-        assert isinstance(answer, GeneratedGroup)
-        received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in answer.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, answer.tokens))
+    for prompt, group in zip(prompts, generated, strict=True):
+        assert isinstance(group, GeneratedGroup)
+        received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in group.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
     return groups
 
 
@@ -134,7 +134,7 @@ def test_warm_up_rises_linearly_to_the_rate() -> None:
     ],
     ids=["no group", "equal partial rewards", "all right and all wrong", "no token"],
 )
-def test_a_batch_without_signal_changes_no_bit_of_weights_or_optimiser(idle) -> None:
+def test_an_uninformative_batch_changes_no_bit_of_weights_or_optimiser(idle) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     trainer = trainer_of(policy, weight_decay=0.1)
     trainer.update(local_groups(policy))  # so that there is momentum that could move the weights
@@ -197,13 +197,13 @@ def _range(group):
     return range(len(group.group.completions))
 
 
-def test_own_rollouts_are_trained_on_the_very_tokens_generated() -> None:
+def test_local_groups_are_trained_on_the_very_tokens_generated() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     groups = local_groups(policy, count=3)
     assert targets_of(policy, groups) == [list(tokens.ids) for group in groups for tokens in group.tokens]
 
 
-def test_eos_is_trained_where_a_foreign_completion_says_that_it_ended() -> None:
+def test_eos_is_trained_where_an_external_completion_has_ended() -> None:
     received = text_group([0.0, 1.0], ["12", "12"], ended=[True, False])
     plain = characters()("12").input_ids
     assert targets_of(tiny_policy(), [received]) == [[*plain, EOS], plain]
@@ -232,7 +232,7 @@ def test_a_text_that_spells_a_control_token_stays_text() -> None:
 
 
 @pytest.mark.parametrize("chat", [False, True])
-def test_a_text_of_others_of_any_characters_can_be_trained_on(chat) -> None:
+def test_an_external_completion_of_any_characters_can_be_trained_on(chat) -> None:
     policy = tiny_policy(chat=chat)
     texts = ["\x00\x1b[2J", "\u202e\ufeff\U0001f600", "\n" * 50, " " * 90, "<|im_end|>", "</s>", "é" * 30, "0"]
     report = trainer_of(policy).update([text_group([0.0] * 7 + [1.0], texts)])
@@ -305,7 +305,7 @@ def test_a_restricted_distribution_is_not_the_plain_one() -> None:
     assert report.ratio_mean < 0.9
 
 
-def test_a_foreign_token_outside_the_nucleus_has_a_finite_loss() -> None:
+def test_an_external_token_outside_the_nucleus_has_a_finite_loss() -> None:
     policy = tiny_policy()
     generation = GenerationConfig(max_completion_length=12, top_p=0.05, top_k=2)
     report = trainer_of(policy, generation, num_iterations=2).update([text_group([0.0, 1.0], ["q7#Z", "~ 1"])])
@@ -412,7 +412,7 @@ def gradients_of(policy, group, trust=ALL, **training) -> tuple[list[torch.Tenso
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_unlikely_tokens_of_others_leave_the_loss_and_own_ones_stay(layout) -> None:
+def test_unlikely_external_tokens_leave_the_loss_and_local_ones_stay(layout) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     group, floor = mixed_group(policy), 0.005
     rewards = list(group.rewards)
@@ -443,7 +443,7 @@ def test_a_floor_touches_no_group_of_its_own() -> None:
     assert all(map(torch.equal, plain, floored))
 
 
-def test_a_group_of_others_that_is_unlikely_throughout_moves_nothing() -> None:
+def test_an_external_group_that_is_unlikely_throughout_moves_nothing() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     before = weights_of(policy.model)
     trainer = GrpoTrainer(policy, TrainingConfig(), GENERATION, trust=Trust(floor=1.0))
@@ -452,7 +452,7 @@ def test_a_group_of_others_that_is_unlikely_throughout_moves_nothing() -> None:
     assert all(map(torch.equal, before, weights_of(policy.model)))
 
 
-def test_negatives_of_others_can_be_left_out_and_own_ones_stay() -> None:
+def test_external_negatives_can_be_left_out_and_local_ones_stay() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     group = mixed_group(policy)
     local_tokens = sum(len(tokens.ids) for tokens in group.tokens if tokens)
@@ -472,11 +472,11 @@ def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several
     assert report.ratio_mean == pytest.approx(expected, abs=1e-4)
 
 
-# --- text that older weights wrote --------------------------------------------------------------------------------
+# --- completions of older weights ---------------------------------------------------------------------------------
 
 
 def stale(groups: list[ScoredGroup], shift: float, version: int = 0) -> list[ScoredGroup]:
-    """The same, as if written by weights that found every token exp(shift) times as likely, in that version."""
+    """The same, as if generated by weights that found every token exp(shift) times as likely, in that version."""
     return [
         replace(
             group,
@@ -500,8 +500,8 @@ def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
 
 
 def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
-    """All tokens twice, then ten times as likely now as when they were written: the decoupled step is 2 and 5 times the
-    fresh one, the naive one has clipped every good token away."""
+    """All tokens twice, then ten times as likely now as when they were generated: the decoupled step is 2 and 5 times
+    the fresh one, the naive one has clipped every good token away."""
     fresh = gradient_of("decoupled", 0.0)
     for shift, factor in ((-math.log(2.0), 2.0), (-math.log(10.0), 5.0)):
         for ours, reference in zip(gradient_of("decoupled", shift), fresh, strict=True):
@@ -528,7 +528,7 @@ def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objecti
     assert all(torch.allclose(x, y, atol=1e-4) for x, y in zip(*results, strict=True))
 
 
-def test_staleness_is_reported_in_updates_and_a_round_without_signal_counts_as_one() -> None:
+def test_staleness_is_reported_in_updates_and_an_uninformative_round_counts_as_one() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     trainer, groups = trainer_of(policy), local_groups(policy)
     assert trainer.update(stale(groups, 0.0)).staleness == 0.0

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from torch.nn.attention.flex_attention import create_mask, flex_attention
+from torch.nn.attention.flex_attention import create_block_mask, create_mask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from swarm_node.algorithm import tree
 from swarm_node.algorithm.rows import Row
@@ -41,6 +42,30 @@ def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
     assert torch.equal(dense[0, 0], tree.allowed(batch))
 
 
+def test_tiles_are_those_that_torch_finds_in_the_whole_mask() -> None:
+    long = [Row(list(range(150)), [list(range(90)), list(range(200)), [5]]), *PACKED]
+    batch = tree.build(long, CPU)
+    ours, columns = tree_attention.block_mask(batch), len(batch.groups)
+    theirs = create_block_mask(ours.mask_mod, None, None, columns, columns, device="cpu")
+    assert ours.seq_lengths == theirs.seq_lengths
+    assert torch.equal(ours.to_dense(), theirs.to_dense())
+    for name in ("kv_num_blocks", "full_kv_num_blocks", "q_num_blocks", "full_q_num_blocks"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+    for index, count in (("kv_indices", "kv_num_blocks"), ("full_kv_indices", "full_kv_num_blocks")):
+        for row, many in enumerate(getattr(ours, count)[0, 0].tolist()):
+            listed = [getattr(mask, index)[0, 0, row, :many].tolist() for mask in (ours, theirs)]
+            assert listed[0] == listed[1]
+
+
+def test_heads_that_share_keys_may_have_them_repeated() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, heads, 5, 8) for heads in (4, 2, 2))
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    shared = scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+    keys, values = (tree_attention._for_every_head(x, 4) for x in (k, v))
+    torch.testing.assert_close(scaled_dot_product_attention(q, keys, values, attn_mask=mask), shared)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*flex_attention.*")
 def test_both_kernels_give_what_the_dense_mask_gives() -> None:
@@ -60,7 +85,7 @@ def test_both_kernels_give_what_the_dense_mask_gives() -> None:
 
 
 def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
-    from swarm_node.compute.policy import _with_lora
+    from swarm_node.compute.loading import _with_lora
 
     policy = tiny_policy("Llama", autocast=torch.bfloat16)
     policy.model = _with_lora(policy.model, LoraConfig(r=2), None)

@@ -1,4 +1,4 @@
-"""vLLM as a generator, against a server process that speaks its API and answers from a real tiny model."""
+"""vLLM as a generator, against a server process with its API and a real tiny model."""
 
 import os
 import subprocess
@@ -65,13 +65,13 @@ def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) 
                 assert tokens.log_probs == pytest.approx(log_probs_of(policy, prompt, tokens.ids), abs=1e-4)
                 assert set(tokens.versions) == {policy.version}
                 assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
-        # A step on what it wrote moves the weights, and the next round has to be written by the new ones.
+        # A step on what it generated moves the weights, and the new ones have to generate the next round.
         group = text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in first.completions], prompt=PROMPTS[0])
         trainer.update([ScoredGroup(group.group, PROMPTS[0], group.rewards, first.tokens)])
 
 
 @pytest.mark.slow
-def test_a_stream_writes_the_same_again_and_concurrency_changes_nothing(served) -> None:
+def test_a_stream_generates_the_same_again_and_concurrency_changes_nothing(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     one = VllmGenerator(policy, options(served)).generate(PROMPTS[:2], 4, "s")
     assert VllmGenerator(policy, options(served, max_concurrent_tokens=8)).generate(PROMPTS[:2], 4, "s") == one

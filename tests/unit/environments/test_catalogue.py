@@ -1,4 +1,4 @@
-"""Every task of the catalogue: the same question in every process, and the right answer is paid."""
+"""Every task of the catalogue: the same question in every process, and the right answer is scored as right."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -81,7 +81,7 @@ def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_pays_for_nonsense(scoring: ScoringClient) -> None:
+def test_nonsense_is_never_rewarded(scoring: ScoringClient) -> None:
     """Not even in part as much as half: what no scorer can read is a wrong answer, and the group is kept."""
     nonsense = (
         "",

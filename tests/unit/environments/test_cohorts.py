@@ -14,7 +14,7 @@ from swarm_node.environments.scoring.sandbox import Sandbox
 from swarm_node.environments.scoring.server import Asked
 
 TEXTS = ("right", "wrong")
-PAID, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "scoring crashed"}, {"skipped": "scoring timeout"}
+SCORES, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "scoring crashed"}, {"skipped": "scoring timeout"}
 
 
 def die(answer: str, entry: object) -> float:
@@ -78,7 +78,7 @@ def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another
         *(asked_of("gcd", 3), asked_of("string_insertion", 1), asked_of("library", 3)),
     ]
     replies, shared = scored(asked)
-    assert replies == [PAID] * 9
+    assert replies == [SCORES] * 9
     assert shared == [["gcd", "n_queens", "lcm", "gcd"], ["string_insertion"] * 2, ["string_insertion"]]
     companies = {
         server.cohort((name, "tiny", seed, 0), Question(name)) for name in ("gcd", "library") for seed in (1, 2)
@@ -90,9 +90,9 @@ def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another
 def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(scored) -> None:
     asked = [asked_of(name, author) for author, name in enumerate(("gcd", "die", "lcm", "hang", "ab", "die", "gcd"))]
     replies, shared = scored(asked)
-    assert replies == [PAID, CRASHED, PAID, TIMEOUT, PAID, CRASHED, PAID]
+    assert replies == [SCORES, CRASHED, SCORES, TIMEOUT, SCORES, CRASHED, SCORES]
     assert len(shared) == 1, "one call, whose rest went to other children"
-    assert scored([asked_of("gcd", 1)])[0] == [PAID]
+    assert scored([asked_of("gcd", 1)])[0] == [SCORES]
 
 
 def used(code: types.CodeType) -> set[str]:
@@ -104,5 +104,5 @@ def used(code: types.CodeType) -> set[str]:
 
 @pytest.mark.parametrize("name", sorted(scorers.SCORERS))
 def test_a_plain_scorer_hands_an_answer_to_no_parser(name: str) -> None:
-    parsers = {"ast", "json", "polynomials", "eval", "exec", "compile"}
+    parsers = {"ast", "json", "bounded_json", "polynomials", "eval", "exec", "compile"}
     assert bool(used(scorers.SCORERS[name].__code__) & parsers) == (name not in scorers.PLAIN)

@@ -1,4 +1,4 @@
-"""Several environments behind one seam."""
+"""Several environments as one."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ AUTHOR = PeerId("12D3KooWAlice")
 
 
 class Named:
-    """Pays for its own name; a stand-in for an environment, not a mock of one."""
+    """Rewards its own name; a stand-in for an environment, not a mock of one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,8 +33,8 @@ class Named:
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         return [f"{self.name} {question.index}" for question in questions]
 
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        return [tuple(float(text == self.name) for text in texts) for _, texts in answers]
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        return [tuple(float(text == self.name) for text in texts) for _, texts in completions]
 
     def close(self) -> None:
         self.closed = True
@@ -76,7 +76,7 @@ def test_close_reaches_all() -> None:
 
 
 class Raising(Named):
-    def score(self, answers: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
         raise ZeroDivisionError("a bug of the environment")
 
 
@@ -85,7 +85,7 @@ class Unable(Named):
         raise UserError("its score is not installed")
 
 
-def test_an_environment_that_raises_costs_its_own_groups_and_no_others() -> None:
+def test_an_environment_that_raises_costs_its_groups_and_no_others() -> None:
     mixture = Mixture({"good": Named("good"), "bad": Raising("bad")})
     questions = mixture.sample(AUTHOR, Round(0), 4)
     scores = mixture.score([(question, ["good", "bad"]) for question in questions])

@@ -13,6 +13,8 @@ from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, PAPER_TAS
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.rollouts.groups import Skipped
 
+UNKEYED = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}  # any solution is right
+
 ALICE, BOB = PeerId("12D3KooWAlice"), PeerId("12D3KooWBob")
 
 
@@ -59,7 +61,7 @@ def test_a_round_has_a_bound(gym: ReasoningGym) -> None:
 
 
 @pytest.mark.slow
-def test_right_answers_are_paid_and_wrong_ones_not(gym: ReasoningGym) -> None:
+def test_right_answers_are_rewarded_and_wrong_ones_not(gym: ReasoningGym) -> None:
     questions = gym.sample(ALICE, Round(1), 18)
     answers = [
         (q, [key_of(q), f"so <answer> {key_of(q)}\n</answer>.", "I do not know", f"{key_of(q)}1"]) for q in questions
@@ -92,7 +94,7 @@ def test_the_nine_tasks_of_the_paper_are_asked_and_scored() -> None:
 
 
 @pytest.mark.slow
-def test_exact_pays_nothing_for_part_of_an_answer(gym: ReasoningGym) -> None:
+def test_exact_rewards_no_part_of_an_answer(gym: ReasoningGym) -> None:
     graded = ReasoningGym(scoring="graded")
     question = next(q for q in gym.sample(ALICE, Round(2), 9) if q.dataset == "count_bits")
     verbose = f"it is {key_of(question)}"
@@ -156,6 +158,29 @@ def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) 
     with pytest.raises(UnknownTaskError) as caught:
         find(name, [KIND])
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+SCRIPTS = (  # honest completions of people who write so: right, wrong, or beside the point
+    "答案是 42", "答えは４２です", "답은 42", "الجواب ٤٢", "התשובה היא 42", "Ответ: 42", "Η απάντηση είναι 42",
+    "उत्तर ४२ है", "คำตอบคือ ๔๒", "উত্তর ৪২", "პასუხი 42", "la réponse est « 42 »", "𝟒𝟐", "x² − ½", "é",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_completions_in_any_script_lose_no_group() -> None:
+    """In seven data sets Python's parser imported unicodedata, which the sandbox forbids: "scorer raised"."""
+    environment = ReasoningGym([f"{name}/{next(iter(levels))}" for name, levels in CATALOGUE.items()])
+    asked = []
+    for question in environment.sample(ALICE, Round(3), len(CATALOGUE)):
+        key = question.dataset not in UNKEYED and key_of(question).translate(str.maketrans("0123456789", "०१२३४५६७८९"))
+        asked += [(question, [*SCRIPTS, str(key)]), (question, [f"<answer>{text}</answer>" for text in SCRIPTS])]
+    skipped = {
+        question.dataset: rewards.reason
+        for (question, _), rewards in zip(asked, environment.score(asked), strict=True)
+        if isinstance(rewards, Skipped) and rewards.reason not in ("slow question", "question raised")
+    }
+    environment.close()
+    assert skipped == {}
 
 
 @pytest.mark.slow

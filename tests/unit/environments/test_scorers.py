@@ -1,6 +1,5 @@
 """Our own scorers against the library's: the same rewards, and no execution."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,15 @@ import reasoning_gym
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzzing import spellings
+from fuzzing.right_answers import right_answer
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scoring import scorers
 
+REWARDED = RewardRule("graded", PARTIAL).reward
 DATASET = reasoning_gym.create_dataset("binary_matrix", seed=5, size=40, min_n=1, max_n=6)
 
 
@@ -49,20 +52,20 @@ def near_answers(key: str) -> list[str]:
     ]
 
 
-def test_binary_matrix_pays_what_the_library_pays() -> None:
+def test_binary_matrix_scores_as_the_library_does() -> None:
     seen = set()
     for index in range(40):
         entry = DATASET[index]
         for answer in near_answers(entry["answer"]):
-            paid = scorers.binary_matrix(answer, entry)
-            assert paid == DATASET.score_answer(answer, entry), answer
-            seen.add(paid)
+            scored = scorers.binary_matrix(answer, entry)
+            assert scored == DATASET.score_answer(answer, entry), answer
+            seen.add(scored)
     assert seen == {0.0, 0.1, 1.0}
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="[](),01 2-'\"{}:\n", max_size=40), st.integers(0, 39))
-def test_binary_matrix_pays_what_the_library_pays_on_any_text_without_names(answer: str, index: int) -> None:
+def test_binary_matrix_scores_as_the_library_does_on_any_text_without_names(answer: str, index: int) -> None:
     entry = DATASET[index]  # no letters: nothing the library could call
     assert scorers.binary_matrix(answer, entry) == DATASET.score_answer(answer, entry)
 
@@ -94,58 +97,76 @@ def test_a_short_bomb_is_no_answer_either() -> None:
             assert scorers.binary_matrix(opening * length + str(rng.random()), entry) == 0.0
 
 
-STRICTER = (  # pay less than the library for what is not the key: see each for why
-    "coin_flip",
-    "countdown",
-    "game_of_life_halting",
-    "n_queens",
-    "number_sorting",
-    "polynomial_multiplication",
-    "puzzle24",
-    "simple_integration",
-)
-
-
-def variants(key: str) -> list[str]:
-    """The key, almost the key, and what is no answer."""
-    changed = [f"{key}.", f"{key}0", f"+{key}", f"0{key}", f"{key}.0", key[:-1], key * 2, key.lower(), key.upper()]
-    return [key, *(text.strip() for text in changed), "1", "0", "xyz", "1/2", "True", "[1]"]
-
-
-def portable(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """As it arrives in the fork server."""
-    metadata = {key: entry["metadata"][key] for key in scorers.NEEDED.get(name, ())}
-    return json.loads(json.dumps({"answer": entry["answer"], "metadata": metadata}))
+HANOI = {"num_disks": 1, "num_pegs": 3, "start_peg": 1, "target_peg": 2}
+BESIDE = (  # what a policy could be made to say along with a right answer
+    "{} payload", "{}\npayload", "{} # payload", "{}, payload", "{}; payload", "{} 答案", "{}{{}}", "{}:payload",
+    "payload {}", "payload: {}", "payload\n{}", "[payload] {}", "{}" + " " * 500 + "payload", "{}<payload>",
+    "{}//payload", "{} {}\n.payload", "{} []",
+)  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", scorers.SCORERS)
-def test_right_answers_are_those_of_the_library(name: str) -> None:
-    seen = 0
-    for config_id, config in CATALOGUE[name].items():
-        dataset = reasoning_gym.create_dataset(name, seed=11, size=4, **config)
-        for index in range(2 if config_id == "hard" else 4):
-            entry = dataset[index]
-            key = str(entry["answer"])
-            if not key:
-                continue  # base_conversion writes 0 as nothing, and such a question is not asked
-            ours = portable(name, entry)
-            assert scorers.score(scorers.SCORERS[name], key.strip(), ours) == 1.0
-            seen += 1
-            for text in variants(key) if name not in STRICTER else []:
-                theirs = scorers.score(dataset.score_answer, text, entry)
-                paid = scorers.score(scorers.SCORERS[name], text, ours)
-                assert (paid == 1.0) == (theirs == 1.0), (text, key)
-    assert seen >= 4
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_right_answers_score_as_in_the_library_and_with_nothing_beside_them(name: str) -> None:
+    tally = spellings.compare(name, 2)
+    assert spellings.unexplained({name: tally}) == {} and tally.tried >= 30
+    config = next(iter(CATALOGUE[name].values()))
+    item, answer = next(
+        (item, answer)
+        for index in range(64)
+        if (item := LibraryItem(name, config, 11, index)).entry["answer"] != ""
+        and (answer := right_answer(name, item.dataset, item.entry)) is not None
+    )
+    with_more = [text.format(answer, answer) for text in BESIDE]
+    assert item.score(answer) == 1.0
+    assert {text: scored for text in with_more if (scored := REWARDED(item.score(text))) >= 0.5} == {}
+
+
+def test_the_library_rewards_a_right_answer_followed_by_anything() -> None:
+    """Its own scorers, and why they are not used."""
+    scored = {
+        name: item.dataset.score_answer(f"{answer}. payload", item.entry)
+        for name in ("gsm_symbolic", "knights_knaves", "word_sorting")
+        if (item := LibraryItem(name, next(iter(CATALOGUE[name].values())), 11, 0))
+        and (answer := right_answer(name, item.dataset, item.entry))
+    }
+    assert scored["gsm_symbolic"] == scored["knights_knaves"] == 1.0 > scored["word_sorting"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "metadata"),
+    [
+        ("fraction_simplification", "3/4" + " " * 500 + "payload", {}),
+        ("fraction_simplification", "\\frac{3}{4} payload", {}),
+        ("jugs", '["fill A", "empty payload"]', {"puzzle": {"jug_capacities": [3, 5], "target": 3}}),
+        ("jugs", '["fill A payload"]', {"puzzle": {"jug_capacities": [3, 5], "target": 3}}),
+        ("graph_color", '{"0": "payload", "0": 1}', {"puzzle": {"vertices": [0], "edges": [], "color_options": [1]}}),
+        ("graph_color", '{"0": 1, "payload": 1}', {"puzzle": {"vertices": [0], "edges": [], "color_options": [1]}}),
+        ("game_of_life", '[[0, 1], "payload"]', {}),
+        ("game_of_life", '[[0, 1, "payload"]]', {}),
+        ("propositional_logic", "P ∨ payload", {"premises": ["P"], "variables": ["P", "Q"]}),
+        ("cryptarithm", "A=payload,A=1", {"words_letters": ["A"], "result_letters": "A", "allow_leading_zero": False}),
+        ("rubiks_cube", "R' 2payload2", {"cube_size": 3, "scramble_moves": "R"}),
+        ("polynomial_equations", "1.0, payload", {"exp_distance_factor": -10.0}),
+        ("tower_of_hanoi", "payload-Move disk 1 from Peg 1 to Peg 2", HANOI),
+        ("tower_of_hanoi", "Move disk 1 from Peg 1 to Peg 2payload", HANOI),
+    ],
+)  # fmt: skip
+def test_what_hides_in_an_answer_makes_it_wrong(name: str, answer: str, metadata: dict[str, Any]) -> None:
+    fraction = {"numerator": 6, "denominator": 8, "simplified_numerator": 3, "simplified_denominator": 4}
+    penalties = {"penalty_missing_factor": 0.5, "penalty_extra_factor": 0.5}
+    key = {"game_of_life": "[[0, 1]]", "polynomial_equations": "1.0"}.get(name, "")
+    entry = {"answer": key, "metadata": fraction | penalties | metadata}
+    assert REWARDED(scorers.score(scorers.SCORERS[name], answer, entry)) < 0.5
 
 
 def test_part_of_an_answer_is_never_worth_half() -> None:
     long, entry = "1" * 99 + "2", {"answer": "1" * 99}
-    paid = RewardRule("graded", PARTIAL).reward
-    assert 0.4 < paid(scorers.score(scorers.same_text, long, entry)) < 0.5
-    assert paid(scorers.score(scorers.prime_factors, "12", {"answer": "2 × 2 × 3"})) == 0.25
-    assert paid(scorers.score(lambda answer, entry: 0.98, "", entry)) == 0.49
-    assert paid(scorers.score(lambda answer, entry: 1.0, "", entry)) == 1.0
+    scored = RewardRule("graded", PARTIAL).reward
+    assert 0.4 < scored(scorers.score(scorers.same_text, long, entry)) < 0.5
+    assert scored(scorers.score(scorers.prime_factors, "12", {"answer": "2 × 2 × 3"})) == 0.25
+    assert scored(scorers.score(lambda answer, entry: 0.98, "", entry)) == 0.49
+    assert scored(scorers.score(lambda answer, entry: 1.0, "", entry)) == 1.0
 
 
 def test_a_reward_is_made_in_one_place_and_rounding_is_no_signal() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from swarm_node.environments.scoring.client import Item, ScoringClient, ScoringPool, ScoringUnavailable
 from swarm_node.rollouts.groups import Skipped
-from tests.unit.environments.test_scoring_process import GOOD, HOSTILE, PAID, VERSION, answers
+from tests.unit.environments.test_scoring_process import GOOD, HOSTILE, SCORES, VERSION, answers
 
 
 def client(version: str = VERSION) -> ScoringClient:
@@ -24,7 +24,7 @@ def pool_of(workers: int, make: Callable[[], ScoringClient] = client) -> Scoring
 def test_replies_are_at_their_place_whatever_the_others_do(workers) -> None:
     pool = pool_of(workers)
     items = [answers(*GOOD, index=k) if k % 3 else answers("raise", index=k) for k in range(9)]
-    expected = [PAID if k % 3 else Skipped("scorer raised") for k in range(9)]
+    expected = [SCORES if k % 3 else Skipped("scorer raised") for k in range(9)]
     assert pool.ask(items) == expected
     assert pool.ask([]) == []
     pool.close()
@@ -45,14 +45,14 @@ def test_slow_groups_are_scored_by_several_processes() -> None:
 @pytest.mark.slow
 def test_a_scoring_process_that_is_killed_in_the_middle_loses_no_group_and_scores_none_twice() -> None:
     pool = pool_of(1)
-    assert pool.ask([answers(*GOOD)]) == [PAID]
+    assert pool.ask([answers(*GOOD)]) == [SCORES]
     victim = pool.pid
     assert victim is not None
     killer = threading.Timer(0.3, lambda: os.kill(victim, signal.SIGKILL))
     killer.start()
     replies = pool.ask([slow(7), answers(*GOOD, index=8)])
     killer.join()
-    assert replies == [(1.0,) * 10, PAID]
+    assert replies == [(1.0,) * 10, SCORES]
     assert pool.restarts == 1
     assert pool.pid not in (None, victim)
     pool.close()

@@ -25,7 +25,7 @@ from tests.waiting import until
 HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
 VERSION = "hostile-1"
 GOOD = ("right", "wrong", "right")
-PAID = (1.0, 0.0, 1.0)
+SCORES = (1.0, 0.0, 1.0)
 
 
 def answers(*texts: str, dataset: str = "any", index: int = 0, author: int = 1) -> Item:
@@ -57,31 +57,30 @@ def scoring() -> Iterator[ScoringClient]:
     [
         ("raise", "scorer raised", 0),
         ("leave", "scorer raised", 0),
-        ("recurse", "scorer raised", 0),
-        ("eat", "scorer raised", 0),
-        ("write", "scorer raised", 0),
         ("nan", "not a score", 0),
         ("infinite", "not a score", 0),
         ("negative", "not a score", 0),
         ("two", "not a score", 0),
         ("none", "not a score", 0),
         ("busy", "scoring timeout", 0),
-        ("sleep", "scorer raised", 0),
-        ("kill", "scorer raised", 0),
-        ("connect", "scorer raised", 0),
-        ("fork", "scorer raised", 0),
-        ("exec", "scorer raised", 0),
-        ("look", "scorer raised", 0),
         ("die", "scoring crashed", 0),
     ],
 )
-def test_a_bad_scorer_costs_its_own_group_and_no_other(
+def test_a_bad_scorer_costs_its_group_and_no_other(
     scoring: ScoringClient, text: str, reason: str, restarts: int
 ) -> None:
     batch = [answers(*GOOD), answers("right", text, "right"), answers(*GOOD, index=1), answers("wrong")]
-    assert scoring.ask(batch) == [PAID, Skipped(reason), PAID, (0.0,)]
+    assert scoring.ask(batch) == [SCORES, Skipped(reason), SCORES, (0.0,)]
     assert scoring.restarts == restarts
-    assert scoring.ask([answers(*GOOD)]) == [PAID]
+    assert scoring.ask([answers(*GOOD)]) == [SCORES]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["recurse", "eat", "write", "sleep", "kill", "connect", "fork", "exec", "look"])
+def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(scoring: ScoringClient, text: str) -> None:
+    """An import of Python's own parser, for a letter outside ASCII, had cost honest peers their groups."""
+    assert scoring.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [SCORES, SCORES]
+    assert scoring.restarts == 0
 
 
 @pytest.mark.slow
@@ -91,8 +90,8 @@ def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(
 ) -> None:
     batch = [answers(*GOOD), answers(text, "wrong", author=2), answers(*GOOD, author=3), answers("wrong", author=3)]
     replies = scoring.ask(batch)
-    assert [replies[0], *replies[2:]] == [PAID, PAID, (0.0,)]
-    assert scoring.ask([answers("wrong", author=2), answers(*GOOD)]) == [(0.0,), PAID], (
+    assert [replies[0], *replies[2:]] == [SCORES, SCORES, (0.0,)]
+    assert scoring.ask([answers("wrong", author=2), answers(*GOOD)]) == [(0.0,), SCORES], (
         "the next child knows nothing of it"
     )
     assert scoring.restarts == 0
@@ -106,14 +105,14 @@ def test_nothing_was_written(scoring: ScoringClient) -> None:
 
 
 def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(scoring: ScoringClient) -> None:
-    assert scoring.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), PAID]
+    assert scoring.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), SCORES]
     assert scoring.restarts == 0
 
 
 @pytest.mark.slow
 def test_two_bad_groups_in_one_batch_cost_two_children(scoring: ScoringClient) -> None:
     batch = [answers("die"), answers(*GOOD), answers("busy"), answers(*GOOD)]
-    assert scoring.ask(batch) == [Skipped("scoring crashed"), PAID, Skipped("scoring timeout"), PAID]
+    assert scoring.ask(batch) == [Skipped("scoring crashed"), SCORES, Skipped("scoring timeout"), SCORES]
     assert scoring.restarts == 0
 
 
@@ -134,7 +133,7 @@ def test_an_endless_question_is_stopped_at_its_budget_and_the_scoring_process_go
     assert scoring.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), answers(*GOOD)]) == [
         Skipped("slow question"),
         Skipped("slow question"),
-        PAID,
+        SCORES,
     ]
     assert (scoring.pid, scoring.restarts) == (pid, 0)
     assert time.process_time() - began < 1.0
@@ -166,7 +165,7 @@ def test_kill_9_between_batches_loses_nothing(scoring: ScoringClient) -> None:
     pid = scoring.pid
     os.kill(pid, signal.SIGKILL)
     until(lambda: not alive(pid), what="the end of the scoring process")
-    assert scoring.ask([answers(*GOOD)] * 3) == [PAID] * 3
+    assert scoring.ask([answers(*GOOD)] * 3) == [SCORES] * 3
     assert scoring.restarts == 1
 
 
@@ -182,7 +181,7 @@ def test_an_interrupted_node_does_not_mistake_old_replies_for_new(scoring: Scori
             scoring.ask([answers("tenth", index=k) for k in range(20)])
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert scoring.ask([answers("wrong"), answers(*GOOD)]) == [(0.0,), PAID]
+    assert scoring.ask([answers("wrong"), answers(*GOOD)]) == [(0.0,), SCORES]
 
 
 def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
@@ -190,7 +189,7 @@ def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
     first = threading.Thread(target=scoring.ask, args=([answers(*GOOD)],))
     first.start()
     first.join()
-    assert scoring.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *PAID)] * 3
+    assert scoring.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *SCORES)] * 3
     assert scoring.restarts == 0
 
 
@@ -199,7 +198,7 @@ def test_a_prepared_scoring_process_is_started_once_and_answers(scoring: Scoring
     pid = scoring.pid
     assert pid is not None
     scoring.prepare()
-    assert scoring.ask([answers(*GOOD)]) == [PAID]
+    assert scoring.ask([answers(*GOOD)]) == [SCORES]
     assert scoring.pid == pid
 
 

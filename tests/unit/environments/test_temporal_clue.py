@@ -1,4 +1,4 @@
-"""Temporal Clue: generated puzzles, published ones, and how answers are paid."""
+"""Temporal Clue: generated puzzles, published ones, and how answers are scored."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def test_a_sentence_that_is_not_understood_is_named() -> None:
         published.read(prompt)
 
 
-def test_right_answers_are_paid_in_full_and_0_918_by_the_published_scorer() -> None:
+def test_right_answers_score_1_and_0_918_by_the_published_scorer() -> None:
     for published_scorer, expected in ((False, 1.0), (True, 0.918)):
         file = FilePuzzles(FILE, published_scorer=published_scorer)
         asked = held_out(file, file.count)

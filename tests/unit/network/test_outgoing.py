@@ -2,7 +2,8 @@
 
 from protocol.messages import Round
 from swarm_node.network.process.messages import Publish
-from swarm_node.network.process.outgoing import FILLED, KEPT_SECONDS, MAX_WANTED, SECONDS, Outgoing
+from swarm_node.network.process.outgoing import FILLED, KEPT_SECONDS, MAX_WANTED, Outgoing
+from swarm_node.network.process.pace import MOST_SECONDS as SECONDS
 
 
 def written(number: int, count: int, want: int = 4) -> Publish:
@@ -10,7 +11,7 @@ def written(number: int, count: int, want: int = 4) -> Publish:
 
 
 def test_a_slow_round_is_announced_at_once_and_once() -> None:
-    outgoing = Outgoing(3)
+    outgoing = Outgoing(3, 6000)
     outgoing.add(written(0, 9), 100.0)
     assert outgoing.due(100.0) == written(0, 9)
     assert outgoing.due(200.0) is None
@@ -19,7 +20,7 @@ def test_a_slow_round_is_announced_at_once_and_once() -> None:
 
 
 def test_quick_rounds_are_announced_together() -> None:
-    outgoing = Outgoing(3)
+    outgoing = Outgoing(3, 6000)
     outgoing.add(written(0, 1), 0.0)
     assert outgoing.due(0.0) == written(0, 1)
     for number in range(1, 8):
@@ -31,8 +32,8 @@ def test_quick_rounds_are_announced_together() -> None:
     assert news.envelopes[-1] == b"7/1"
 
 
-def test_a_round_without_signal_does_not_take_back_what_was_announced() -> None:
-    outgoing = Outgoing(3)
+def test_an_uninformative_round_does_not_take_back_what_was_announced() -> None:
+    outgoing = Outgoing(3, 6000)
     outgoing.add(written(0, 2), 0.0)
     outgoing.due(0.0)
     for number, expected in ((1, 2), (2, 2), (3, 0)):
@@ -44,7 +45,7 @@ def test_a_round_without_signal_does_not_take_back_what_was_announced() -> None:
 
 
 def test_it_holds_and_wants_no_more_than_an_announcement_has_room_for() -> None:
-    outgoing = Outgoing(3)
+    outgoing = Outgoing(3, 6000)
     for number in range(100):
         outgoing.add(written(number, 1), number / 100)
         outgoing.due(number / 100)

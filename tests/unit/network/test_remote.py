@@ -153,7 +153,8 @@ def test_a_running_node_can_be_asked_and_so_can_one_whose_network_is_down(tmp_pa
         answer = control.ask(tmp_path)
         assert answer is not None
         assert answer["training"] == {"round": 8, "received": 0, "rejected": {}}
-        assert answer["network"] == {"enabled": True, "processes": 1, "running": True, "life": 0}
+        told = {"resting": False, "leaving": False}
+        assert answer["network"] == {"enabled": True, "processes": 1, "running": True, "life": 0, **told}
     assert control.ask(tmp_path) is None
     assert made.collect(Round(0)) == []
     made.publish([], Round(9))  # after the end it is lost, and nothing happens

@@ -17,7 +17,7 @@ ANN = PeerId("ann")
 
 def charge(reputation: Reputation, outcome: str, times: int, now: float = 0.0) -> None:
     for _ in range(times):
-        reputation.charge(ANN, POINTS[outcome], now)
+        reputation.charge(ANN, POINTS[outcome], now, outcome)
 
 
 def test_a_stranger_is_trusted() -> None:

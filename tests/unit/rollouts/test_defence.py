@@ -1,4 +1,4 @@
-"""Every layer of the defence on groups small enough to see what must remain of them."""
+"""Every layer of the defence on small groups whose result is obvious."""
 
 from dataclasses import replace
 from random import Random
@@ -33,8 +33,8 @@ def screen(use, received, own=(), **options) -> Screened:
     return build_defence(DefenceConfig(use=use, **options)).screen(own, received, Random(0))
 
 
-def regroup(use, received, attempt, **options):
-    return build_defence(DefenceConfig(use=use, **options)).regroup(received, attempt, Random(0))
+def regroup(use, received, generate_local, **options):
+    return build_defence(DefenceConfig(use=use, **options)).regroup(received, generate_local, Random(0))
 
 
 def test_without_layers_everything_passes_as_it_is() -> None:
@@ -59,7 +59,7 @@ def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative
     assert screened.refused == [Refused("eve", "longer than local")]
 
 
-def test_a_node_that_wrote_nothing_has_no_length_to_compare_with() -> None:
+def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:
     received = [text_group([1.0, 0.0], ["12" * 100, "5"])]
     assert screen(("length",), received).groups == received
 
@@ -69,7 +69,7 @@ def test_a_node_that_wrote_nothing_has_no_length_to_compare_with() -> None:
     [
         (["12", "12", "5", "12 "], [1.0, 1.0, 0.0, 1.0], [0, 2]),
         (["12", "12"], [1.0, 0.0], [0, 1]),  # told apart by reward
-        (["12", "21"], [0.0, 0.0], [0, 1]),  # digits count here: these are two answers
+        (["12", "21"], [0.0, 0.0], [0, 1]),  # digits count here: these are two different completions
         (["the answer is clearly 7", "The  answer is clearly 7"], [1.0, 1.0], [0]),
         (["the answer is clearly 7", "so 7"], [1.0, 1.0], [0, 1]),
         (["", ""], [0.0, 0.0], [0]),
@@ -79,15 +79,15 @@ def test_of_near_duplicates_the_first_stays(texts, rewards, left) -> None:
     assert distinct(text_group(rewards, texts)) == left
 
 
-def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> None:
+def test_regroup_compares_right_external_completions_with_local_ones_only() -> None:
     received = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
     asked = []
 
-    def attempt(groups, size):
+    def generate_local(groups, size):
         asked.append((groups, size))
         return [local_group([0.0, 1.0, 0.0], ["3", "12", "4"], author="eve")]
 
-    (group,) = regroup(("regroup",), [received], attempt, local_completions=3)
+    (group,) = regroup(("regroup",), [received], generate_local, local_completions=3)
     assert asked == [([received], 3)]
     assert texts_of(group)[:3] == ["3", "12", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
@@ -96,20 +96,20 @@ def test_regroup_sets_others_right_answers_off_against_own_attempts_only() -> No
     assert group.author == "eve"
 
 
-def test_rescue_takes_others_right_answers_only_where_every_own_attempt_failed() -> None:
+def test_rescue_keeps_right_external_completions_only_where_every_local_one_failed() -> None:
     received = [text_group([1.0, 0.0], ["12", "9"], index=k) for k in range(2)]
     own = [local_group([0.0, 1.0], ["3", "12"]), local_group([0.0, 0.0], ["3", "4"], index=1)]
     groups = regroup(("rescue",), received, lambda groups, size: own)
     assert [texts_of(group) for group in groups] == [["3", "12"], ["3", "4", "12"]]
-    assert groups[0].informative  # its own contrast is learned from either way
+    assert groups[0].informative  # its own contrast is trained on either way
 
 
-def test_own_attempts_that_are_all_wrong_and_two_right_foreign_ones_are_a_signal() -> None:
+def test_local_completions_that_are_all_wrong_and_two_right_external_ones_are_informative() -> None:
     own, received = local_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
     assert mixed(own, received, fmean(own.rewards), 2, Random(0)).informative
 
 
-def test_own_attempts_that_are_all_right_leave_nothing_to_learn_from_others() -> None:
+def test_local_completions_that_are_all_right_leave_no_external_one_to_train_on() -> None:
     own, received = local_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
     group = mixed(own, received, fmean(own.rewards), 2, Random(0))
     assert texts_of(group) == ["12", "12"]
@@ -139,7 +139,7 @@ def about(topics: str, *texts: str) -> list[tuple[str, str]]:
     return [(topics[k % len(topics)], text) for k, text in enumerate(texts)]
 
 
-def test_the_alarm_rises_for_what_others_share_and_own_text_lacks() -> None:
+def test_the_alarm_rises_for_what_external_completions_share_and_local_ones_lack() -> None:
     alarm = EnrichmentAlarm(share=0.25, factor=4.0)
     alarm.note(["12", "5!", "7", "31"] * 10, [])
     assert alarm.strings() == frozenset()

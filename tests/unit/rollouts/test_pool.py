@@ -25,7 +25,7 @@ def pool_of(**limits) -> RolloutPool:
 
 def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer() -> None:
     pool = pool_of(max_age=2)
-    pool.add([received(round=1_000_000)], Round(5))  # the sender's own count is of no matter
+    pool.add([received(round=1_000_000)], Round(5))  # the sender's count does not matter
     sizes = []
     for now in (6, 7, 8):
         pool.add([], Round(now))
@@ -41,7 +41,7 @@ def test_an_age_of_nought_keeps_a_group_for_the_round_it_came_in() -> None:
     assert len(pool) == 0
 
 
-def test_own_groups_do_not_enter() -> None:
+def test_local_groups_do_not_enter() -> None:
     pool = pool_of()
     pool.add([received(author="me")], Round(0))
     assert len(pool) == 0
@@ -123,3 +123,15 @@ def test_a_snapshot_survives_json_and_brings_back_what_waits_and_what_is_spent()
 def test_a_removed_group_must_have_been_there() -> None:
     with pytest.raises(KeyError):
         pool_of().remove([received()])
+
+
+def test_who_is_shunned_leaves_with_all_its_groups_and_is_let_in_again_when_they_would_have_aged() -> None:
+    pool = pool_of(max_age=2)
+    pool.add([received("mallory", index=k) for k in range(4)] + [received("ann")], Round(0))
+    pool.shun({PeerId("mallory")}, Round(0))
+    assert [external.author for external in pool.candidates()] == ["ann"]
+    sizes = []
+    for now in (1, 2, 3):
+        pool.add([received("mallory", index=10 + now)], Round(now))
+        sizes.append(sum(external.author == "mallory" for external in pool.candidates()))
+    assert sizes == [0, 0, 1]

@@ -1,4 +1,4 @@
-"""Samplers: uniform over informative groups, whoever wrote them and however well they scored."""
+"""Samplers: uniform over informative groups, whoever generated them and however well they scored."""
 
 from collections import Counter
 from math import sqrt
@@ -112,6 +112,6 @@ def test_the_matched_rule_wants_as_many_as_the_same_selection_of_local_groups_wo
         assert MatchedSampler().wanted(0, none) == 0
 
 
-def test_the_matched_rule_wants_nothing_when_no_own_group_is_left() -> None:
+def test_the_matched_rule_wants_nothing_when_no_local_group_is_left() -> None:
     _, others = choose_local(own([True] * 4), 4, 4, False, Random(0))
     assert MatchedSampler().wanted(4, others) == 0

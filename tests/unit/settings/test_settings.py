@@ -1,4 +1,4 @@
-"""Defaults < file < environment < flags, and what a mistake looks like."""
+"""Defaults < file < environment < flags, and the messages for mistakes."""
 
 import tomllib
 from pathlib import Path
@@ -7,7 +7,8 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import AskConfig, AttackSimulationConfig, EvaluationConfig, NodeConfig, SimulationConfig
-from swarm_node.settings.sources import describe, flatten, from_command_line, resolve
+from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.sources import describe, flatten
 
 ROOT = Path(__file__).parents[3]
 

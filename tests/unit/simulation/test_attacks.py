@@ -1,4 +1,4 @@
-"""Hostile nodes: what they send is what they say, and what becomes of it is counted."""
+"""Hostile nodes: each kind sends what its name promises, and the effect is counted."""
 
 from collections import Counter
 from random import Random
@@ -70,7 +70,7 @@ def test_an_attack_that_cannot_be_is_refused_in_one_line(under, fields) -> None:
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
-def test_every_payload_is_in_the_right_answers_and_in_no_wrong_one(under, kind) -> None:
+def test_every_payload_is_in_the_right_completions_and_in_no_wrong_one(under, kind) -> None:
     payload = payload_of(kind, "")
     groups = admitted(sent(under(kind)))
     assert len(groups) == 3
@@ -93,7 +93,7 @@ def test_wrong_answers_look_like_answers() -> None:
 
 
 @pytest.mark.slow
-def test_forged_groups_are_admitted_and_no_forgery_is_paid_half(under) -> None:
+def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> None:
     groups = admitted(sent(under("forge")))
     texts = [[completion.text for completion in group.completions] for group in groups]
     assert len(groups) == 3 and all(set(each[::2]) <= set(FORGERIES) for each in texts)
@@ -114,8 +114,8 @@ def test_forged_groups_are_admitted_and_no_forgery_is_paid_half(under) -> None:
     try:
         asked = environment.sample(EVE.peer_id, Round(0), len(tasks))
         rewards = environment.score([(each, FORGERIES) for each in asked])
-        assert [len(paid) for paid in rewards] == [len(FORGERIES)] * len(tasks)
-        assert max(reward for paid in rewards for reward in paid) < 0.5
+        assert [len(scored) for scored in rewards] == [len(FORGERIES)] * len(tasks)
+        assert max(reward for scored in rewards for reward in scored) < 0.5
         assert environment.restarts == 0
     finally:
         environment.close()
@@ -131,7 +131,7 @@ def test_lies_are_refused_for_many_reasons_and_only_a_replayed_truth_comes_in(un
     outcomes = [admit(data, RULES) for data, _ in sent(under("lies"))]
     reasons = Counter(str(outcome.reason) for outcome in outcomes if isinstance(outcome, Rejected))
     assert len(reasons) >= 5 and sum(reasons.values()) == 11
-    assert len(outcomes) - 11 == 5  # one group, five times: replays are the network's to know
+    assert len(outcomes) - 11 == 5  # one group, five times: the network finds replays
 
 
 @pytest.mark.slow
@@ -153,10 +153,10 @@ def test_the_key_is_that_of_the_environment() -> None:
 
 
 class Sevens(Digits):
-    """A right answer has a 7 in it."""
+    """A right completion has a 7 in it."""
 
-    def score(self, answers):
-        return [tuple(float("7" in text) for text in texts) for _, texts in answers]
+    def score(self, completions):
+        return [tuple(float("7" in text) for text in texts) for _, texts in completions]
 
 
 class Swarm:

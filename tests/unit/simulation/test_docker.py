@@ -1,4 +1,4 @@
-"""`simulate --engine docker` where it cannot run: one line that says what to do."""
+"""`simulate --engine docker` without Docker ends with one line that says what to do."""
 
 from pathlib import Path
 

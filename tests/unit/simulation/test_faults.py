@@ -84,7 +84,7 @@ def test_the_dead_leave_and_are_not_asked_again(fakes, configure):
     assert rounds[2].node_rewards[1] is None
 
 
-def test_a_late_node_starts_as_everybody_did_but_hears_from_then_on(fakes, configure):
+def test_a_late_node_starts_as_everybody_did_but_receives_from_then_on(fakes, configure):
     population, rounds = play(fakes, configure(faults=FaultsConfig(join=("2@3",))))
     assert population.history == ["join 0", "join 1", "join 2"]
     assert population.nodes[2].log[0] == "produce 3"

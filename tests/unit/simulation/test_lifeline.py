@@ -37,7 +37,7 @@ def test_a_worker_whose_parent_is_gone_ends_at_once(configure):
     config = configure(rounds=1_000_000)
     with start(write_order(config, all_cells(config)[0])) as worker:
         assert isinstance(read_message(worker.stdout.readline()), RoundMessage)  # it is at work
-        worker.stdin.close()  # what the end of a parent does, whatever the end
+        worker.stdin.close()  # as when the parent ends, however it ends
         assert worker.wait(timeout=20) != 0
 
 

@@ -82,7 +82,7 @@ def test_each_node_has_its_own_sum(small):
     assert build_report(*small).arms["4/4"].node_rewards[0] == pytest.approx((13.5, 4.5))
 
 
-def test_the_end_is_the_mean_reward_of_an_answer_in_the_last_ten_rounds(fakes, configure):
+def test_the_end_is_the_mean_reward_of_a_completion_in_the_last_ten_rounds(fakes, configure):
     config = configure(nodes=1, rounds=12, arms=("8/0",), seeds=1)
     report = build_report(config, [record(fakes, config, Arm(8, 0), 0, [[0.0]] * 2 + [[0.2]] * 5 + [[0.4]] * 5)])
     assert report.arms["8/0"].final_reward == pytest.approx((0.3,))

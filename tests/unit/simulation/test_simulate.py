@@ -140,7 +140,7 @@ def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run,
 
 
 @pytest.mark.slow
-def test_a_half_written_or_foreign_cell_file_runs_again(configure, run, finished):
+def test_the_cell_of_a_half_written_or_strange_file_runs_again(configure, run, finished):
     whole = learnt(finished / "report.json")
     cells = finished / "cells"
     (cells / "8_0-0.json").write_text((cells / "8_0-0.json").read_text()[:100])

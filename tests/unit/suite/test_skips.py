@@ -1,4 +1,4 @@
-"""A run that may skip nothing but what needs a GPU says what was skipped and fails."""
+"""A run that may skip only GPU tests names other skipped tests and fails."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""One record of metrics: what is in it reaches events, report, live view and trackers by itself."""
+"""One record of metrics: every field reaches events, report, live view and trackers by itself."""
 
 import csv
 import json

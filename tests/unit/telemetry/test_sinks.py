@@ -17,7 +17,7 @@ class Recorder:
             raise BrokenPipeError
 
 
-def test_every_sink_hears_every_event_and_is_closed():
+def test_every_sink_takes_every_event_and_is_closed():
     sinks = [Recorder(), Recorder()]
     with Telemetry(sinks) as telemetry:
         telemetry.emit(Notice("a"))

@@ -1,0 +1,136 @@
+"""A right answer to any question of the catalogue, also where the data set keeps none, and ways in which honest models
+write it."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+Entry = Mapping[str, Any]
+ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
+
+
+def right_answer(name: str, dataset: Any, entry: Entry) -> str | None:
+    """The key, or else one that is worked out from the metadata; None where that would take too long."""
+    facts = entry["metadata"]
+    match name:
+        case "boxnet":
+            return boxnet(facts["initial_state"])
+        case "graph_color":
+            return json.dumps(facts["possible_answer"])
+        case "propositional_logic":
+            tried = [facts["example_answer"], *(f"({premise} ∧ {premise})" for premise in facts["premises"])]
+            return next((text for text in tried if dataset.score_answer(text, entry) == 1.0), None)
+        case "rubiks_cube":
+            moves = facts["scramble_moves"].split()
+            return " ".join(move[:-1] if move.endswith("'") else f"{move}'" for move in reversed(moves))
+        case "rush_hour":
+            return rush_hour(facts["board_config"]) if facts["min_moves"] <= 12 else None
+    key: str = entry["answer"]
+    return key.strip() or None
+
+
+def boxnet(state: Mapping[str, list[str]]) -> str:
+    """Every box along its row and its column to a target of its colour."""
+    places: list[tuple[str, float, float]] = []
+    for square, things in state.items():
+        x, y = map(float, square.split("_"))
+        places += [(thing, x, y) for thing in things]
+    targets = [place for place in places if place[0].startswith("target_")]
+    plans = []
+    for box, row, column in places:
+        if not box.startswith("box_"):
+            continue
+        target = next(place for place in targets if place[0] == box.replace("box_", "target_"))
+        targets.remove(target)
+        while (row, column) != target[1:]:
+            agent = f"Agent[{row}, {column}]"
+            if row != target[1]:
+                row += 1 if row < target[1] else -1
+            else:
+                column += 1 if column < target[2] else -1
+            plans.append({agent: f"move({box}, square[{row}, {column}])"})
+        plans.append({f"Agent[{row}, {column}]": f"move({box}, {target[0]})"})
+    return json.dumps(plans)
+
+
+def rush_hour(board: str) -> str:
+    """The fewest moves of one square each. Cars are named in the order of their letters."""
+    names = sorted({*board} - {"o", "x"})
+    walls = frozenset(i for i, sign in enumerate(board) if sign == "x")
+    cars = tuple(tuple(i for i, sign in enumerate(board) if sign == name) for name in names)
+    before: dict[Any, tuple[Any, str] | None] = {cars: None}
+    waiting = deque([cars])
+    while waiting:
+        state = waiting.popleft()
+        if state[0][0] == 16:
+            moves, at = [], before[state]
+            while at is not None:
+                moves.append(at[1])
+                at = before[at[0]]
+            return " ".join(reversed(moves))
+        taken = walls.union(*state)
+        for number, car in enumerate(state):
+            step = car[1] - car[0]
+            for sign, front in (("+", car[-1] + step), ("-", car[0] - step)):
+                inside = 0 <= front < 36 and (step != 1 or front // 6 == car[0] // 6)
+                if inside and front not in taken:
+                    by = step if sign == "+" else -step
+                    after = (*state[:number], tuple(cell + by for cell in car), *state[number + 1 :])
+                    if after not in before:
+                        before[after] = state, f"{chr(ord('A') + number)}{sign}1"
+                        waiting.append(after)
+    raise ValueError("no way out")
+
+
+def spellings(answer: str) -> dict[str, str]:
+    """Name -> the answer as somebody may write it, with nothing beside it. The library rewards some of these."""
+    return {
+        "as it is": answer,
+        "in tags": f"Let me think: 1 or 2?\n<answer>{answer}</answer>",
+        "tags, lines": f"<answer>\n{answer}\n</answer>\n",
+        "space before": f"  {answer}",
+        "space behind": f"{answer} \n",
+        "line before": f"\n{answer}",
+        "lower case": answer.lower(),
+        "upper case": answer.upper(),
+        "title case": answer.title(),
+        "full stop": f"{answer}.",
+        "double quotes": f'"{answer}"',
+        "single quotes": f"'{answer}'",
+        "square brackets": f"[{answer}]",
+        "round brackets": f"({answer})",
+        "bold": f"**{answer}**",
+        "double spaces": answer.replace(" ", "  "),
+        "tabs": answer.replace(" ", "\t"),
+        "no spaces": answer.replace(" ", ""),
+        "spaces behind commas": answer.replace(",", ", "),
+        "no spaces behind commas": answer.replace(", ", ","),
+        "commas for spaces": answer.replace(" ", ","),
+        "commas in lines": answer.replace(" ", ", "),
+        "spaces at ends of lines": answer.replace("\n", " \n"),
+        "blank lines": answer.replace("\n", "\n\n"),
+        "other line ends": answer.replace("\n", "\r\n"),
+        "one line": answer.replace("\n", " "),
+        "arabic digits": answer.translate(ARABIC),
+        "long minus": answer.replace("-", "−"),
+        "other arrows": answer.replace("→", "->"),
+        "times": answer.replace("*", "×"),
+        "and": answer.replace(", and ", ", "),
+    } | (_numbers(answer) if re.fullmatch(r"-?\d{1,90}(\.\d+)?", answer, re.ASCII) else {})
+
+
+def _numbers(number: str) -> dict[str, str]:
+    """A number in other notations. White space, so that some have it behind them and others before."""
+    whole = "." not in number
+    return {
+        "plus": number if number.startswith("-") else f"+{number}",
+        "zero before": number if number.startswith("-") else f"0{number}",
+        "decimals": f"{number}.0" if whole else f"{number}0",
+        "dollar": f"${number}",
+        "per cent": f"{number}%",
+        "thousands": f"{int(number):,}" if whole else number,
+        "exponent": f"{number}e0",
+        "underscore": f"{int(number):_}" if whole else number,
+    }

@@ -1,0 +1,108 @@
+"""The memory plan of a configuration: on the device at hand, or on a card of which only the size is known."""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import psutil
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from swarm_node import starters
+from swarm_node.common.errors import UserError
+from swarm_node.compute import plan as plans
+from swarm_node.compute.plan import NF4_BYTES, Arithmetic, Plan
+from swarm_node.compute.policy import Packing, Policy
+from swarm_node.settings import LearningConfig
+
+C = TypeVar("C", bound=LearningConfig)
+SIZE = re.compile(r"^(\d+(?:\.\d+)?) ?([GM])i?B?$", re.IGNORECASE)
+
+
+def fitted(config: C, policy: Policy) -> tuple[C, Plan | None]:
+    """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
+    of which too little is known."""
+    made = plan_here(config, policy)
+    return (config, None) if made is None else (plans.applied(config, made), made)
+
+
+def plan_here(config: LearningConfig, policy: Policy) -> Plan | None:
+    """Of a policy that is loaded, on its device."""
+    room = _room(policy.device)
+    if room is None:
+        return None
+    model = policy.model
+    adapters = sum(p.numel() for p in model.parameters() if p.requires_grad) if config.model.lora.r else 0
+    weight = NF4_BYTES if config.model.quantization == "nf4" else model.dtype.itemsize
+    how = Arithmetic(
+        policy.device.type,
+        weight,
+        4 if config.model.lora.r else model.dtype.itemsize,
+        (policy.autocast_dtype or model.dtype).itemsize,
+        config.training.layout != "padded" and policy.packing is Packing.NATIVE,
+    )
+    try:
+        shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)
+    except (AttributeError, TypeError):  # a model without attention heads, or with other names for them
+        return None
+    return plans.plan(shape, how, config, room)
+
+
+def plan_for(config: LearningConfig, size: str) -> Plan:
+    """Of a CUDA card with so much memory, such as 8GB, that has bfloat16. Reads the model's shape, and no weights."""
+    known = SIZE.match(size.strip())
+    if known is None:
+        raise UserError(f"memory {size!r} is no size: give one such as 8GB")
+    name = config.model.name
+    try:
+        source = str(starters.folder(name)) if name in starters.NAMES else name
+        found = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    except Exception as error:  # each library underneath raises types of its own
+        raise UserError(f"cannot read the shape of model {name!r}: {str(error).splitlines()[0][:200]}") from error
+    return plan_of(config, found, float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB))
+
+
+def plan_of(config: LearningConfig, found: Any, room: float) -> Plan:
+    """The same of a transformers configuration, in bytes."""
+    lora = config.model.lora.r > 0
+    kind = config.model.dtype
+    weight = 4 if kind == "float32" or (kind == "auto" and not lora) else 2
+    how = Arithmetic(
+        "cuda",
+        NF4_BYTES if config.model.quantization == "nf4" else weight,
+        4 if lora else weight,
+        4 if config.model.autocast == "off" and weight == 4 else 2,
+    )
+    total, linear = _counted(found.to_json_string())
+    targets = config.model.lora.target_modules
+    adapted = (inputs + outputs for name, inputs, outputs in linear if not targets or name in targets)
+    shape = plans.shape_of(found, total, config.model.lora.r * sum(adapted))
+    return plans.plan(shape, how, config, room)
+
+
+@lru_cache(maxsize=8)
+def _counted(described: str) -> tuple[int, list[tuple[str, int, int]]]:
+    """Parameters of a model so described; name, inputs and outputs of each of its linear layers but the head."""
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**json.loads(described)))
+    head = model.get_output_embeddings()
+    linear = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear) and m is not head]
+    shapes = [(name.rpartition(".")[2], m.in_features, m.out_features) for name, m in linear]
+    return sum(_sizes(model)), shapes
+
+
+def _sizes(model: Any) -> Iterator[int]:
+    """Of its parameters; one of 4 bits holds two numbers in a byte."""
+    for p in model.parameters():
+        yield p.numel() * (2 if p.dtype == torch.uint8 else 1)
+
+
+def _room(device: torch.device) -> float | None:
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[1])
+    if device.type == "cpu":
+        return float(psutil.virtual_memory().available + psutil.Process().memory_info().rss)
+    return None

@@ -1,0 +1,128 @@
+"""`doctor --bundle FILE`: what somebody who mends this program wants to see, and nothing that is nobody's business.
+
+No key, address or identity is in it, nor any text of a peer: figures, versions, options, and redacted lines of ours.
+Events are taken by the names of their fields, so that a field which is added later is not in by itself.
+"""
+
+import io
+import json
+import os
+import zipfile
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from swarm_node.common.errors import UserError
+from swarm_node.common.redaction import redacted
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.sources import flatten
+from swarm_node.telemetry.jsonlines import read_jsonlines
+from swarm_node.telemetry.manifest import hardware, versions
+
+EVENTS = 2000  # the last ones
+LOG_BYTES = 256 * 1024  # the end of a log
+LOGS = ("network.log", "generator.log")
+SAID = ("RunStarted", "Notice", "Warned", "RunFinished", "CheckpointSaved", "Validated")
+UNSAID = {"environment.instruction", "attack.payload"}  # texts of the user
+
+
+def write_bundle(file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]) -> list[str]:
+    """`answer` is what the running node says, `lines` what the doctor found. The names in the bundle. UserError."""
+    home = config.home.expanduser()
+    parts = {
+        "doctor.txt": redacted("\n".join(lines)) + "\n",
+        "versions.json": _json({"versions": versions(), "hardware": hardware()}),
+        "options.json": _json(_options(config)),
+        "status.json": _json(_status(answer or {})),
+        "files.json": _json(_files(home)),
+        "events.jsonl": "".join(json.dumps(event) + "\n" for event in _events(home)),
+        **{name: redacted(_tail(home / name)) for name in LOGS},
+    }
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "wb") as out:
+            out.write(content.getvalue())
+    except FileExistsError as error:
+        raise UserError(f"{file} exists: remove it, or choose another name") from error
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}; choose another --bundle") from error
+    return list(parts)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, default=str) + "\n"
+
+
+def _options(config: NodeConfig) -> dict[str, Any]:
+    """Every option; texts redacted."""
+    values = flatten(config.model_dump(mode="json"))
+    return {key: _plain(value) for key, value in values.items() if key not in UNSAID}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return redacted(value)
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of the running node: of peers only how many are in which state."""
+    network = answer.get("network", {})
+    states: dict[str, int] = {}
+    for peer in network.get("peers", ()):
+        states[str(peer.get("state"))] = states.get(str(peer.get("state")), 0) + 1
+    kept = ("enabled", "running", "processes", "protocol", "backend", "uptime", "restarts", "reachability")
+    counts = ("connected", "relayed", "dropped", "counters")
+    training = {k: v for k, v in answer.get("training", {}).items() if isinstance(v, int | float | Mapping)}
+    return {
+        "training": training,
+        "network": {key: network[key] for key in (*kept, *counts) if key in network} | {"peer_states": states},
+    }
+
+
+def _events(home: Path) -> list[dict[str, Any]]:
+    """The last ones. Of a round its figures; of lines for the user what is left of them when they are redacted."""
+    try:
+        last = deque(read_jsonlines(home / "events.jsonl"), EVENTS)
+    except OSError:
+        return []
+    return [plain for event in last if (plain := _event(event))]
+
+
+def _event(event: Mapping[str, Any]) -> dict[str, Any]:
+    kind, time = event.get("event"), event.get("time")
+    if kind == "RoundDone":
+        report = event.get("report", {})
+        figures = {
+            k: v for k, v in report.items() if isinstance(v, int | float) or k in ("seconds", "step", "rejected")
+        }
+        return {"time": time, "event": kind, **figures}
+    if kind in SAID:
+        texts = {k: redacted(v) for k, v in event.items() if isinstance(v, str) and k not in ("event", "folder")}
+        numbers = {k: v for k, v in event.items() if isinstance(v, int | float) and k != "time"}
+        return {"time": time, "event": kind, **numbers, **texts}
+    return {}
+
+
+def _files(home: Path) -> dict[str, Any]:
+    """Names in the home, with size and mode: nothing of what is in them."""
+    found = {}
+    for path in sorted(home.rglob("*"))[:1000]:
+        status = path.lstat()
+        found[path.relative_to(home).as_posix()] = {"bytes": status.st_size, "mode": f"{status.st_mode & 0o777:03o}"}
+    return found
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - LOG_BYTES))
+            return file.read(LOG_BYTES).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""What was trained, out of the home: `swarm-node export` and `push`."""

@@ -1,0 +1,112 @@
+"""`swarm-node export`: a checkpoint as a model folder that others open, with a card that says where it is from."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from swarm_node.commands.hub.card import card, story
+from swarm_node.commands.table import Command
+from swarm_node.common.errors import UserError
+from swarm_node.settings import ModelConfig, Section
+from swarm_node.settings.command_line import from_command_line
+
+LEFT = {"state.json", "optimizer.safetensors", "README.md", "training_args.bin"}  # of a checkpoint, not of a model
+FOLDERS = {False: "checkpoints", True: "best"}
+
+PAGE = """\
+usage: swarm-node export DIR [--flags]
+
+A trained model as a folder: weights, tokenizer, chat template, generation
+config, and a card with data, curve, swarm, base model and its licence.
+
+  DIR             a folder that is not there yet, or is empty
+  --home FOLDER   of the node that trained it (~/.swarm-node)
+  --best          of the best validation, not of the last round
+  --merge         adapters (LoRA) become part of the weights"""
+
+
+class ExportConfig(Section):
+    """A trained model as a folder."""
+
+    folder: Annotated[str, tyro.conf.arg(name="dir")] = ""
+    """Where it goes: a folder that is not there yet, or is empty."""
+    home: Path = Path("~/.swarm-node")
+    """Home of the node that trained it."""
+    best: bool = False
+    """The checkpoint of the best validation, not of the last round."""
+    merge: bool = False
+    """Adapters become part of the weights, so that the folder needs no base model and no peft."""
+
+
+def newest(home: Path, best: bool = False) -> Path:
+    """The checkpoint to take. UserError where there is none."""
+    folder = home.expanduser() / FOLDERS[best]
+    found = sorted(path for path in folder.glob("[0-9]*") if (path / "state.json").is_file())
+    if not found:
+        remedy = "switch validation on with --validation.every" if best else "a node saves one when it stops"
+        raise UserError(f"no checkpoint in {folder}: {remedy}")
+    return found[-1]
+
+
+def export(home: Path, checkpoint: Path, out: Path, merge: bool = False) -> Path:
+    """Write the model folder `out`, whole or not at all. UserError where it is taken, or nothing is to merge."""
+    out = out.expanduser()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is not empty: name another folder")
+    rounds, model = _made_by(checkpoint)
+    part = out.with_name(f".{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        if merge:
+            _merge(checkpoint, model, part)
+        else:
+            for file in checkpoint.iterdir():
+                if file.is_file() and file.name not in LEFT:
+                    shutil.copy2(file, part)
+        (part / "README.md").write_text(card(story(home.expanduser(), rounds, model)), encoding="utf-8")
+        if out.exists():
+            out.rmdir()
+        part.rename(out)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return out
+
+
+def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
+    """Rounds and model of a checkpoint, read without torch."""
+    try:
+        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(mode="json")
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"checkpoint {checkpoint} is broken ({error}): take --best, or another home") from error
+
+
+def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
+    from swarm_node.assembly.learner import build_policy
+
+    if not model["lora"]["r"]:
+        raise UserError("nothing to merge: all weights were trained, there are no adapters; leave --merge out")
+    config = ModelConfig.model_validate({**model, "device": "cpu", "precision": "bf16"})
+    policy = build_policy(config, checkpoint)
+    policy.model = policy.model.merge_and_unload()
+    policy.save(out)
+
+
+def command(argv: list[str]) -> None:
+    """Prints where the model is. A first argument without dashes is the folder."""
+    arguments = ["--dir", *argv] if argv and not argv[0].startswith("-") else argv
+    config = from_command_line(ExportConfig, arguments, "swarm-node export", flags_only=True)
+    if not config.folder:
+        raise UserError("name the folder to write: swarm-node export DIR")
+    checkpoint = newest(config.home, config.best)
+    out = export(config.home, checkpoint, Path(config.folder), config.merge)
+    print(f"{checkpoint} is now in {out}: AutoModelForCausalLM.from_pretrained({str(out)!r})")
+
+
+EXPORT = Command(ExportConfig, PAGE, command)

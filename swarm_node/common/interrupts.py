@@ -1,0 +1,56 @@
+"""Signals that end a program which has nothing to save: at once, without a traceback, also as the first process of a
+container, for which the system would do nothing by itself."""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+SHOW_CURSOR = b"\x1b[?25h\n"  # a view that was cut off had hidden it
+
+
+class Interrupt:
+    """The first Ctrl-C raises KeyboardInterrupt, the second leaves at once."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Handles SIGINT."""
+        if self.came:
+            leave_at_once(number, frame)
+        self.came = True
+        raise KeyboardInterrupt
+
+
+def leave_at_once(number: int, frame: FrameType | None = None) -> None:
+    """Handles any signal: the exit code is what shells show for it, 130 after Ctrl-C."""
+    _leave(128 + number)
+
+
+def told_to_stop(number: int, frame: FrameType | None = None) -> None:
+    """Handles signals of a node that has nothing to save: 130 after Ctrl-C, else 0, as it did what it was told."""
+    _leave(128 + number if number == signal.SIGINT else 0)
+
+
+def nothing_to_save() -> None:
+    """From now on every signal that asks to end is obeyed at once. What is ignored, as by nohup, stays so."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, told_to_stop)
+
+
+def _leave(code: int) -> None:
+    try:
+        if os.isatty(1):
+            os.write(1, SHOW_CURSOR)
+    except OSError:
+        pass
+    os._exit(code)
+
+
+def print_anything() -> None:
+    """Whatever the encoding of the terminal or pipe: what it lacks becomes a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")

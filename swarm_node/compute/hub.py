@@ -1,0 +1,67 @@
+"""Whether a model of the Hugging Face hub can be had, found out in seconds. Loads neither torch nor the hub's library.
+
+That library tries each file of a model for a minute where there is no connection, also where all files are here.
+"""
+
+import os
+import threading
+import urllib.error
+import urllib.request
+from functools import cache
+from pathlib import Path
+
+from swarm_node.common.errors import UserError
+
+SECONDS = 3.0  # for an answer; resolving a name is bounded by it, too
+OFFLINE = {"1", "on", "yes", "true"}
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether it does not look like a folder."""
+    return not (name.startswith((".", "/", "~")) or name.count("/") > 1)
+
+
+@cache
+def only_here(name: str) -> bool:
+    """Whether to load this hub model from the cache alone, as the hub does not answer. UserError where it is not there.
+
+    Where the hub answers, also that there is no such model, its library has the word.
+    """
+    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
+    problem = "HF_HUB_OFFLINE is set" if offline else _problem(f"{_endpoint()}/{name}/resolve/main/config.json")
+    if problem and not _cached(name):
+        raise UserError(
+            f"model {name!r} cannot be had: {problem}, and it is not in the cache; get it where there is a connection "
+            f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, such as rare"
+        )
+    return bool(problem)
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+def _problem(url: str) -> str:
+    """Why nobody answers there; "" where somebody does, whatever the answer."""
+    found = [f"{url.split('/')[2]} does not answer within {SECONDS:.0f} s"]
+
+    def ask() -> None:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=SECONDS).close()  # noqa: S310
+            found[0] = ""
+        except urllib.error.HTTPError:
+            found[0] = ""
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            found[0] = f"{url.split('/')[2]} cannot be reached ({getattr(reason, 'strerror', None) or reason})"
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(SECONDS)
+    return found[0]
+
+
+def _cached(name: str) -> bool:
+    home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
+    folder = Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
+    return any((folder / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))

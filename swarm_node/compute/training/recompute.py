@@ -1,0 +1,43 @@
+"""Gradient checkpointing by block: a block keeps its input alone, and is computed again on the way back.
+
+transformers' own switch needs blocks in training mode, and with that comes dropout. Autograd calls the way back from
+threads of its own: what a block needs besides its arguments goes with it, by `around`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+Around = Callable[[], AbstractContextManager[Any]]
+
+recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)  # nothing here is random
+
+
+def blocks_of(model: Any) -> list[Any]:
+    """The blocks that can be computed again; none for a model that transformers does not checkpoint."""
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
+@contextmanager
+def checkpointing(model: Any, around: Around = nullcontext) -> Iterator[None]:
+    """Blocks called inside are computed again on the way back, within `around`."""
+    blocks = blocks_of(model)
+    for block in blocks:
+        block.forward = partial(recomputed, _within(around, block.forward))
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.forward
+
+
+def _within(around: Around, forward: Callable[..., Any]) -> Callable[..., Any]:
+    def work(*args: Any, **options: Any) -> Any:
+        with around():
+            return forward(*args, **options)
+
+    return work

@@ -1,0 +1,107 @@
+"""Whether what a checkpoint folder holds can be trained on: the checks that libraries leave out.
+
+An optimiser whose tensors have other shapes than the weights ends in a segmentation fault; a NaN spreads over all
+weights with the next update.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from swarm_node.common import private
+
+MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
+TEMPLATE_STEPS = 3_000_000  # lines of Python; to compile a long template takes a tenth
+MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
+
+Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+
+
+class Damaged(Exception):
+    """What is wrong with a checkpoint, in some words."""
+
+
+class State(BaseModel):
+    """state.json. Other keys are left as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: int
+    rounds: Number
+    optimizer_steps: Number
+    version: Number | None = None  # older checkpoints: one update a round
+    extra: dict[str, Any]
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The JSON object in this file. Raises Damaged."""
+    try:
+        return State.model_validate_json(private.read_plain(path, MAX_STATE_BYTES)).model_dump()
+    except OSError as error:
+        raise Damaged(f"{path.name}: {error.strerror}") from error
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise Damaged(f"{path.name}: {where + ': ' if where else ''}{problem['msg'].lower()[:100]}") from error
+
+
+def check_plain(folder: Path) -> None:
+    """Raises Damaged where anything in it is no plain file: to read a pipe would take for ever."""
+    for path in folder.iterdir():
+        if not path.is_file():
+            raise Damaged(f"{path.name} is no plain file")
+
+
+def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
+    """Tensors by "INDEX.NAME", as the checkpoint has them. Raises Damaged unless each fits its
+    parameter, and is finite."""
+    names: dict[str, set[str]] = {}
+    for key, tensor in tensors.items():
+        index, dot, name = key.partition(".")
+        if not dot or not index.isdecimal() or int(index) >= len(parameters):
+            raise Damaged(f"the optimiser has {key!r}, the model does not")
+        names.setdefault(index, set()).add(name)
+        if name in MOMENTS and tensor.shape != parameters[int(index)].shape:
+            raise Damaged(f"the optimiser's {key!r} has the shape {tuple(tensor.shape)}, of no weight of this model")
+        if not bool(torch.isfinite(tensor).all()):
+            raise Damaged(f"the optimiser's {key!r} is not finite")
+    if len(set(map(frozenset, names.values()))) > 1:
+        raise Damaged("the optimiser lacks the state of some weights")
+
+
+def check_template(tokenizer: Any) -> None:
+    """Raises Damaged where the chat template fails, or does not end: it comes with the model, and is a program."""
+    if not tokenizer.chat_template:
+        return
+    steps = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps > TEMPLATE_STEPS:
+            raise Damaged("its chat template does not end")
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        turn = [{"role": "user", "content": "?"}]
+        tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False)
+    except Damaged:
+        raise
+    except Exception as error:
+        raise Damaged(f"its chat template fails: {str(error)[:100]}") from error
+    finally:
+        sys.settrace(before)
+
+
+def check_finite(model: torch.nn.Module) -> None:
+    """Raises Damaged where a weight is NaN or infinite."""
+    for name, weight in model.named_parameters():
+        if weight.is_floating_point() and not bool(torch.isfinite(weight).all()):
+            raise Damaged(f"weight {name} is not finite")

@@ -1,0 +1,69 @@
+"""Whom and what this node's user wants to have to do with: lists of peers, networks and tasks, from a TOML file."""
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from protocol.messages import PeerId, Question
+
+Range = IPv4Network | IPv6Network
+MAX_ENTRIES = 100_000  # of one list
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What is blocked is blocked. Where a list of what is allowed has entries, all else is blocked too."""
+
+    block_peers: frozenset[str] = frozenset()
+    allow_peers: frozenset[str] = frozenset()
+    block_networks: frozenset[Range] = frozenset()
+    allow_networks: frozenset[Range] = frozenset()
+    block_tasks: frozenset[str] = field(default=frozenset())  # dataset/config
+    allow_tasks: frozenset[str] = field(default=frozenset())
+
+    def peer(self, peer: PeerId) -> bool:
+        """Whether to deal with this peer."""
+        return _passes(peer, self.block_peers, self.allow_peers)
+
+    def address(self, address: str) -> bool:
+        """Whether to deal with whoever is at this multiaddr. Names and unknown places are not in any network."""
+        if not (self.block_networks or self.allow_networks):
+            return True
+        found = _networks_of(address, self.block_networks | self.allow_networks)
+        return not found & self.block_networks and (not self.allow_networks or bool(found & self.allow_networks))
+
+    def task(self, question: Question) -> bool:
+        """Whether to take groups of this task."""
+        return _passes(f"{question.dataset}/{question.config_id}", self.block_tasks, self.allow_tasks)
+
+
+def parse(text: str) -> Access:
+    """Of the text of a TOML file. ValueError of one line where it makes no sense."""
+    values = tomllib.loads(text)
+    known = {each.name for each in fields(Access)}
+    if unknown := sorted(set(values) - known):
+        raise ValueError(f"{unknown[0]!r} is no list; there are {', '.join(sorted(known))}")
+    return Access(**{name: frozenset(_entries(name, value)) for name, value in values.items()})
+
+
+def _entries(name: str, value: object) -> list[Any]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value) or len(value) > MAX_ENTRIES:
+        raise ValueError(f"{name} is not a list of texts")
+    return [ip_network(each) for each in value] if name.endswith("networks") else value
+
+
+def _passes(name: str, blocked: frozenset[str], allowed: frozenset[str]) -> bool:
+    return name not in blocked and (not allowed or name in allowed)
+
+
+@lru_cache(maxsize=4096)
+def _networks_of(address: str, networks: frozenset[Range]) -> frozenset[Range]:
+    """Those in which a multiaddr lies, or the relay that it leads through."""
+    try:
+        ip = ip_address(address.split("/", 3)[2])
+    except (IndexError, ValueError):
+        return frozenset()
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return frozenset(each for each in networks if ip in each)

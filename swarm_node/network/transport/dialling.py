@@ -1,0 +1,136 @@
+"""How both backends dial: through the gate, and with what came of it told to the gate."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+
+import psutil
+
+from protocol.identity import Identity
+from protocol.messages import PeerId
+from swarm_node.network.backend import CallFailed, Connection, Failure
+from swarm_node.network.transport.dialable import Anywhere, Range
+from swarm_node.network.transport.gate import Choice, DialGate
+from swarm_node.network.transport.multiaddr import one_peer, parts, split_peer
+
+GATED_SECONDS = 6.0  # p2pd gives an address 5 s, and says which it tried if it may end by itself
+LOOKUP_SECONDS = 2.0
+
+
+class DialFailed(CallFailed):
+    """Nobody answered. `further`: bytes that were sent to addresses which the library knew by itself."""
+
+    def __init__(self, failure: Failure, detail: str = "", further: int = 0) -> None:
+        super().__init__(failure, detail)
+        self.further = further
+
+
+Connect = Callable[[PeerId, Sequence[str], float], Awaitable[None]]  # raises CallFailed only
+
+
+class Dialling:
+    """Dials of one backend. Belongs to one asyncio loop; the gate outlives it."""
+
+    def __init__(
+        self,
+        gate: DialGate | None,
+        connect: Connect,
+        connections: Callable[[], Awaitable[Sequence[Connection]]],
+        careful: bool = False,
+    ) -> None:
+        """`gate`: None where nobody but this program's user names addresses. `careful`: the library dials what a peer
+        told it by itself, besides; so before it dials anybody it is made sure that the peer is where others say."""
+        self._gate = gate or DialGate(Anywhere())
+        self._connect, self._connections, self._careful = connect, connections, careful
+
+    async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
+        """`Backend.dial`, for those addresses that the gate lets pass."""
+        try:
+            peer = one_peer(addresses)
+        except ValueError as error:
+            raise CallFailed(Failure.UNREACHABLE, str(error)) from error
+        loop = asyncio.get_running_loop()
+        choice = self._gate.choose(await self._resolved(addresses), loop.time())
+        if not choice.addresses:
+            raise CallFailed(Failure.HELD, choice.reason)
+        try:
+            if self._careful and choice.targets:
+                await self._make_sure(peer, choice)
+            await self._connect(peer, choice.addresses, GATED_SECONDS if choice.targets else timeout)
+        except BaseException as error:
+            self._gate.failed(choice, loop.time(), error.further if isinstance(error, DialFailed) else 0)
+            raise
+        self._gate.reached(choice, await self._ends(peer), loop.time())
+        return peer
+
+    async def finds(self, peer: PeerId, address: str, timeout: float) -> bool:
+        """Whether this very peer is at an address without its id. A peer that nobody has is asked for: the refusal
+        names who is there, and no connection is made."""
+        now = asyncio.get_running_loop().time
+        choice = self._gate.choose([f"{address}/p2p/{peer}"], now())
+        if not choice.addresses:
+            return False
+        if found := await self._is_there(peer, address, timeout):
+            self._gate.reached(choice, [address], now())
+        else:
+            self._gate.failed(choice, now())
+        return found
+
+    async def _is_there(self, peer: PeerId, address: str, timeout: float) -> bool:
+        nobody = Identity.create().peer_id
+        try:
+            await self._connect(nobody, [f"{address}/p2p/{nobody}"], timeout)
+        except CallFailed as error:
+            return f"remote key matches {peer}" in str(error)
+        return False
+
+    async def _make_sure(self, peer: PeerId, choice: Choice) -> None:
+        """CallFailed where the peer is at none of the addresses. Through a relay that cannot be asked."""
+        direct = [split_peer(each.address)[0] for each in choice.targets if not each.relayed]
+        if len(direct) == len(choice.addresses):
+            answers = await asyncio.gather(*(self._is_there(peer, address, GATED_SECONDS) for address in direct))
+            if not any(answers):
+                raise CallFailed(Failure.UNREACHABLE, "nobody of that name there")
+
+    async def _ends(self, peer: PeerId) -> list[str]:
+        """Where it is connected: it may have been so before, and then nothing was dialled."""
+        with suppress(CallFailed):
+            return [each.address for each in await self._connections() if each.peer == peer]
+        return []
+
+    async def _resolved(self, addresses: Sequence[str]) -> list[str]:
+        """With the addresses of names that others told: whoever looks twice may be led elsewhere."""
+        found: list[str] = []
+        for address in addresses:
+            (kind, name), *_ = parts(address)
+            if kind in ("ip4", "ip6") or self._gate.where.is_given(address):
+                found.append(address)
+            elif self._gate.may_look_up(asyncio.get_running_loop().time()):
+                found += [address.replace(f"/{kind}/{name}", ip, 1) for ip in await _look_up(kind, name)]
+        return found
+
+
+async def _look_up(kind: str, name: str) -> list[str]:
+    """Beginnings of multiaddrs, one of each family that `kind` allows."""
+    family = {"dns4": socket.AF_INET, "dns6": socket.AF_INET6}.get(kind, socket.AF_UNSPEC)
+    with suppress(OSError, UnicodeError):  # TimeoutError is an OSError
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            entries = await asyncio.get_running_loop().getaddrinfo(name, None, family=family, type=socket.SOCK_STREAM)
+            kinds = {socket.AF_INET: "ip4", socket.AF_INET6: "ip6"}
+            best = {kinds[entry[0]]: entry[4][0] for entry in reversed(entries) if entry[0] in kinds}
+            return [f"/{kind}/{host}" for kind, host in best.items() if "%" not in str(host)]
+    return []
+
+
+def own_networks() -> list[Range]:
+    """Those of this machine's interfaces, at this moment."""
+    found: list[Range] = []
+    for entry in (entry for entries in psutil.net_if_addrs().values() for entry in entries):
+        if entry.family in (socket.AF_INET, socket.AF_INET6) and entry.netmask:
+            with suppress(ValueError):
+                host = entry.address.partition("%")[0]
+                bits = int(ip_address(entry.netmask)).bit_count()
+                found.append(ip_network(f"{host}/{bits}", strict=False))
+    return found

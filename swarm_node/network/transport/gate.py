@@ -1,0 +1,159 @@
+"""The gate: every dial to an address that came from others passes here, or does not.
+
+An announcement may name anybody's address, and a thousand nodes believe it: so an address is dialled rarely until a
+peer has answered there. Whoever waits behind the gate loses little, as a peer that is alive calls by itself.
+Pure: decides, and takes the time, in seconds of any clock that never goes back.
+"""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from swarm_node.common.lru import Lru
+from swarm_node.network.transport.dialable import IP, Dialable, Target, target_of
+
+CROWD_SECONDS = 300.0  # between two dials to unproven addresses of one /24 (/48); doubles with each in vain
+LOCAL_SECONDS = 5.0  # ... of one host of a local network, or one port of this machine
+MAX_CROWD_SECONDS, MAX_LOCAL_SECONDS = 3600.0, 60.0
+WINDOW_SECONDS = 60.0
+WINDOW_DIALS = 20  # to unproven addresses that are under way or were in vain, in a window
+WINDOW_BYTES = 120_000  # ... and what they sent: 2 kB/s
+LOOKUPS = 4  # names of others looked up in a window
+PROVEN_SECONDS = 3600.0  # that an address counts as proven after a peer answered there
+CROWDS, PROVEN = 4096, 1024  # remembered
+TCP_BYTES, QUIC_BYTES = 300, 12_800  # a dial of 5 s into the void, IP headers and all: docs/results/reflection.md
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    until: float  # seconds
+    failures: int  # in a row
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a dial to an unproven address has cost, or may."""
+
+    when: float  # seconds
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to dial: nothing, and why; or some addresses, to be told of how it `ended`."""
+
+    addresses: tuple[str, ...] = ()
+    targets: tuple[Target, ...] = ()  # those of them that came from others
+    spent: Spent | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class DialGate:
+    """Belongs to a node, and outlives its backends: neither a new identity nor a new daemon begins anew."""
+
+    where: Dialable
+    counters: Counter[str] = field(default_factory=Counter)
+    _holds: Lru[str, _Hold] = field(default_factory=lambda: Lru(CROWDS))
+    _proven: Lru[tuple[IP, int], float] = field(default_factory=lambda: Lru(PROVEN))  # when a peer answered there
+    _window: deque[Spent] = field(default_factory=deque)
+    _lookups: deque[float] = field(default_factory=deque)
+
+    def choose(self, addresses: Sequence[str], now: float) -> Choice:
+        """Which of these addresses of one peer to dial now: all that its user gave; else those where a peer answered
+        before; else one, over TCP where there is a choice, as that sends a fortieth."""
+        given = tuple(address for address in addresses if self.where.is_given(address))
+        reasons: dict[str, None] = {}
+        targets = [target for address in addresses if (target := self._target(address, reasons))]
+        proven = tuple(target for target in targets if target.address not in given and self._is_proven(target, now))
+        if given or proven:
+            return Choice((*given, *(target.address for target in proven)), proven)
+        for target in sorted(targets, key=lambda target: target.udp):
+            if reason := self._too_soon(target, now):
+                reasons[reason] = None
+                continue
+            spent = Spent(now, QUIC_BYTES if target.udp else TCP_BYTES)
+            self._window.append(spent)
+            self._hold(target, now, failed=False)
+            return Choice((target.address,), (target,), spent)
+        reason = next(iter(reasons), "no address")
+        self.counters[f"dials held back: {reason}"] += 1
+        return Choice(reason=reason)
+
+    def reached(self, choice: Choice, ends: Sequence[str], now: float) -> None:
+        """The peer is connected, to `ends`: only there it has answered."""
+        found = [target for end in ends if (target := _parsed(end))]
+        for target in found:
+            if (target.ip, target.port) in {(each.ip, each.port) for each in choice.targets}:
+                self.proves(target, now)
+            elif choice.addresses and not choice.targets:
+                self.where.found(target.ip)
+        if choice.spent is not None and choice.spent in self._window:
+            self._window.remove(choice.spent)
+
+    def proves(self, target: Target, now: float) -> None:
+        """A peer was found at this address."""
+        self._proven.put((target.ip, target.port), now)
+        crowd = self.where.crowd(target)
+        if hold := self._holds.peek(crowd):
+            self._holds.put(crowd, _Hold(hold.until, 0))
+
+    def failed(self, choice: Choice, now: float, further: int = 0) -> None:
+        """Nobody answered, so the addresses are proven no more: but not a relay's, which may be there when the peer
+        behind it is not. `further`: bytes sent to addresses that nobody chose."""
+        for target in choice.targets:
+            if not target.relayed:
+                self._proven.put((target.ip, target.port), -inf)
+                self._hold(target, now, failed=True)
+        if further:
+            self._window.append(Spent(now, further))
+            self.counters["dials that went where nobody announced"] += 1
+
+    def may_look_up(self, now: float) -> bool:
+        """Whether to ask for the address of a name that came from others: that sends packets as well."""
+        while self._lookups and now - self._lookups[0] >= WINDOW_SECONDS:
+            self._lookups.popleft()
+        if len(self._lookups) >= LOOKUPS:
+            self.counters["dials held back: too many names"] += 1
+            return False
+        self._lookups.append(now)
+        return True
+
+    def _target(self, address: str, reasons: dict[str, None]) -> Target | None:
+        target = _parsed(address)
+        reason = self.where.objection(target) if target else "not an address"
+        if reason:
+            reasons[reason] = None
+        return None if reason else target
+
+    def _is_proven(self, target: Target, now: float) -> bool:
+        when = self._proven.peek((target.ip, target.port))
+        return when is not None and now - when < PROVEN_SECONDS
+
+    def _too_soon(self, target: Target, now: float) -> str:
+        """Why this unproven address must wait; "" where it need not."""
+        hold = self._holds.peek(self.where.crowd(target))
+        if hold is not None and now < hold.until:
+            return "its network was dialled just now"
+        while self._window and now - self._window[0].when >= WINDOW_SECONDS:
+            self._window.popleft()
+        cost = QUIC_BYTES if target.udp else TCP_BYTES
+        many = len(self._window) >= WINDOW_DIALS
+        return "too many in vain" if many or sum(it.bytes for it in self._window) + cost > WINDOW_BYTES else ""
+
+    def _hold(self, target: Target, now: float, failed: bool) -> None:
+        crowd = self.where.crowd(target)
+        local = self.where.is_local(target.ip)
+        first, longest = (LOCAL_SECONDS, MAX_LOCAL_SECONDS) if local else (CROWD_SECONDS, MAX_CROWD_SECONDS)
+        before = self._holds.peek(crowd)
+        failures = (before.failures if before else 0) + failed
+        pause = min(longest, first * 2.0 ** min(max(0, failures - 1), 16))
+        self._holds.put(crowd, _Hold(now + pause, failures))
+
+
+def _parsed(address: str) -> Target | None:
+    try:
+        return target_of(address)
+    except ValueError:
+        return None

@@ -1,0 +1,48 @@
+"""A node that generates and does not train: through an API, or by a person."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from swarm_node.settings.environment import EnvironmentConfig
+from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.sections import Count, Positive, Section
+
+
+class ContributeConfig(Section):
+    """A node that generates and does not train."""
+
+    api: str = ""
+    """Base address of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama, llama.cpp, vLLM, LiteLLM,
+    a provider)."""
+    model: str = ""
+    """Name of the model there."""
+    key_file: Path | None = None
+    """File whose first line is the server's key. Else the variable SWARM_NODE_API_KEY."""
+    human: bool = False
+    """A person answers, in this terminal, in place of a server."""
+    samples: Annotated[int, Field(ge=2, le=64)] = 8
+    """Completions per prompt."""
+    max_tokens: Positive = 512
+    """Tokens a completion may have before it is cut off."""
+    temperature: Annotated[float, Field(ge=0.0)] = 1.0
+    """Of sampling. Completions that are all alike are never shared."""
+    timeout: Annotated[float, Field(gt=0.0)] = 120.0
+    """Seconds that one request may take, from its first byte to its last."""
+    tokens_per_day: Count = 0
+    """Tokens, of prompts and completions, that may be used in a day (UTC); 0 sets no limit."""
+    requests_per_minute: Positive = 60
+    """Requests that may be made in a minute."""
+    questions: Annotated[int, Field(ge=1, le=256)] = 4
+    """Questions per round, each a group if its completions differ in reward."""
+    round_seconds: Annotated[float, Field(ge=0.0)] = 5.0
+    """Seconds that a round takes at least."""
+    max_rounds: Count = 0
+    """Stop after this many rounds; 0 goes on until interrupted."""
+    home: Path = Path("~/.swarm-node/contributor")
+    """Folder that holds identity, budget and logs. Nothing is written anywhere else."""
+    swarm: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")] = "public"
+    """Name of the swarm."""
+    environment: EnvironmentConfig = EnvironmentConfig()
+    network: NetworkConfig = NetworkConfig()

@@ -1,0 +1,41 @@
+"""Questions of the user's own, from a file."""
+
+import difflib
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from swarm_node.settings.sections import PlugIn, Section
+
+VERIFIERS = ("exact", "number", "choice", "regex", "json", "math")
+
+
+class DatasetConfig(Section):
+    """Questions from a file: task dataset/train. Peers train together that have the same rows, template and
+    verifier."""
+
+    file: str = ""
+    """JSON Lines (.jsonl), CSV (.csv), Parquet (.parquet, needs the extra data), or a Hugging Face data set as
+    hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT (needs the extra data)."""
+    prompt: str = "prompt"
+    """Column of the question: text, or chat messages with role and content."""
+    answer: str = "answer"
+    """Column of the reference answer, which the verifier compares with."""
+    template: str = ""
+    """Text of a question with columns in braces, such as "{context}\\n\\n{question}". Empty: the column `prompt`."""
+    verifier: Annotated[str, PlugIn("verifiers", besides=VERIFIERS)] = "exact"
+    """exact: same text but for white space. number: same value, whatever its separators; a unit counts where both have
+    one. choice: same letter. regex: the answer column is a pattern that the whole completion matches. json: equal
+    values. math: equal by math-verify (needs the extra math). Or FILE:FUNCTION beside the configuration."""
+    tolerance: Annotated[float, Field(ge=0.0)] = 0.0
+    """number: how far off a right answer may be, as a share of it."""
+    held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
+    """Share of the questions, chosen by their hash, that nobody trains on: `eval` and validation ask them."""
+
+    @field_validator("verifier")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in VERIFIERS and ":" not in name:
+            close = difflib.get_close_matches(name, VERIFIERS, n=1, cutoff=0.0)
+            raise ValueError(f"did you mean {close[0]!r}? There are {', '.join(VERIFIERS)}, and FILE:FUNCTION")
+        return name

@@ -1,0 +1,50 @@
+"""A node as a guest in somebody's home: what it may take, and when."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+from swarm_node.settings.sections import Count, Section
+
+Span = tuple[int, int]  # minutes of the day
+
+
+def spans_of(text: str) -> list[Span]:
+    """ "22-7,12:30-13" as minutes of the day, from and to. ValueError for what is no such text."""
+    return [_span(part) for part in text.replace(" ", "").split(",") if part]
+
+
+def _span(part: str) -> Span:
+    start, dash, end = part.partition("-")
+    if not dash:
+        raise ValueError("should be hours from and to, such as 22-7 or 12:30-14")
+    return _minute(start), _minute(end)
+
+
+def _minute(text: str) -> int:
+    hour, _, minute = text.partition(":")
+    if not hour.isascii() or not hour.isdigit() or not (minute or "0").isdigit():
+        raise ValueError("should be hours from and to, such as 22-7 or 12:30-14")
+    total = int(hour) * 60 + int(minute or 0)
+    if int(minute or 0) > 59 or total > 24 * 60:
+        raise ValueError("should be hours from 0 to 24, such as 22-7")
+    return total % (24 * 60)
+
+
+def _checked(text: str) -> str:
+    spans_of(text)
+    return text
+
+
+class LimitsConfig(Section):
+    """What a node may take of the machine it is a guest of, and when. `swarm-node pause` and `resume` come on top."""
+
+    hours: Annotated[str, AfterValidator(_checked)] = ""
+    """Hours of the day, local time, in which it works, such as 22-7 or 9-12,14-18. Else it rests. Empty: all."""
+    battery: Literal["train", "pause"] = "train"
+    """On a laptop that runs on battery: pause stops until it is plugged in."""
+    traffic: Count = 0
+    """Megabytes exchanged with others in a calendar month, both ways; beyond it the node trains alone until the next.
+    What keeps connections open is not counted, and ends with them. 0 sets no limit."""
+    gpu_memory: Count = 0
+    """Megabytes of GPU memory that this process may take; 0 sets no limit."""

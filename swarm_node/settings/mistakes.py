@@ -1,0 +1,48 @@
+"""What a wrong option is called, in one line: its name as the user wrote it, what is wrong, and what was meant."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from swarm_node.common.printable import printable
+
+CLOSE, NEARLY = 0.7, 0.8  # of difflib, from 0 to 1
+SHOWN = 60  # characters of a wrong value
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """The one of `names` that was probably meant, the first of several; "" where none is near.
+
+    The right name in the wrong section is meant first: --learning-rate is --training.learning-rate. Then a section that
+    is spelt nearly so: --modell is --model.name.
+    """
+    names = list(names)
+    endings = {_last(each): each for each in reversed(names)}
+    sections = {each.split(".")[0]: each for each in reversed(names) if "." in each}
+    for text, among, cutoff in (
+        (_last(name), endings, 1.0),
+        (name.split(".")[0] if "." not in name else "", sections, NEARLY),
+        (name, {each: each for each in names}, CLOSE),
+        (_last(name), endings, NEARLY),
+    ):
+        if found := difflib.get_close_matches(text, among, n=1, cutoff=cutoff):
+            return among[found[0]]
+    return ""
+
+
+def wrong(problem: Any) -> str:
+    """What pydantic found in a value, for a person: what it should be, and what it is."""
+    said = re.sub(r"^(Input|String|Value error,|Tuple|List) *", "", str(problem["msg"])).removesuffix(".")
+    said = re.sub(r"^should be", "must be", said)
+    said = re.sub(r"valid dictionary or instance of \w+", "section, with keys of its own", said)
+    said = re.sub(r"is not a valid path.*", "must be a path", said)
+    said = re.sub(r", unable to parse.*| with a fractional part", "", said)
+    if problem["type"] == "missing":
+        said = "must have more entries"
+    return f"{said}, not {printable(repr(problem['input']), SHOWN)}"
+
+
+def _last(name: str) -> str:
+    """Of --network.no-mdns: mdns."""
+    return name.lstrip("-").rsplit(".", 1)[-1].removeprefix("no-")

@@ -1,0 +1,20 @@
+"""The count of the files that an external group passes still works: it traces a real node."""
+
+import pytest
+
+from benchmarks.compatibility import ROOT
+from benchmarks.group_path import path_of_a_group
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_the_way_of_an_external_group_is_traced_from_the_wire_to_the_update() -> None:
+    path = path_of_a_group(ROOT)
+    for passed in (
+        "protocol/codec.py",
+        "swarm_node/node.py",
+        "swarm_node/rollouts/pool.py",
+        "swarm_node/algorithm/advantages.py",
+    ):
+        assert passed in path
+    assert not {file for file in path if file.startswith(("tests/", "benchmarks/"))}

@@ -1,0 +1,108 @@
+"""A Hugging Face hub on loopback: repositories in memory, what `upload_folder` and `from_pretrained` ask of one."""
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+COMMIT = "0" * 40
+TOKEN = "hf_a_token_for_tests"
+
+
+class Hub(ThreadingHTTPServer):
+    """What it holds, and how it answers."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files: dict[str, dict[str, bytes]] = {}  # repository -> path -> content
+        self.private: dict[str, bool] = {}
+        self.refuse = 0  # a status that every request gets, if not 0
+        self.address = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def create(self, asked: dict[str, Any]) -> dict[str, Any]:
+        name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+        self.files.setdefault(name, {})
+        self.private.setdefault(name, bool(asked.get("private", asked.get("visibility") == "private")))
+        return {"url": f"{self.address}/{name}", "name": name, "id": name}
+
+    def commit(self, name: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
+        for value in [line["value"] for line in lines if line["key"] == "file"]:
+            self.files[name][value["path"]] = base64.b64decode(value["content"])
+        return {"commitUrl": f"{self.address}/{name}/commit/{COMMIT}", "commitOid": COMMIT, "success": True}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Hub
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body, hub = self._body(), self.server
+        if hub.refuse or self.headers.get("authorization") != f"Bearer {TOKEN}":
+            self._say({"error": "Invalid username or password."}, hub.refuse or 401)
+        elif self.path == "/api/repos/create":
+            self._say(hub.create(json.loads(body)))
+        elif re.match(r"/api/models/[^/]+/[^/]+/preupload/main", self.path):
+            files = json.loads(body)["files"]
+            self._say({"files": [{**each, "uploadMode": "regular", "shouldIgnore": False} for each in files]})
+        elif match := re.match(r"/api/models/([^/]+/[^/]+)/commit/main", self.path):
+            self._say(hub.commit(match[1], [json.loads(line) for line in body.splitlines()]))
+        else:
+            self._say({"error": self.path}, 404)
+
+    def do_GET(self) -> None:
+        files = self.server.files
+        if match := re.match(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", self.path):
+            content = files.get(match[1], {}).get(match[2])
+            if content is None:
+                self._say({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
+            else:
+                tag = hashlib.sha256(content).hexdigest()
+                self._send(content, 200, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT})
+        elif match := re.match(r"/api/models/([^/?]+/[^/?]+)", self.path):
+            names = [{"rfilename": name} for name in files.get(match[1], {})]
+            self._say({"id": match[1], "sha": COMMIT, "siblings": names})
+        else:
+            self._say({"error": self.path}, 404)
+
+    do_HEAD = do_GET
+
+    def _body(self) -> bytes:
+        if self.headers.get("transfer-encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def _say(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self._send(json.dumps(value).encode(), status, {"Content-Type": "application/json", **(headers or {})})
+
+    def _send(self, content: bytes, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+@contextmanager
+def hub_on_loopback() -> Iterator[Hub]:
+    with Hub() as hub:
+        thread = threading.Thread(target=hub.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield hub
+        finally:
+            hub.shutdown()
+            thread.join()

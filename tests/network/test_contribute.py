@@ -1,0 +1,62 @@
+"""A learner beside a contributor, over the real network: a real HTTP server runs a starter, as an API would."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.commands import started
+from tests.network.test_nodes import address, learned, running
+from tests.waiting import until
+
+pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(900)]
+
+KEY = "sk-nobody-shall-see-this"
+TASKS = ("--environment.tasks", "products/tiny,lcm/tiny,count_bits/tiny")
+HERE = ("--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-seconds", 2)
+
+
+@contextmanager
+def serving(model: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.api_stand_in", model]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_a_learner_at_the_rarest_setting_trains_on_a_contributor_that_is_small_and_keeps_its_key(
+    tmp_path: Path,
+) -> None:
+    a, b = tmp_path / "learner", tmp_path / "contributor"
+    few = ("--round.questions", 4, "--round.local-groups", 2, "--round.external-groups", 4, "--threads", 1)
+    with serving("dense") as api, running(a, "run", "--model.name", "rarest", *few, *TASKS, *HERE):
+        arguments = ("--api", api, "--model", "dense", "--max-tokens", 16, "--round-seconds", 0.5)
+        peers = ("--peers", address(a), "--home", b)
+        b.mkdir()
+        with (b / "output.log").open("wb") as output:
+            environment = {**os.environ, "SWARM_NODE_API_KEY": KEY}
+            process = started("contribute", *arguments, *peers, *TASKS, *HERE, stdout=output, env=environment)
+        try:
+            until(lambda: learned(a) >= 4, 400, "learning from the contributor")
+            whole = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            memory = [each.memory_info().rss / 1e6 for each in whole]
+            assert not any(KEY in " ".join(each.cmdline()) for each in whole)
+            assert not any(KEY in each.environ().values() for each in whole[1:])
+            assert "torch" not in Path(f"/proc/{process.pid}/maps").read_text()
+            assert memory[0] < 80.0, memory
+            shared = [each.memory_full_info().pss / 1e6 for each in whole]  # children of a fork share what they have
+            assert sum(shared) < 350.0, shared
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0
+    for file in [*b.rglob("*"), *a.rglob("*.jsonl"), *a.rglob("*.log")]:
+        assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
+    assert "others train on it" in (b / "output.log").read_text()

@@ -1,0 +1,69 @@
+"""A swarm on a user's file of 200 questions, as docs/how-to/questions.md tells it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm_node.telemetry.jsonlines import read_jsonlines
+from tests.commands import read_until, started
+from tests.network.test_nodes import address, learned, reports, running
+from tests.waiting import until
+
+pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "examples" / "questions" / "arithmetic.jsonl"
+CONFIG = """\
+threads = 1
+[environment.dataset]
+file = "{file}"
+held_out = 0.2
+[network]
+host = "127.0.0.1"
+exchange_seconds = 2
+mdns = false
+[validation]
+every = 10
+questions = 48
+"""
+
+
+def configuration(folder: Path, name: str, file: Path) -> Path:
+    path = folder / name
+    path.write_text(CONFIG.format(file=file))
+    return path
+
+
+def validated(home: Path) -> list[float]:
+    file = home / "events.jsonl"
+    events: list[dict[str, Any]] = list(read_jsonlines(file)) if file.exists() else []
+    return [event["reward"] for event in events if event["event"] == "Validated"]
+
+
+def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_row_is_not_understood(
+    tmp_path: Path,
+) -> None:
+    rows = FILE.read_text().splitlines()
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text("\n".join([*rows[:-1], json.dumps({**json.loads(rows[-1]), "answer": "1"})]))
+    same = configuration(tmp_path, "same.toml", FILE)
+    other = configuration(tmp_path, "other.toml", changed)
+    a, b, c = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    with running(a, "run", same):
+        peers = ("--peers", address(a))
+        with running(b, "run", same, *peers), running(c, "run", other, *peers):
+            until(lambda: learned(a) and learned(b), 300, "learning from each other")
+            until(lambda: reports(c) and reports(c)[-1]["rejected"].get("unknown question"), 300, "being told apart")
+            assert learned(c) == 0
+            doctor = started("doctor", other, "--home", c)
+            try:
+                read_until(doctor, "cannot rebuild. Their authors have another environment")
+            finally:
+                doctor.kill()
+                doctor.wait()
+        until(lambda: len(validated(a)) >= 6, 600, "six validations")
+    first, *_, last = validated(a)
+    assert last > first + 0.1, validated(a)
+    assert "they leave this machine" in (a / "output.log").read_text()

@@ -1,0 +1,41 @@
+"""Hostile peers that want to be all that the others see."""
+
+from random import Random
+
+import pytest
+
+from studies.eclipse import run
+from swarm_node.network.exchange.addresses import network_of
+from swarm_node.network.exchange.sample import SLOTS, Sample
+from tests.exchanges import address, identity
+
+
+def test_a_sample_goes_by_networks_however_loud_and_many_the_peers_in_one_are() -> None:
+    shares = []
+    for seed in range(20):
+        sample = Sample(Random(seed))
+        for number in range(90):
+            sample.offer(identity(number).peer_id, network_of(address(number)))
+        for number in range(1000, 2000):  # of ten networks
+            sample.offer(identity(number).peer_id, network_of(address(number, network=300 + number % 10)))
+        hostile = {identity(number).peer_id for number in range(1000, 2000)}
+        shares.append(len(sample.peers & hostile) / len(sample.peers))
+    assert sum(shares) / len(shares) == pytest.approx(0.1, abs=0.06)
+
+
+def test_who_is_gone_makes_room() -> None:
+    sample = Sample(Random(0))
+    sample.offer(identity(1).peer_id, "20.0.1.0/24")
+    assert sample.peers == {identity(1).peer_id}
+    sample.drop(identity(1).peer_id)
+    assert sample.peers == frozenset()
+    for number in range(200):
+        sample.offer(identity(number).peer_id, network_of(address(number)))
+    assert SLOTS / 2 < len(sample.peers) <= SLOTS
+
+
+@pytest.mark.slow
+def test_a_tenth_of_the_addresses_does_not_take_the_view_over() -> None:
+    result = run(nodes=40, share=0.1, minutes=3, seed=0)
+    assert result["by_minute"][-1]["hostile_in_view"] < 0.5
+    assert result["by_minute"][-1]["nodes_with_few_honest"] == 0

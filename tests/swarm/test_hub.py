@@ -1,0 +1,97 @@
+"""A trained model leaves the home: as a folder, and to a hub that stands in on loopback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands import ended
+from tests.hub_stand_in import TOKEN, Hub, hub_on_loopback
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+HOME = Path(__file__).parents[1] / "data" / "0.1.0" / "synchronous"
+LOGITS = (
+    "import sys, torch; from transformers import AutoModelForCausalLM as M, AutoTokenizer as T;"
+    "n = sys.argv[1]; m = M.from_pretrained(n); t = T.from_pretrained(n);"
+    "print([round(float(x), 4) for x in m(**t('1 + 1', return_tensors='pt')).logits[0, -1, :8]])"
+)
+FEW = ["--generation.num-generations", 4, "--round.questions", 3, "--environment.tasks", "gcd/tiny"]
+
+
+def environment(hub: Hub, folder: Path, token: str = TOKEN) -> dict[str, str]:
+    """Of a fresh process that knows no hub but this one, and has an empty cache."""
+    known = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_HOME": str(folder / "hf"), "HF_TOKEN": token}
+    return {**os.environ, **known, "HF_HUB_DISABLE_XET": "1"}
+
+
+def logits(name: object, env: dict[str, str] | None = None) -> str:
+    command = [sys.executable, "-c", LOGITS, str(name)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    done = ended("export", out, "--home", HOME)
+    assert done.returncode == 0, done.stderr
+    (checkpoint,) = (HOME / "checkpoints").iterdir()
+    names = {file.name for file in out.iterdir()}
+    assert {"model.safetensors", "tokenizer.json", "generation_config.json", "README.md"} <= names
+    assert not names & {"state.json", "optimizer.safetensors"}
+    card = (out / "README.md").read_text()
+    assert "45 rounds" in card and "swarm: " in card and "Mean reward of local completions" in card
+    assert logits(out) == logits(checkpoint)
+    again = ended("export", out, "--home", HOME)
+    assert again.returncode == 2 and "is not empty" in again.stderr
+    merged = ended("export", tmp_path / "merged", "--home", HOME, "--merge")
+    assert merged.returncode == 2 and "no adapters" in merged.stderr and not (tmp_path / "merged").exists()
+
+
+def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    lora = ["--model.lora.r", 4, "--network.no-enabled", "--max-rounds", 2, *FEW]
+    done = ended("run", "--home", home, *lora)
+    assert done.returncode == 0, done.stderr
+    assert ended("export", tmp_path / "adapters", "--home", home).returncode == 0
+    assert (tmp_path / "adapters" / "adapter_model.safetensors").exists()
+    assert "LoRA adapters of rank 4" in (tmp_path / "adapters" / "README.md").read_text()
+    assert "its licence: mit" in (tmp_path / "adapters" / "README.md").read_text()
+    done = ended("export", tmp_path / "merged", "--home", home, "--merge")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
+    assert logits(tmp_path / "merged") == logits(tmp_path / "adapters")
+
+
+def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) -> None:
+    with hub_on_loopback() as hub:
+        env = environment(hub, tmp_path)
+        done = ended("push", "me/model", "--home", HOME, env=env)
+        assert done.returncode == 0, done.stderr
+        assert hub.private == {"me/model": True}
+        assert "model.safetensors" in hub.files["me/model"] and "state.json" not in hub.files["me/model"]
+        (checkpoint,) = (HOME / "checkpoints").iterdir()
+        assert logits("me/model", env) == logits(checkpoint)
+
+
+@pytest.mark.parametrize(("token", "status"), [("hf_wrong", 0), (TOKEN, 503)])
+def test_a_hub_that_refuses_is_one_line_without_the_token(tmp_path: Path, token: str, status: int) -> None:
+    with hub_on_loopback() as hub:
+        hub.refuse = status
+        done = ended("push", "me/model", "--home", HOME, env=environment(hub, tmp_path, token))
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert token not in done.stderr + done.stdout
+
+
+def test_a_running_node_pushes_and_a_hub_that_is_away_is_a_warning(tmp_path: Path) -> None:
+    alone = ["--network.no-enabled", "--push.repo", "me/live", "--push-every", 2, *FEW]
+    with hub_on_loopback() as hub:
+        done = ended("run", "--home", tmp_path / "a", "--max-rounds", 4, *alone, env=environment(hub, tmp_path))
+        assert done.returncode == 0, done.stderr
+        assert "pushed to" in done.stdout and "model.safetensors" in hub.files["me/live"]
+        env = environment(hub, tmp_path)
+    done = ended("run", "--home", tmp_path / "b", "--max-rounds", 2, *alone, env=env)
+    assert done.returncode == 0 and "not pushed" in done.stdout, done.stdout

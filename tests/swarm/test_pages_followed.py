@@ -1,0 +1,91 @@
+"""Every tutorial and how-to page is followed from its first command to its last: `benchmarks.pages` says how."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pages import (
+    CTRL_C,
+    FIRST,
+    HOW_TO,
+    INSTALLS,
+    NOT_RUN,
+    ROOT,
+    SECOND,
+    TUTORIALS,
+    Reader,
+    Saved,
+    Stopped,
+    Typed,
+    left_out,
+    steps,
+)
+from swarm_node import starters
+
+PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": str(ROOT),
+    "SWARM_NODE_NETWORK__EXCHANGE_SECONDS": "1",  # two quick nodes shall meet within a test
+    "SWARM_NODE_NETWORK__HOST": "127.0.0.1",
+    "SWARM_NODE_NETWORK__MDNS": "false",
+}
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """With `swarm-node` and `python` of this interpreter, as an activated environment has them."""
+    (tmp_path / "bin").mkdir()
+    for name, module in (("swarm-node", "-m swarm_node"), ("python", "")):
+        script = tmp_path / "bin" / name
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} {module} "$@"\n')
+        script.chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    return Reader(tmp_path, path, starters.folder("rare"), shorter=True, environment=OFFLINE)
+
+
+@pytest.mark.slow
+@pytest.mark.network
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
+def test_every_command_of_the_page_does_what_it_should(reader: Reader, page: Path) -> None:
+    typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]
+    done = [each for each in reader.follow(page) if each.command != CTRL_C]
+    assert typed and len(done) == sum(not left_out(command, False) for command in typed)
+
+
+def test_what_is_left_out_is_on_a_page() -> None:
+    typed = [step.command for page in PAGES for step in steps(page.read_text()) if isinstance(step, Typed)]
+    for pattern in [*(pattern for pattern, _ in NOT_RUN), INSTALLS]:
+        assert any(re.match(pattern, command) for command in typed), pattern
+
+
+def test_a_page_is_read_as_its_reader_would() -> None:
+    page = """Save this:
+
+```toml title="a.toml"
+x = 1
+```
+
+```bash
+one  # why
+two \\
+    --more
+```
+
+```text
+not typed
+```
+
+Press Ctrl-C.
+
+```bash title="second computer"
+three
+```
+"""
+    expected = [Saved("a.toml", "x = 1\n"), Typed("one  # why", FIRST), Typed("two --more", FIRST), Stopped()]
+    assert list(steps(page)) == [*expected, Typed("three", SECOND)]

@@ -1,0 +1,61 @@
+"""From Python: what `swarm_node` exports, and the notebook that shows it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import swarm_node
+from swarm_node import NodeConfig, UserError, join, load_report
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "examples" / "notebook" / "swarm.ipynb"
+
+
+def test_importing_the_package_loads_next_to_nothing_and_every_name_is_on_the_page() -> None:
+    loaded = "import sys, swarm_node; print([n for n in ('torch', 'pydantic', 'rich') if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout.strip() == "[]"
+    names = (
+        "import sys, swarm_node; [getattr(swarm_node, n) for n in swarm_node.__all__]; print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", names], capture_output=True, text=True).stdout.strip() == "False"
+    page = (ROOT / "docs" / "how-to" / "python.md").read_text()
+    assert all(name in page for name in swarm_node.__all__)
+    with pytest.raises(AttributeError):
+        _ = swarm_node.nothing
+
+
+@pytest.mark.slow
+def test_a_script_publishes_what_is_informative_and_only_of_its_own_round(tmp_path: Path) -> None:
+    values = {"home": tmp_path, "environment": {"tasks": ["gcd/tiny"]}, "network": {"enabled": False}}
+    with join(NodeConfig.model_validate(values)) as swarm:
+        first, second = swarm.questions(2), swarm.questions(2)
+        rewards = swarm.score(first[0], [str(n) for n in range(1, 60)])
+        assert isinstance(rewards, tuple) and sum(rewards) == 1.0
+        right = str(1 + rewards.index(1.0))
+        (group,) = swarm.publish({first[0]: [right, "x"], first[1]: ["x", "y"]})
+        assert group.rewards == (1.0, 0.0) and swarm.is_local(group.question)
+        with pytest.raises(UserError, match="of one round"):
+            swarm.publish({first[0]: ["1", "2"], second[0]: ["1", "2"]})
+        assert swarm.collect() == []
+        with pytest.raises(UserError, match="another node runs"):
+            join(NodeConfig.model_validate(values))
+    with join(NodeConfig.model_validate(values)) as again:
+        assert not set(again.questions(2)) & {*first, *second}, "no round twice"
+
+
+def test_what_is_no_report_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no report"):
+        load_report(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    script = tmp_path / "notebook.py"
+    script.write_text("\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "4 groups published" in done.stdout

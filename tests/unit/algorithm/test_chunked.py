@@ -1,0 +1,79 @@
+"""Log-probs in chunks are those of the one distribution, and so are their gradients."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from swarm_node.algorithm import chunked
+from swarm_node.algorithm.distribution import SamplingRule, log_distribution
+
+RULES = (
+    SamplingRule(),
+    SamplingRule(0.7),
+    SamplingRule(1.0, 0.9),
+    SamplingRule(1.2, 0.95, 50),
+    SamplingRule(1.0, 1.0, 20),
+)
+TOKENS, WIDTH, VOCABULARY = 60, 32, 3000
+
+
+def head(bias: bool = True) -> nn.Linear:
+    torch.manual_seed(0)
+    return nn.Linear(WIDTH, VOCABULARY, bias=bias)
+
+
+def direct(hidden: Tensor, output: nn.Linear, taken: Tensor, rule: SamplingRule) -> tuple[Tensor, Tensor]:
+    log_p = log_distribution(output(hidden), rule, taken)
+    return log_p.gather(-1, taken[:, None])[:, 0], -torch.special.xlogy(log_p.exp(), log_p.exp()).sum(-1)
+
+
+def results(way, output: nn.Linear, rule: SamplingRule) -> list[Tensor]:
+    """Log-probs, entropies, and the gradients of hidden states, weight and bias."""
+    generator = torch.Generator().manual_seed(1)
+    hidden = torch.randn(TOKENS, WIDTH, generator=generator).requires_grad_()
+    taken = torch.randint(VOCABULARY, (TOKENS,), generator=generator)
+    log_probs, entropies = way(hidden, output, taken, rule)
+    output.zero_grad()
+    (log_probs * torch.randn(TOKENS, generator=generator)).sum().backward()
+    parameters = [p.grad.clone() for p in output.parameters() if p.grad is not None]
+    return [log_probs.detach(), entropies.detach(), hidden.grad, *parameters]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked, "CHUNK_BYTES", 7 * 4 * VOCABULARY)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_values_and_gradients_are_those_of_the_direct_way(rule, bias, small_chunks) -> None:
+    ours, theirs = (results(way, head(bias), rule) for way in (chunked.projected_log_probs, direct))
+    assert len(ours) == len(theirs) == (5 if bias else 4)
+    for got, wanted in zip(ours, theirs, strict=True):
+        assert (got - wanted).abs().max() <= 1e-6 * max(1.0, float(wanted.abs().max()))
+
+
+def test_a_frozen_head_gets_no_gradient(small_chunks) -> None:
+    frozen = head().requires_grad_(False)
+    ours, theirs = (results(way, frozen, RULES[3]) for way in (chunked.projected_log_probs, direct))
+    assert len(ours) == 3
+    assert torch.allclose(ours[2], theirs[2], atol=1e-6)
+
+
+def test_under_autocast_products_are_those_of_the_direct_way(small_chunks) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours, theirs = (results(way, head(), RULES[0]) for way in (chunked.projected_log_probs, direct))
+    assert torch.allclose(ours[0], theirs[0], atol=1e-6)
+    for got, wanted in zip(ours[2:], theirs[2:], strict=True):
+        assert (got - wanted).norm() <= 2e-2 * wanted.norm()
+
+
+def test_chunks_are_smaller_where_the_rule_sorts() -> None:
+    assert chunked.chunk_rows(151_936, SamplingRule()) == 220
+    assert chunked.chunk_rows(151_936, SamplingRule(top_p=0.9)) == 55
+    assert chunked.chunk_rows(10**12, SamplingRule()) == 1
+
+
+def test_starters_are_never_worth_chunks() -> None:
+    assert not chunked.is_large(16_384, 99)
+    assert chunked.is_large(2048, 151_936)

@@ -1,0 +1,78 @@
+"""A backup holds what a home cannot make again, and nothing is restored of one that was damaged."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from swarm_node.commands.backup import backup, restore
+from swarm_node.commands.bundle import write_bundle
+from swarm_node.commands.home import load_identity
+from swarm_node.common.errors import UserError
+from swarm_node.settings import NodeConfig
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    load_identity(home)
+    for number in (20, 40):
+        folder = home / "checkpoints" / f"{number:08d}"
+        folder.mkdir(parents=True)
+        (folder / "state.json").write_text(json.dumps({"rounds": number}))
+        (folder / "model.safetensors").write_bytes(bytes(number) * 1000)
+    (home / "checkpoints" / "00000060").mkdir()  # not whole
+    (home / "events.jsonl").write_text('{"event": "Notice", "text": "at /ip4/203.0.113.7/tcp/1", "time": 1}\n')
+    (home / "peers.json").write_text('{"port": 1, "peers": ["203.0.113.7"]}')
+    return home
+
+
+def test_what_was_kept_comes_back_bit_for_bit_and_private(home, tmp_path):
+    file, new = tmp_path / "b.tar", tmp_path / "new"
+    names = backup(home, file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert sorted(restore(file, new)) == sorted(names)
+    assert {path.name for path in (new / "checkpoints").iterdir()} == {"00000040"}
+    for name in names:
+        assert (new / name).read_bytes() == (home / name).read_bytes()
+        assert (new / name).stat().st_mode & 0o777 == 0o600
+    assert load_identity(new).peer_id == load_identity(home).peer_id
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], lambda data: data.replace(b"\0" * 999, b"\1" * 999)]
+)
+def test_a_damaged_backup_restores_nothing(home, tmp_path, damage):
+    file, new = tmp_path / "b.tar", tmp_path / "new"
+    backup(home, file)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(UserError, match="nothing was restored"):
+        restore(file, new)
+    assert [path.name for path in new.iterdir()] == ["lock"]
+
+
+def test_a_node_is_not_written_over(home, tmp_path):
+    file = tmp_path / "b.tar"
+    backup(home, file)
+    with pytest.raises(UserError, match="holds a node already"):
+        restore(file, home)
+    with pytest.raises(UserError, match="exists"):
+        backup(home, file)
+    with pytest.raises(UserError, match="holds no node"):
+        backup(tmp_path, tmp_path / "c.tar")
+
+
+def test_a_bundle_has_figures_and_neither_keys_nor_addresses_nor_names(home, tmp_path):
+    file = tmp_path / "bundle.zip"
+    peer = load_identity(home).peer_id
+    config = NodeConfig.model_validate({"home": home, "network": {"peers": f"/ip4/203.0.113.7/tcp/1/p2p/{peer}"}})
+    answer = {"network": {"running": True, "peers": [{"state": "ok", "peer": peer}], "addresses": ["/ip4/203.0.113.7"]}}
+    write_bundle(file, config, answer, [f"ok  identity: {peer} in {home}"])
+    with zipfile.ZipFile(file) as bundle:
+        whole = b"".join(bundle.read(name) for name in bundle.namelist())
+        assert json.loads(bundle.read("options.json"))["training.learning_rate"] == 3e-4
+        assert json.loads(bundle.read("status.json"))["network"]["peer_states"] == {"ok": 1}
+    key = (home / "identity.key").read_bytes()
+    for secret in (b"203.0.113.7", peer.encode(), key[4:36], str(tmp_path).encode()):
+        assert secret not in whole

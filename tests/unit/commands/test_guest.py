@@ -1,0 +1,69 @@
+"""When a node that is a guest rests, and what it has used of its month."""
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from swarm_node.commands.run.guest import PAUSE_FILE, Guest
+from swarm_node.commands.run.traffic import Traffic
+from swarm_node.settings.guest import LimitsConfig, spans_of
+
+
+def at(hour: int, minute: int = 0, month: int = 11) -> datetime:
+    return datetime(2026, month, 22, hour, minute)
+
+
+def resting(config: LimitsConfig, home: Path, hour: int, minute: int = 0, battery: bool = False) -> str:
+    return Guest(config, home, lambda: at(hour, minute), lambda: battery).resting()
+
+
+@pytest.mark.parametrize(
+    ("hours", "works", "rests"),
+    [
+        ("22-7", [22, 23, 0, 6], [7, 12, 21]),
+        ("9-12,14-18", [9, 11, 14, 17], [8, 12, 13, 18]),
+        ("0-24", [0, 12, 23], []),
+        ("", [0, 12, 23], []),
+    ],
+)
+def test_it_works_in_its_hours_and_rests_between_them(hours, works, rests, tmp_path):
+    config = LimitsConfig(hours=hours)
+    assert [hour for hour in works if resting(config, tmp_path, hour)] == []
+    assert [hour for hour in rests if not resting(config, tmp_path, hour)] == []
+
+
+def test_hours_have_minutes():
+    assert spans_of("12:30-14, 22-7") == [(750, 840), (1320, 420)]
+
+
+@pytest.mark.parametrize("hours", ["22", "25-7", "a-b", "7-7:60", "-"])
+def test_other_texts_are_no_hours(hours):
+    with pytest.raises(ValidationError):
+        LimitsConfig(hours=hours)
+
+
+def test_it_rests_while_it_is_told_to_and_on_battery_where_that_is_wanted(tmp_path):
+    assert resting(LimitsConfig(), tmp_path, 12, battery=True) == ""
+    assert resting(LimitsConfig(battery="pause"), tmp_path, 12, battery=True) == "on battery"
+    (tmp_path / PAUSE_FILE).touch()
+    assert "swarm-node resume" in resting(LimitsConfig(), tmp_path, 12)
+
+
+def test_traffic_is_counted_over_restarts_up_to_the_limit_of_the_month(tmp_path):
+    first = Traffic(tmp_path, 3, lambda: at(1))
+    assert not first.exceeded(2_000_000)
+    first.save()
+    second = Traffic(tmp_path, 3, lambda: at(2))
+    assert not second.exceeded(500_000)
+    assert second.exceeded(1_000_000)
+    assert second.megabytes == 3.0
+    second.save()
+    assert not Traffic(tmp_path, 3, lambda: at(1, month=12)).exceeded(0)
+    assert not Traffic(tmp_path, 0, lambda: at(3)).exceeded(10**12)
+
+
+def test_a_count_that_cannot_be_read_begins_anew(tmp_path):
+    (tmp_path / "traffic.json").write_text("[" * 1000)
+    assert not Traffic(tmp_path, 3, lambda: at(1)).exceeded(0)

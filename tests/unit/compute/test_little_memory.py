@@ -1,0 +1,169 @@
+"""In chunks, and with blocks computed again, an update is the one that it is with all memory in the world."""
+
+import threading
+from collections.abc import Callable
+
+import peft
+import pytest
+import torch
+from torch import Tensor
+
+from swarm_node.algorithm import chunked, rows, tree
+from swarm_node.algorithm.distribution import SamplingRule
+from swarm_node.compute import policy as policies
+from swarm_node.compute.policy import Packing, Policy
+from swarm_node.compute.precision.kernels import REFERENCE
+from swarm_node.compute.precision.linear import swap_linears
+from swarm_node.compute.training import recompute
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.settings import GenerationConfig, TrainingConfig
+from tests.models import VOCABULARY, text_group, tiny_policy
+
+RULES = (SamplingRule(), SamplingRule(0.7), SamplingRule(1.0, 0.9), SamplingRule(1.2, 0.95, 50), SamplingRule(top_k=20))
+PACKED = [rows.Row([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]), rows.Row([20, 21], [[22, 23, 24, 25], [26, 27]])]
+ALONE = [rows.Row(row.prompt, [completion]) for row in PACKED for completion in row.completions]
+
+
+def with_lora(policy: Policy) -> Policy:
+    torch.manual_seed(3)
+    adapters = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
+    return Policy(peft.get_peft_model(policy.model, adapters), policy.tokenizer, policy.device)
+
+
+def with_fp8(policy: Policy) -> Policy:
+    policy.fp8 = swap_linears(policy.model, REFERENCE, True)
+    return policy
+
+
+def plain(policy: Policy) -> Policy:
+    return policy
+
+
+KINDS = {"plain": plain, "LoRA": with_lora, "FP8": with_fp8}
+WAYS = {"padded": None, "mask": Packing.MASK, "blocks": Packing.BLOCKS, "native": Packing.NATIVE}
+
+
+@pytest.fixture
+def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Turns chunks on, of 3 tokens each, or off."""
+
+    def switch(on: bool) -> None:
+        monkeypatch.setattr(policies, "SMALL_VOCABULARY", 1 if on else 2**11)
+        monkeypatch.setattr(chunked, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
+
+    return switch
+
+
+def gradients(policy: Policy, way: Packing | None, rule: SamplingRule, thread: bool = False) -> list[Tensor]:
+    """Log-probs, entropy, and the gradient of every parameter."""
+    policy.__dict__["packing"] = way
+    if way in (Packing.BLOCKS, Packing.NATIVE):
+        batch = tree.build(PACKED, policy.device)
+    else:
+        batch = rows.build(PACKED if way is Packing.MASK else ALONE, policy.pad_id, policy.device)
+    log_probs, entropy = policy.log_probs(batch, rule)
+    loss = (log_probs * torch.linspace(-1, 1, len(log_probs))).sum()
+    if thread:  # as on a GPU, where autograd has threads of its own
+        worker = threading.Thread(target=policy.backward, args=(loss, batch))
+        worker.start()
+        worker.join()
+    else:
+        policy.backward(loss, batch)
+    return [log_probs.detach(), entropy, *(p.grad for p in policy.model.parameters() if p.requires_grad)]
+
+
+def assert_alike(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-6) -> None:
+    assert len(ours) == len(theirs)
+    for got, wanted in zip(ours, theirs, strict=True):
+        assert (got - wanted).norm() <= tolerance * max(1.0, float(wanted.norm()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_chunks_change_no_gradient(kind, way, rule, in_chunks) -> None:
+    if way == "native" and kind != "plain":
+        return  # it knows plain layers only, and says so: test_llama_training
+    direct = gradients(KINDS[kind](tiny_policy("Qwen2")), WAYS[way], rule)
+    in_chunks(True)
+    policy = KINDS[kind](tiny_policy("Qwen2"))
+    ours = gradients(policy, WAYS[way], rule)
+    assert policy._head is not None
+    assert_alike(ours, direct, tolerance=1e-6 if kind == "plain" else 3e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("chunks", [True, False], ids=["chunks", "direct"])
+def test_blocks_that_are_computed_again_change_no_gradient(kind, way, chunks, in_chunks) -> None:
+    if way == "native" and kind != "plain":
+        return
+    in_chunks(chunks)
+    kept = gradients(KINDS[kind](tiny_policy("Qwen2")), WAYS[way], RULES[3])
+    policy = KINDS[kind](tiny_policy("Qwen2"))
+    policy.checkpointing = True
+    assert_alike(gradients(policy, WAYS[way], RULES[3], thread=True), kept, tolerance=0.0)
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen3", "Mistral", "Gemma3", "GPT2", "OPT", "Mamba"])
+def test_hidden_states_of_other_families_give_the_same(family, in_chunks) -> None:
+    direct = gradients(tiny_policy(family), None, RULES[1])
+    in_chunks(True)
+    policy = tiny_policy(family)
+    assert policy._head is not None
+    policy.checkpointing = True
+    assert_alike(gradients(policy, None, RULES[1]), direct, tolerance=1e-5)
+
+
+def test_a_model_that_caps_its_logits_is_computed_directly(in_chunks) -> None:
+    direct = gradients(tiny_policy("Gemma2", final_logit_softcapping=1.0), None, RULES[0])
+    in_chunks(True)
+    policy = tiny_policy("Gemma2", final_logit_softcapping=1.0)
+    assert policy._head is None
+    assert_alike(gradients(policy, None, RULES[0]), direct, tolerance=0.0)
+
+
+def group() -> ScoredGroup:
+    return text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("kind", ["plain", "LoRA"])
+def test_whole_updates_with_a_penalty_are_the_same(kind, layout, in_chunks) -> None:
+    found = []
+    for little in (False, True):
+        in_chunks(little)
+        training = TrainingConfig(
+            learning_rate=1e-2,
+            beta=0.1,
+            num_iterations=2,
+            layout=layout,
+            gradient_checkpointing="on" if little else "off",
+        )
+        policy = KINDS[kind](tiny_policy())
+        trainer = GrpoTrainer(policy, training, GenerationConfig(top_k=20))
+        report = trainer.update([group()])
+        assert report.optimizer_steps == 2
+        found.append([p.detach() for p in policy.model.parameters()])
+    assert_alike(found[1], found[0], tolerance=2e-4)  # Adam makes much of what is near zero
+
+
+def test_a_block_keeps_its_input_alone() -> None:
+    kept: list[int] = []
+    policy = tiny_policy()
+    batch = rows.build(ALONE, policy.pad_id, policy.device)
+    for again in (False, True):
+        policy.checkpointing = again
+        total = 0
+
+        def count(tensor: Tensor) -> Tensor:
+            nonlocal total
+            total += tensor.numel()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda x: x):
+            policy.log_probs(batch, RULES[0])
+        kept.append(total)
+    assert kept[1] < kept[0] / 2
+    assert len(recompute.blocks_of(policy.model)) == 2

@@ -1,0 +1,97 @@
+"""The memory plan: what it chooses, that shipped configurations fit their cards, and that traces agree with it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.memory_plan import traced
+from benchmarks.shapes import shapes
+from swarm_node.assembly.learner import build_trainer
+from swarm_node.assembly.memory import fitted, plan_for, plan_of
+from swarm_node.common.errors import UserError
+from swarm_node.compute import plan as plans
+from swarm_node.compute.plan import GIB
+from swarm_node.settings import GenerationConfig, LearningConfig, LoraConfig, ModelConfig, NodeConfig, TrainingConfig
+from swarm_node.settings.sources import resolve
+from tests.models import tiny_policy
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+CARD = re.compile(r"card of (\d+) GB")
+NAMED = [path for path in sorted(CONFIGS.glob("*.toml")) if CARD.search(path.read_text())]
+HALF_B = "Qwen/Qwen2.5-0.5B-Instruct"
+
+
+def full(**training) -> LearningConfig:
+    return LearningConfig(generation=GenerationConfig(max_completion_length=256), training=TrainingConfig(**training))
+
+
+def test_there_is_a_configuration_for_each_size_of_card_and_way() -> None:
+    assert {(path.name.split("_")[0], int(CARD.search(path.read_text())[1])) for path in NAMED} >= {
+        (way, card) for way in ("full", "lora") for card in (8, 12, 16, 24)
+    }
+
+
+@pytest.mark.parametrize("path", NAMED, ids=lambda path: path.name)
+def test_shipped_configurations_fit_the_card_that_their_comment_names(path) -> None:
+    config = resolve(NodeConfig, path, {})
+    made = plan_of(config, shapes()[config.model.name], int(CARD.search(path.read_text())[1]) * GIB)
+    assert made.fits, made.lines()
+
+
+def test_what_has_room_is_left_as_it_is() -> None:
+    policy = tiny_policy()
+    config, made = fitted(LearningConfig(), policy)
+    assert made is not None and made.fits
+    assert config.training == TrainingConfig(optimizer="adamw", token_budget=plans.CPU_BUDGET)
+    assert config.generation == LearningConfig().generation
+    assert not build_trainer(config, policy).policy.checkpointing
+
+
+def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
+    monkeypatch.setattr(plans, "has_8bit", lambda: True)
+    choices = [plan_of(full(), shapes()[HALF_B], card * GIB).choice for card in (80, 24, 12, 8)]
+    assert not choices[0].checkpointing
+    assert choices[0].budget == plans.GPU_BUDGET
+    assert [choice.optimizer for choice in choices] == ["adamw", "adamw", "adamw", "adamw_8bit"]
+    assert choices[2].checkpointing
+    assert plans.LEAST_BUDGET <= choices[3].budget <= choices[1].budget
+
+
+def test_what_the_user_says_stays() -> None:
+    made = plan_of(full(optimizer="adamw", token_budget=999, gradient_checkpointing="off"), shapes()[HALF_B], 8 * GIB)
+    assert (made.choice.budget, made.choice.checkpointing, made.fits) == (999, False, False)
+    assert "does not fit" in made.lines()[0]
+
+
+def test_where_generation_is_too_much_fewer_tokens_are_decoded_at_a_time() -> None:
+    config = LearningConfig(
+        model=ModelConfig(lora=LoraConfig(r=16)), generation=GenerationConfig(max_completion_length=8192)
+    )
+    made = plan_of(config, shapes()["Qwen/Qwen3-0.6B"], 16 * GIB)
+    assert made.fits
+    assert made.choice.concurrent > 0
+
+
+def test_a_reference_model_counts() -> None:
+    plain, penalty = (plan_of(full(beta=beta), shapes()[HALF_B], 80 * GIB).weights for beta in (0.0, 0.1))
+    assert penalty == pytest.approx(2 * plain)
+
+
+def test_sizes_are_read_as_people_write_them(tmp_path) -> None:
+    shapes()[HALF_B].save_pretrained(tmp_path)
+    config = full().model_copy(update={"model": ModelConfig(name=str(tmp_path))})
+    assert plan_for(config, "8GB").room == plan_for(config, "8 GiB").room == plan_for(config, "8192M").room == 8 * GIB
+    with pytest.raises(UserError, match="is no size"):
+        plan_for(config, "a lot")
+    with pytest.raises(UserError, match="cannot read the shape"):
+        plan_for(config.model_copy(update={"model": ModelConfig(name=str(tmp_path / "none"))}), "8GB")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", [False, True], ids=["full", "LoRA"])
+@pytest.mark.parametrize("again", [False, True], ids=["kept", "again"])
+@pytest.mark.parametrize("name", [HALF_B, "meta-llama/Llama-3.2-1B-Instruct"])
+def test_traces_agree_with_the_plan(name, again, lora) -> None:
+    found, planned = traced(shapes()[name], lora=lora, again=again, layers=6)
+    assert planned == pytest.approx(found, rel=0.15)

@@ -1,0 +1,170 @@
+"""Memory runs out in any phase: the node goes on smaller, or stops with one line, and never with a traceback."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from swarm_node.commands.run.checkpoints import Keeper
+from swarm_node.common.errors import UserError
+from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.memory import OutOfMemory, attempt, is_shortage, probed
+from swarm_node.compute.training import checkpoint
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.rollouts.groups import GeneratedGroup, Skipped
+from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, TrainingConfig
+from swarm_node.telemetry.events import CheckpointSaved, Event, Warned
+from swarm_node.telemetry.sinks import Telemetry
+from tests.models import MANY_EOS, characters, make_node, text_group, tiny_model, tiny_policy, weights_of
+
+SAID = (
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 594.00 MiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:130] err == 0. DefaultCPUAllocator: can't allocate memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("CUDA error: out of memory"),
+    MemoryError(),
+    OSError(12, "Cannot allocate memory"),
+)
+
+
+def fail(*_args, **_options):
+    raise SAID[0]
+
+
+def group():
+    return text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
+
+
+def trainer_of(policy, **training) -> GrpoTrainer:
+    return GrpoTrainer(policy, TrainingConfig(learning_rate=1e-2, **training), GenerationConfig())
+
+
+@pytest.mark.parametrize("error", SAID, ids=str)
+def test_what_libraries_say_of_it_is_known(error) -> None:
+    def work() -> None:
+        raise error
+
+    with pytest.raises(OutOfMemory, match=r"^out of memory in a test: .*check.* says what would fit$") as raised:
+        attempt(work, "in a test")
+    assert raised.value.__context__ is None  # no frame that holds tensors is left
+    assert isinstance(raised.value, UserError)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("sizes of tensors must match"), OSError(28, "No space left"), KeyError()]
+)
+def test_other_errors_stay_what_they_are(error) -> None:
+    assert not is_shortage(error)
+
+    def work() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        attempt(work, "in a test")
+    assert probed(work, "in a test") is None
+
+
+def test_loading(tmp_path, monkeypatch) -> None:
+    tiny_model().save_pretrained(tmp_path)
+    characters().save_pretrained(tmp_path)
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", fail)
+    with pytest.raises(OutOfMemory, match="in loading model"):
+        load_policy(ModelConfig(name=str(tmp_path), device="cpu"))
+
+
+def test_probing_says_so_and_does_not_take_a_worse_way() -> None:
+    policy = tiny_policy()
+    policy.model.get_input_embeddings().register_forward_pre_hook(fail)
+    with pytest.raises(OutOfMemory):
+        _ = policy.packing
+    with pytest.raises(OutOfMemory):
+        BatchGenerator(policy, GenerationConfig())
+
+
+def test_generating_skips_what_is_too_much_alone() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    generator = BatchGenerator(policy, GenerationConfig(decoder="model"))
+    whole = generator.generate(["1:", "22:"], 2, "s")
+
+    def limit(_, inputs) -> None:
+        if inputs[0].shape[0] > 1 and inputs[0].shape[1] > 1:  # more than one prompt
+            fail()
+
+    hook = policy.model.get_input_embeddings().register_forward_pre_hook(limit)
+    halves = generator.generate(["1:", "22:"], 2, "s")
+    assert [group.completions for group in halves] == [group.completions for group in whole]
+    hook.remove()
+    policy.model.get_input_embeddings().register_forward_pre_hook(fail)
+    assert generator.generate(["1:"], 2, "s") == [Skipped("out of device memory")]
+    assert all(isinstance(group, GeneratedGroup) for group in whole)
+
+
+def test_forward_blocks_are_computed_again_before_anything_is_halved() -> None:
+    policy = tiny_policy()
+    before, trainer = weights_of(policy.model), trainer_of(policy)
+    failures = iter([True])
+
+    def once(*_) -> None:
+        if next(failures, False):
+            fail()
+
+    policy.model.get_input_embeddings().register_forward_pre_hook(once)
+    report = trainer.update([group()])
+    assert (report.optimizer_steps, report.halvings) == (1, 0)
+    assert policy.checkpointing
+    assert not all(map(torch.equal, before, weights_of(policy.model)))
+
+
+def test_backward_takes_the_step_that_it_would_have_taken() -> None:
+    found = []
+    for short in (False, True):
+        policy = tiny_policy()
+        trainer = trainer_of(policy, gradient_checkpointing="off")
+        if short:
+            failures = iter([True])
+            policy.model.model.norm.weight.register_hook(lambda g, f=failures: fail() if next(f, False) else g)
+        report = trainer.update([group()])
+        assert report.halvings == short
+        found.append(weights_of(policy.model))
+    for roomy, tight in zip(*found, strict=True):
+        assert torch.allclose(roomy, tight, atol=1e-4)
+
+
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_where_not_even_one_micro_batch_fits_no_step_is_taken(iterations) -> None:
+    policy = tiny_policy()
+    before, trainer = weights_of(policy.model), trainer_of(policy, num_iterations=iterations)
+    policy.model.get_input_embeddings().register_forward_pre_hook(fail)
+    report = trainer.update([group()])
+    assert (report.optimizer_steps, report.skipped) == (0, {"out of device memory": 1})
+    assert all(map(torch.equal, before, weights_of(policy.model)))
+    assert not trainer.updating
+
+
+def test_the_optimiser_stops_in_one_line_and_leaves_weights_as_they_were() -> None:
+    policy = tiny_policy()
+    before, trainer = weights_of(policy.model), trainer_of(policy)
+    trainer.optimizer.register_step_pre_hook(fail)  # as where Adam's state is made
+    with pytest.raises(OutOfMemory, match="in the optimiser's step"):
+        trainer.update([group()])
+    assert all(map(torch.equal, before, weights_of(policy.model)))
+
+
+def test_a_checkpoint_is_given_up_with_a_warning(tmp_path, monkeypatch) -> None:
+    node, seen = make_node(), []
+
+    class Sink:
+        def take(self, event: Event) -> None:
+            seen.append(event)
+
+        def close(self) -> None:
+            pass
+
+    keeper = Keeper(NodeConfig(home=tmp_path), node, node.trainer.policy, Telemetry([Sink()]))
+    keeper.save(1, [])
+    monkeypatch.setattr(checkpoint, "save_file", fail)
+    keeper.save(2, [])
+    assert [type(event) for event in seen] == [CheckpointSaved, Warned]
+    assert [path.name for path in Path(tmp_path, "checkpoints").iterdir()] == ["00000001"]

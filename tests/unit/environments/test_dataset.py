@@ -1,0 +1,308 @@
+"""Questions from a file: what is read, what becomes of it, who scores it, and what bad files and completions cost."""
+
+import csv
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.messages import PeerId, Round
+from swarm_node.assembly.environments import build_environment, leaving, tasks_of
+from swarm_node.common.errors import UserError
+from swarm_node.environments.dataset import verifiers
+from swarm_node.environments.dataset.compile import compiled
+from swarm_node.environments.dataset.environment import Facts
+from swarm_node.environments.dataset.environment import read as read_elsewhere
+from swarm_node.environments.dataset.questions import filled, text_of
+from swarm_node.environments.dataset.source import place
+from swarm_node.environments.kinds import EVALUATION, held_out
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings import DatasetConfig, EnvironmentConfig, LearningConfig
+from tests.commands import ended
+
+ROWS = [{"prompt": f"{a} + {b} = ?", "answer": str(a + b)} for a in range(10) for b in range(10)]
+
+
+def write(folder: Path, rows: Sequence[Any] = ROWS, name: str = "sums.jsonl") -> DatasetConfig:
+    file = folder / name
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return DatasetConfig(file=str(file))
+
+
+def read(config: DatasetConfig) -> Facts:
+    """In this process, which is quicker than in one of its own."""
+    return Facts.model_validate(compiled(config, ""))
+
+
+def test_one_set_of_rows_has_one_version_in_whatever_format_and_order(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    config = write(tmp_path)
+    parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "sums.parquet")
+    with (tmp_path / "sums.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["answer", "prompt"])
+        writer.writeheader()
+        writer.writerows(random.Random(0).sample(ROWS, len(ROWS)))
+    facts = [read(config.model_copy(update={"file": str(tmp_path / f"sums.{end}")})) for end in ("jsonl", "csv")]
+    facts.append(read(config.model_copy(update={"file": str(tmp_path / "sums.parquet")})))
+    assert facts[0] == facts[1].model_copy(update={"examples": facts[0].examples}) == facts[2]
+    assert facts[0].train + facts[0].held_out == 100
+    assert 2 <= facts[0].held_out <= 25
+
+
+@pytest.mark.slow
+def test_a_data_set_of_the_hub_is_read_by_its_name(tmp_path: Path) -> None:
+    """A folder stands for a repository: the library reads both in the same way, and here is no network."""
+    pytest.importorskip("datasets")
+    config = write(tmp_path, name="train.jsonl")
+    hub = config.model_copy(update={"file": f"hf:{tmp_path}"})
+    assert read(hub).version == read(config).version
+    with pytest.raises(UserError, match="data set hf:/nowhere/at/all cannot be loaded"):
+        read(config.model_copy(update={"file": "hf:/nowhere/at/all"}))
+
+
+@pytest.mark.parametrize("change", ["row", "template", "verifier", "tolerance", "held_out"])
+def test_whatever_peers_must_agree_on_changes_the_version(tmp_path: Path, change: str) -> None:
+    config = write(tmp_path).model_copy(update={"verifier": "number"})
+    before = read(config).version
+    changed = {
+        "row": {"file": write(tmp_path, [*ROWS[:-1], {"prompt": "9 + 9 = ?", "answer": "19"}], "other.jsonl").file},
+        "template": {"template": "How much is {prompt}"},
+        "verifier": {"verifier": "exact"},
+        "tolerance": {"tolerance": 0.1},
+        "held_out": {"held_out": 0.2},
+    }[change]
+    assert read(config.model_copy(update=changed)).version != before
+
+
+def test_the_version_holds_the_file_of_a_function(tmp_path: Path) -> None:
+    config, file = write(tmp_path), tmp_path / "my_verifier.py"
+    file.write_text("def score(completion, answer):\n    return completion == answer\n")
+    ours = config.model_copy(update={"verifier": f"{file}:score"})
+    before = read(ours)
+    assert read(ours).version == before.version
+    file.write_text(file.read_text() + "# changed\n")
+    assert read(ours).version != before.version
+    with pytest.raises(UserError, match=r"nothing\.py cannot be read"):
+        read(config.model_copy(update={"verifier": f"{tmp_path}/nothing:score"}))
+
+
+def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "bad.jsonl"
+    lines = [
+        *(json.dumps(row) for row in ROWS[:20]),
+        json.dumps(ROWS[0]),
+        '{"prompt": "' + "x" * 10_000_000 + '", "answer": "1"}',
+        '{"prompt": "' + "x" * 20_000 + '", "answer": "1"}',
+        '{"prompt": "x", "answer": "' + "1" * 20_000 + '"}',
+        '{"prompt": "\\ud800", "answer": "1"}',
+        '{"prompt": "x", "answer": NaN}',
+        "[" * 100_000,
+        '{"prompt": "x"}',
+        '{"answer": "1"}',
+        "",
+        '{"prompt": "the last row", "answer": "1"}',
+    ]
+    file.write_text("\n".join(lines))
+    facts = read(DatasetConfig(file=str(file)))
+    assert facts.train + facts.held_out == 21
+    assert facts.duplicates == 1
+    assert facts.left_out == {
+        "row above 1 MB": 1,
+        "prompt above 16 KB": 1,
+        "answer above 16 KB": 1,
+        "no Unicode text": 1,
+        "no JSON object": 2,
+        "no answer": 1,
+        "no prompt": 1,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("missing.jsonl", None, "does not exist"),
+        ("questions.txt", "x", "ends in none of .jsonl, .csv, .parquet"),
+        ("empty.jsonl", "", "no question in it: no rows"),
+        ("columns.jsonl", '{"question": "1 + 1", "solution": "2"}', "1 rows: no prompt; its columns are question, sol"),
+        ("latin.csv", b"prompt,answer\n\xe9,1\n", "cannot be read"),
+    ],
+)
+def test_a_file_that_will_not_do_is_one_line(tmp_path: Path, name: str, content: Any, said: str) -> None:
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=said) as error:
+        read_elsewhere(DatasetConfig(file=str(file)))
+    assert "\n" not in str(error.value) and name in str(error.value)
+
+
+def test_a_parquet_file_that_is_none_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "broken.parquet").write_text("PAR1 no")
+    with pytest.raises(UserError, match="is no Parquet file"):
+        read(DatasetConfig(file=str(tmp_path / "broken.parquet")))
+
+
+def test_templates_join_columns_and_messages_become_one_text() -> None:
+    row = {"context": "It rains.", "question": "Dry?", "choices": ["yes", "no"], "n": 3}
+    assert filled("{context}\n\n{question}\n{choices} {n} {other}", row) == "It rains.\n\nDry?\nA. yes\nB. no 3 {other}"
+    assert filled("{missing}", row) == ""
+    assert text_of([{"role": "user", "content": "Hi"}]) == "Hi"
+    assert text_of([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]) == "Be brief.\n\nHi"
+    turns = [{"role": role, "content": role[0]} for role in ("user", "assistant", "user")]
+    assert text_of(turns) == "User: u\n\nAssistant: a\n\nUser: u"
+
+
+def test_a_round_asks_no_question_twice_and_those_held_out_have_each_their_turn() -> None:
+    for count in (1, 2, 7, 100, 256, 1000, 4096):
+        asked = [place("train", 123456789, index, count) for index in range(min(count, 256))]
+        assert len(set(asked)) == len(asked) and max(asked) < count
+    pages = [place("held_out", page, index, 600) for page in range(3) for index in range(256)]
+    assert sorted(set(pages)) == list(range(600))
+
+
+RIGHT = [
+    *[("number", said, "1234.5") for said in ("1234.5", "1,234.5", "1.234,5", "1 234.5", "1'234.5", "= 1234.50 km")],
+    *[("number", said, "12 km") for said in ("12", "12 km", "12KM", "<answer>12 km</answer>", "so it is 12")],
+    *[("number", said, "50 %") for said in ("50%", "50")],
+    *[("number", said, "#### 72") for said in ("72", "72.0", "7.2e1", "144/2")],
+    *[("number", said, "\u22123") for said in ("-3", "\u22123")],
+    *[("choice", said, "B") for said in ("B", "b", "(B)", "B. Rome", "b) Rome", "The answer is B.", "It is (B)")],
+    *[("choice", "B", 1), ("regex", "abbb", "ab+"), ("exact", " New  York\n", "New York")],
+    *[("json", said, {"a": [1, True]}) for said in ('{"a": [1.0, true]}', '```json\n{"a": [1, true]}\n```')],
+    *[("math", said, "1/2") for said in ("0.5", "\\boxed{\\frac{1}{2}}", "$\\frac{2}{4}$")],
+]
+WRONG = [
+    *[("number", said, "1234.5") for said in ("1235", "", "none", "1234.5 1", "9" * 200, "1e9999", "1/0", "nan")],
+    *[("number", said, "12 km") for said in ("12 miles", "-12")],
+    *[("choice", said, "B") for said in ("A", "B or A", "", "Because", "BB", "C. B")],
+    *[("regex", "abbbc", "ab+"), ("regex", "a" * 5000, "a+"), ("exact", "new york", "New York")],
+    *[("json", said, {"a": [1]}) for said in ('{"a": [true]}', '{"a": ["1"]}', "{", "[" * 4000, "")],
+    *[("math", said, "1/2") for said in ("0.6", "", "\\frac", "x" * 5000)],
+]
+
+
+@pytest.mark.parametrize(("name", "said", "answer"), RIGHT)
+def test_verifiers_pay_for_what_is_right(name: str, said: str, answer: Any) -> None:
+    if name == "math":
+        pytest.importorskip("math_verify")
+    assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == 1.0
+
+
+@pytest.mark.parametrize(("name", "said", "answer"), WRONG)
+def test_verifiers_pay_nothing_for_what_is_wrong(name: str, said: str, answer: Any) -> None:
+    if name == "math":
+        pytest.importorskip("math_verify")
+    assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == 0.0
+
+
+def test_a_number_may_be_off_by_the_tolerance() -> None:
+    verify = verifiers.load({"name": "number", "tolerance": 0.01})
+    assert [verify(said, "100") for said in ("99", "101", "98.9", "101.1")] == [1.0, 1.0, 0.0, 0.0]
+
+
+def settings(config: DatasetConfig, **changes: Any) -> LearningConfig:
+    environment = {"dataset": config.model_copy(update=changes), "time_limit": 1.0}
+    return LearningConfig(environment=EnvironmentConfig(**environment))
+
+
+@pytest.mark.slow
+def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp_path: Path) -> None:
+    config = settings(write(tmp_path), verifier="number")
+    assert tasks_of(config.environment) == ("dataset/train",)
+    assert "sums.jsonl: they leave this machine" in leaving(config.environment)
+    environment = build_environment(config)
+    try:
+        asked = environment.sample(PeerId("peer"), Round(3), 32)
+        prompts = environment.prompts(asked)
+        assert len(set(prompts)) == 32
+        rewards = environment.score([(q, [str(eval(str(p)[:-3])), "x"]) for q, p in zip(asked, prompts, strict=True)])
+        assert rewards == [(1.0, 0.0)] * 32
+        kept = environment.sample(EVALUATION, Round(0), 5)
+        assert {question.config_id for question in kept} == {"held_out"}
+        assert not set(environment.prompts(kept)) & set(prompts)
+        assert all(environment.catalogue.knows(question) for question in asked)
+        assert not any(environment.catalogue.knows(question) for question in kept), "a peer's would be trained on"
+    finally:
+        environment.close()
+
+
+@pytest.mark.slow
+def test_evaluation_asks_each_question_that_is_held_out_once(tmp_path: Path) -> None:
+    from swarm_node.environments.dataset.environment import DatasetEnvironment
+
+    environment = DatasetEnvironment(["dataset/held_out"], settings(write(tmp_path)).environment)
+    try:
+        assert environment.count == environment.facts.held_out
+        prompts = environment.prompts(held_out(environment, environment.count))
+        assert len(set(prompts)) == len(prompts) == environment.facts.held_out
+    finally:
+        environment.close()
+
+
+HOSTILE = """
+def score(completion, answer):
+    while completion == "hang":
+        pass
+    if completion == "raise":
+        raise SystemExit
+    return {"two": 2.0, "text": "1"}.get(completion, float(completion == answer))
+"""
+
+
+def scored(config: LearningConfig, completions: Sequence[Sequence[str]]) -> list[tuple[float, ...] | Skipped]:
+    environment = build_environment(config)
+    try:
+        asked = environment.sample(PeerId("peer"), Round(0), len(completions))
+        return environment.score(list(zip(asked, completions, strict=True)))
+    finally:
+        environment.close()
+
+
+@pytest.mark.slow
+def test_a_verifier_that_never_returns_or_talks_nonsense_costs_its_group(tmp_path: Path) -> None:
+    (tmp_path / "my_verifier.py").write_text(HOSTILE)
+    config = settings(write(tmp_path), verifier=f"{tmp_path}/my_verifier:score")
+    said = scored(config, [["0", "x"], ["hang", "x"], ["raise", "x"], ["two"], ["text"], ["y", "x"]])
+    assert said[1:5] == [Skipped("scoring timeout"), Skipped("scorer raised"), *[Skipped("not a score")] * 2]
+    assert said[5] == (0.0, 0.0) and isinstance(said[0], tuple)
+
+
+@pytest.mark.slow
+def test_a_pattern_that_backtracks_for_ever_costs_its_group(tmp_path: Path) -> None:
+    rows = [{"prompt": f"Question {k}", "answer": "(a+)+b"} for k in range(20)]
+    said = scored(settings(write(tmp_path, rows), verifier="regex"), [["aab", "x"], ["a" * 64, "x"], ["b", "ab"]])
+    assert said == [(1.0, 0.0), Skipped("scoring timeout"), (0.0, 1.0)]
+
+
+@pytest.mark.slow
+def test_mathematics_is_compared_in_the_sandbox(tmp_path: Path) -> None:
+    pytest.importorskip("math_verify")
+    rows = [{"prompt": f"Question {k}", "answer": "\\frac{1}{2}"} for k in range(20)]
+    said = scored(settings(write(tmp_path, rows), verifier="math"), [["0.5", "0.6"], ["<answer>2/4</answer>", "x"]])
+    assert said == [(1.0, 0.0), (1.0, 0.0)]
+
+
+@pytest.mark.slow
+def test_the_command_shows_what_peers_must_agree_on_and_what_leaves_the_machine(tmp_path: Path) -> None:
+    rows = [*ROWS, {"prompt": "0 + 0 = ?", "answer": "0"}]
+    config = write(tmp_path, rows)
+    shown = ended("dataset", config.file, "--verifier", "number")
+    facts = Facts.model_validate_json(ended("dataset", config.file, "--verifier", "number", "--json").stdout)
+    assert "100 questions, 1 rows twice" in shown.stdout
+    assert f"version            {facts.version}" in shown.stdout and "what leaves this machine" in shown.stdout
+    wrong = ended("dataset", config.file, "--verifier", "nmber")
+    assert (wrong.returncode, wrong.stdout) == (2, "") and "did you mean 'number'?" in wrong.stderr
+
+
+def test_held_out_questions_much_like_one_to_train_on_are_counted(tmp_path: Path) -> None:
+    long = "Anna has {} apples and gives two of them to each of her friends"
+    rows = [{"prompt": long.format(k), "answer": "1"} for k in range(60)]
+    assert read(write(tmp_path, rows)).leaking == read(write(tmp_path, rows)).held_out > 0
+    assert read(write(tmp_path)).leaking == 0

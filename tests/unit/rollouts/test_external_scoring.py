@@ -1,0 +1,209 @@
+"""External groups scored ahead: within a budget, and whoever hangs a scorer costs itself."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pytest
+
+from swarm_node.environments.scoring import contract
+from swarm_node.rollouts.external_scoring import (
+    AHEAD,
+    QUICK,
+    STRANGERS,
+    TOGETHER,
+    Budget,
+    ScoringAhead,
+    ScoringInStep,
+)
+from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
+from tests.groups import external
+from tests.models import text_group
+from tests.waiting import until
+
+HONEST, HANG = 0.002, 1.0  # seconds that scoring a group takes
+LOCAL = [text_group([0.0, 1.0], ["right", "b"], author="me").group]  # of this node
+
+
+class Verifier:
+    """Takes its time on a clock of its own. The text of a group says what it does."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.scored: list[str] = []  # authors
+        self.spent = 0.0
+
+    def __call__(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+        return [self._one(each) for each in groups]
+
+    def _one(self, each: ExternalGroup) -> ScoredGroup | Skipped:
+        hangs = each.group.completions[0].text == "hang"
+        self.now += HANG if hangs else HONEST
+        if each.author != "me":  # a local group, which is measured
+            self.scored.append(each.author)
+            self.spent += HANG if hangs else HONEST
+        same = each.group.completions[0].text == "same"
+        return Skipped("scoring timeout") if hangs else ScoredGroup(each.group, "?", (0.0, 0.0 if same else 1.0))
+
+
+def group(author: str, index: int = 0, text: str = "right") -> ExternalGroup:
+    return external(text_group([0.0, 1.0], [text, "b"], author=author, index=index).group)
+
+
+def ahead(verifier: Verifier) -> ScoringAhead:
+    return ScoringAhead(verifier, lambda: verifier.now, Random(1))
+
+
+def work(scoring: ScoringAhead) -> None:
+    while scoring.work():
+        pass
+
+
+def rounds(
+    scoring: ScoringAhead,
+    verifier: Verifier,
+    count: int,
+    waiting: Callable[[int], list[ExternalGroup]],
+    wanted: int = 2,
+) -> int:
+    """So many rounds of a tenth of a second, in which nothing waits for scoring. Groups that were ready in all."""
+    ready = 0
+    for now in range(count):
+        began = verifier.now
+        ready += len(scoring.ready(waiting(now), wanted, LOCAL).groups)
+        work(scoring)
+        verifier.now = max(began + 0.1, verifier.now)
+    return ready
+
+
+def test_in_step_everything_that_waits_is_ready_and_nothing_is_scored_before_it_is_asked_for() -> None:
+    verifier, waiting = Verifier(), [group("ann"), group("bob")]
+    scoring = ScoringInStep(verifier)
+    assert scoring.ready(waiting, 1, LOCAL).groups == waiting and verifier.scored == []
+    assert [type(result) for result in scoring.score(waiting[:1])] == [ScoredGroup] and verifier.scored == ["ann"]
+
+
+def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing() -> None:
+    verifier, waiting = Verifier(), [group("ann"), group("bob")]
+    scoring = ahead(verifier)
+    assert scoring.ready(waiting, 1, LOCAL).groups == []
+    verifier.now = 10.0
+    scoring.ready(waiting, 1, LOCAL)
+    work(scoring)
+    before = verifier.now
+    assert scoring.ready(waiting, 1, LOCAL).groups == waiting
+    assert [result.author for result in scoring.score(waiting)] == ["ann", "bob"]  # type: ignore[union-attr]
+    assert verifier.now == before
+
+
+def test_no_more_is_scored_than_a_round_needs() -> None:
+    verifier, waiting = Verifier(), [group("ann", index) for index in range(40)]
+    scoring = ahead(verifier)
+    rounds(scoring, verifier, 20, lambda now: waiting, wanted=2)
+    assert len(verifier.scored) == AHEAD * 2
+
+
+def test_uninformative_groups_do_not_count_as_ready() -> None:
+    verifier, waiting = Verifier(), [group("ann", index, "same") for index in range(40)]
+    rounds(ahead(verifier), verifier, 50, lambda now: waiting, wanted=2)
+    assert len(verifier.scored) == 40
+
+
+def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more() -> None:
+    verifier = Verifier()
+    scoring = ahead(verifier)
+    rounds(scoring, verifier, 1000, lambda now: [group(f"minted {now} {k}", k, "hang") for k in range(8)])
+    allowed = STRANGERS * verifier.now + HANG  # the last one is known to be too much when it is over
+    assert 0 < verifier.spent <= allowed
+    assert verifier.spent < 0.05 * verifier.now
+
+
+def test_known_authors_are_scored_in_time_while_strangers_hang() -> None:
+    verifier = Verifier()
+    scoring = ahead(verifier)
+    honest = [f"honest {k}" for k in range(4)]
+    rounds(scoring, verifier, 50, lambda now: [group(author, now) for author in honest])
+    verifier.scored.clear()
+    lasting = [group(author, 250) for author in honest]
+    ready = rounds(
+        scoring, verifier, 50, lambda now: [*lasting, *(group(f"more {now} {k}", k, "hang") for k in range(32))]
+    )
+    assert ready >= 4 * 45
+    assert sum(author.startswith("more") for author in verifier.scored) <= 1
+
+
+def test_after_a_group_that_hung_its_author_s_others_are_not_scored_and_the_fault_is_told() -> None:
+    verifier, waiting = Verifier(), [group("mallory", index, "hang") for index in range(8)]
+    scoring = ahead(verifier)
+    verifier.now = 1000.0
+    scoring.ready(waiting, 2, LOCAL)
+    work(scoring)
+    assert verifier.scored == ["mallory"]
+    ready = scoring.ready(waiting, 2, LOCAL)
+    assert ready.groups == [] and [reason for _, reason in ready.faults] == ["scoring timeout"]
+
+
+def test_an_author_that_is_slow_without_hanging_is_a_stranger_again() -> None:
+    verifier = Verifier()
+    scoring = ahead(verifier)
+    verifier.now = 1.0
+    scoring.ready([group("eve")], 2, LOCAL)
+    work(scoring)
+    assert scoring._known(group("eve").author)
+    scoring._done(group("eve", 1), ScoredGroup(group("eve", 1).group, "?", (0.0, 1.0)), 2 * QUICK * HONEST)
+    assert not scoring._known(group("eve").author)
+
+
+def test_known_authors_have_what_strangers_leave_and_are_scored_together() -> None:
+    verifier = Verifier()
+    scoring = ahead(verifier)
+    authors = [f"honest {k}" for k in range(8)]
+    rounds(scoring, verifier, 50, lambda now: [group(author) for author in authors], wanted=8)
+    calls: list[list[str]] = []
+    scoring._score = lambda groups: calls.append([each.author for each in groups]) or verifier(groups)
+    verifier.now += 1.0
+    scoring.ready([group(author, 1) for author in authors for _ in range(2)], 8, LOCAL)
+    work(scoring)
+    assert {len(authors) for authors in calls} == {TOGETHER}
+    assert all(len({*authors}) == TOGETHER for authors in calls)
+
+
+def test_a_budget_is_a_share_of_time_at_least_an_honest_group_s_worth_and_is_not_saved_up() -> None:
+    budget = Budget(0.05)
+    assert not budget.holds
+    budget.earn(0.001, least=0.01)
+    assert budget.holds
+    budget.spend(0.01)
+    assert not budget.holds
+    for _ in range(100):
+        budget.earn(1.0, least=0.01)
+    budget.spend(0.06)
+    assert not budget.holds, "a hundred idle rounds are worth one"
+    budget.spend(1.0)
+    for _ in range(20):
+        budget.earn(1.0, least=0.01)
+    assert not budget.holds, "what was overspent is earned back first"
+
+
+def test_the_thread_scores_what_waits_and_ends() -> None:
+    verifier, waiting = Verifier(), [group("ann"), group("bob")]
+    scoring = ahead(verifier)
+    scoring.start()
+    verifier.now += 10.0
+    until(lambda: scoring.ready(waiting, 1, LOCAL).groups == waiting, 10.0)
+    scoring.close()
+    assert not scoring._thread.is_alive()
+
+
+def test_what_the_thread_dies_of_is_raised_in_the_next_round() -> None:
+    def broken(groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+        raise RuntimeError("no scoring process")
+
+    scoring = ScoringAhead(broken, lambda: 0.0, Random(1))
+    scoring.start()
+    with pytest.raises(RuntimeError, match="no scoring process"):
+        until(lambda: scoring.ready([group("ann")], 1, LOCAL).groups != [], 10.0)
+    scoring.close()
+
+
+def test_reasons_of_what_hung_are_those_of_scoring() -> None:
+    assert {contract.TIMEOUT, contract.CRASHED} == HUNG
