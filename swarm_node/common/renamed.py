@@ -36,8 +36,8 @@ EXCHANGE = {"heard": "received"}  # the same in exchange.json
 
 
 def present(names: Mapping[str, str], state: Mapping[str, Any]) -> dict[str, Any]:
-    """Saved state by its present names."""
-    return {names.get(name, name): value for name, value in state.items()}
+    """Saved state by its present names; what is no mapping, as it is, for whoever checks it."""
+    return {names.get(name, name): value for name, value in state.items()} if isinstance(state, Mapping) else state
 
 
 def option(name: str) -> str:

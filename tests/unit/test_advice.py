@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.table import COMMANDS
+from swarm_node.commands.table import COMMANDS, load
 from swarm_node.settings.command_line import KINDS
 from swarm_node.settings.flags import options_of
 from swarm_node.settings.programs import DoctorConfig
@@ -14,7 +14,8 @@ from swarm_node.settings.programs import DoctorConfig
 ROOT = Path(__file__).parents[2]
 # Pages of ours, and flags of hf, pip and vllm.
 OTHERS = {"--help", "--help-all", "--local-dir", "--force-reinstall", "--logprobs-mode", "--enable-prefix-caching"}
-FLAGS = {flag for kind in (*KINDS, DoctorConfig) for flag in options_of(kind)}
+TAKEN = (*KINDS, DoctorConfig, *(load(name).options for name in COMMANDS))
+FLAGS = {flag for kind in TAKEN if hasattr(kind, "model_fields") for flag in options_of(kind)}
 
 
 def messages() -> list[str]:

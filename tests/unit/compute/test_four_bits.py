@@ -1,5 +1,6 @@
 """A base in 4 bits under LoRA: refused in one line where it cannot be, and trained where the extra is installed."""
 
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -32,8 +33,8 @@ def test_what_cannot_be_is_refused(changes, tmp_path) -> None:
         load_policy(config(tmp_path, **changes))
 
 
-@pytest.mark.skipif(INSTALLED, reason="it is installed")
-def test_without_the_extra_a_line_says_what_to_install(tmp_path) -> None:
+def test_without_the_extra_a_line_says_what_to_install(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it is not installed
     with pytest.raises(UserError, match=r"swarm-node\[memory\]"):
         load_policy(config(tmp_path))
 

@@ -1,5 +1,6 @@
 """8-bit AdamW where it is installed, and weights in bfloat16 that lose no small step."""
 
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -54,8 +55,9 @@ def test_float16_weights_are_refused() -> None:
         build_optimizer([nn.Parameter(torch.zeros(2, dtype=torch.float16))], TrainingConfig())
 
 
-@pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="it is installed")  # then KINDS has it
-def test_without_the_extra_a_line_says_what_to_install() -> None:
+def test_without_the_extra_a_line_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it is not installed
+    monkeypatch.setitem(sys.modules, "bitsandbytes.optim", None)
     with pytest.raises(UserError, match=r"swarm-node\[memory\]"):
         build_optimizer([nn.Parameter(torch.zeros(2))], TrainingConfig(optimizer="adamw_8bit"))
 
