@@ -69,8 +69,8 @@ class Node:
     group_size: int
     clock: Callable[[], float]  # seconds
     reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
-    external: ExternalScoring | None = None  # None: as they are selected, in step
     watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
+    external: ExternalScoring | None = None  # None: as they are selected, in step
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.rescue(self.select(self.publish(self.generate(now)))))

@@ -153,6 +153,7 @@ def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, vis
     process = started("page", home, "--listen", f"127.0.0.1:{page.port}")
     try:
         seen.tab.get_by_text("not running").wait_for()
+        seen.tab.close()  # before this page goes, too
         seen.trouble.clear()
     finally:
         process.kill()

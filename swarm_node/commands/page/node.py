@@ -25,7 +25,8 @@ class NodeWatch:
     kind = "node"
 
     def __init__(self, home: Path) -> None:
-        self._tail = Tail(home / "events.jsonl")
+        self._tail = Tail(home / "events.jsonl", older=home / "events.1.jsonl")
+        self._before: Tail | None = Tail(home / "events.1.jsonl")  # read once, at the start
         self._news = News()
         self._forget()
 
@@ -44,7 +45,9 @@ class NodeWatch:
 
     def read(self) -> bool:
         before = self._tail.restarts
-        records, more = self._tail.read()
+        records, more = (self._before or self._tail).read()
+        if self._before and not more:
+            self._before, more = None, True
         if self._tail.restarts != before:
             self._forget()
             self._news.anew()

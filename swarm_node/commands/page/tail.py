@@ -12,8 +12,9 @@ LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
 class Tail:
     """Follows one file by its path. A line counts when it is whole; one that is broken is skipped."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, older: Path | None = None) -> None:
+        """`older`: where the file is put when it is large and a new one begins; then reading goes on in the new one."""
+        self._path, self._older = path, older
         self._file: BinaryIO | None = None
         self._rest = b""  # of a line that is not whole yet
         self._skipping = False  # the line is too long: up to its end nothing counts
@@ -21,19 +22,25 @@ class Tail:
 
     def read(self) -> tuple[list[dict[str, Any]], bool]:
         """The next records, and whether there may be more at once. No file is the same as an empty one."""
-        if self._replaced():
+        turned = self._turned()
+        if not turned and self._replaced():
             self.close()
         try:
             self._file = self._file or self._path.open("rb")
             data = self._file.read(PORTION)
+            if turned and not data:
+                self._file.close()
+                self._file = self._path.open("rb")
+                data = self._file.read(PORTION)
         except OSError:
             return [], False
+        more = len(data) == PORTION or (turned and bool(data))
         *lines, self._rest = (self._rest + data).split(b"\n")
         if self._skipping and lines:
             lines, self._skipping = lines[1:], False
         if len(self._rest) > LONGEST:
             self._rest, self._skipping = b"", True
-        return [record for line in lines if (record := _record(line)) is not None], len(data) == PORTION
+        return [record for line in lines if (record := _record(line)) is not None], more
 
     def close(self) -> None:
         """The next `read` begins at the start."""
@@ -41,6 +48,14 @@ class Tail:
             self._file.close()
             self.restarts += 1
         self._file, self._rest, self._skipping = None, b"", False
+
+    def _turned(self) -> bool:
+        if self._file is None or self._older is None:
+            return False
+        try:
+            return self._older.stat().st_ino == os.fstat(self._file.fileno()).st_ino
+        except OSError:
+            return False
 
     def _replaced(self) -> bool:
         if self._file is None:

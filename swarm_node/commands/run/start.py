@@ -42,7 +42,6 @@ Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
   --max-rounds N                 stop after so many rounds in all
   --validation.every N           ask held-out questions every so many rounds
   --network.no-enabled           train alone
-  --page                         show it in a browser, on 127.0.0.1:8420
   --network.port N               to listen on (a free one)
   --asynchronous.enabled         write and train at the same time
 

@@ -48,6 +48,21 @@ def test_a_file_that_is_replaced_or_shortened_is_read_anew(tmp_path: Path) -> No
     assert tail.restarts == 2
 
 
+def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(tmp_path: Path) -> None:
+    path, older = tmp_path / "events.jsonl", tmp_path / "events.1.jsonl"
+    older.write_text(line(round_done(0)))
+    path.write_text(line(round_done(1)))
+    watched = NodeWatch(tmp_path)
+    read(watched)
+    with path.open("a") as file:
+        file.write(line(round_done(2)))
+    path.replace(older)
+    path.write_text(line(round_done(3)))
+    read(watched)
+    read(watched)
+    assert watched.state()["whole"]["rounds"] == [0, 1, 2, 3]
+
+
 def test_a_line_without_end_takes_bounded_memory_and_hides_only_itself(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(tail_module, "LONGEST", 1000)
     monkeypatch.setattr(tail_module, "PORTION", 400)
