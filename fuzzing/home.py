@@ -252,7 +252,14 @@ def signal_cases(base: Path, folder: Path, some: int, named: str) -> Iterator[Ca
 def _signalled(home: Path, name: str, moment: int, codes: Sequence[int]) -> Case:
     """Moments 0 to 5 are tenths and seconds after the start, 6 to 11 after a round has ended."""
     line = [sys.executable, "-m", "swarm_node", "run", "--home", str(home), *FLAGS[:-1], "1000"]
-    node = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    node = subprocess.Popen(
+        line,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # which nohup may have ignored
+    )
     assert node.stdout is not None
     said: list[str] = []
     if moment < 6:

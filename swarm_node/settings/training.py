@@ -17,7 +17,7 @@ class RoundConfig(Section):
     """Local groups in the training set of a round (I of the paper)."""
     external_groups: Count = 4
     """External groups in the training set of a round (J of the paper). 0 trains alone."""
-    external_rounds: Positive = 4
+    external_rounds: Positive = 6
     """Rounds that an external group may serve, all within 5 seconds: groups come once a second at most, and a round may
     take a tenth of that. Slow rounds use a group once, as the paper does. Always 1 in simulations."""
     fill_with_local: bool = True
