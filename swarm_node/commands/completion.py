@@ -10,6 +10,7 @@ from tyro.extras import SubcommandApp
 
 from swarm_node.commands.table import COMMANDS, Command, load
 from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
 from swarm_node.settings.sources import FLAGS
 
 PAGE = """\
@@ -58,7 +59,8 @@ def command(argv: list[str]) -> None:
         tyro.cli(complete, args=argv, prog="swarm-node completion")
     shells = get_args(SHELLS)
     if len(argv) != 1 or argv[0] not in shells:
-        raise UserError(f"name the shell: swarm-node completion {'|'.join(shells)}")
+        given = f", not {printable(' '.join(argv))!r}" if argv else ""
+        raise UserError(f"name the shell: swarm-node completion {'|'.join(shells)}{given}")
     complete(argv[0])  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+HEADER_BYTES = 16 * 1024
 COOKIE_SECONDS = 30 * 24 * 3600
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -54,6 +55,8 @@ class Guard:
         if not self._is_ours(host):
             hint = "start swarm-node page with --names NAME, if that is how it is reached"
             return PlainTextResponse(f"421: no page of this name here; {hint}\n", 421)
+        if sum(len(key) + len(value) for key, value in headers.items()) > HEADER_BYTES:
+            return PlainTextResponse("431: too many headers\n", 431)  # the server's bound sees only what comes in parts
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("405: a page only shows\n", 405, {"allow": "GET, HEAD"})
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")

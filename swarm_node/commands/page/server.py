@@ -13,12 +13,12 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from swarm_node.commands.page.guard import HEADER_BYTES
 from swarm_node.commands.page.page import Page
 from swarm_node.common.errors import UserError
 
 HEADER_SECONDS = 10.0  # that a client may take for a request
 READER_SECONDS = 20.0  # that a client may leave what was sent to it unread
-HEADER_BYTES = 16 * 1024
 MOST_CONNECTIONS = 256
 
 

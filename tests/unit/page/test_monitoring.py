@@ -51,7 +51,8 @@ def text_of(tmp_path: Path) -> str:
     with (home / "events.jsonl").open("a") as file:
         file.write(line({"event": "Validated", "time": 1.0, "round": 3, "reward": 0.5, "questions": 4, "best": True}))
     node = NodeWatch(home)
-    node.read()
+    while node.read():
+        pass
     return exposition(Page(home, node, lambda _: STATUS, monotonic), STATUS).decode()
 
 

@@ -99,7 +99,7 @@ def test_no_path_leads_out_of_what_ships(tmp_path: Path, serve) -> None:
 def test_headers_that_are_too_large_are_refused(tmp_path: Path, serve) -> None:
     page = serve(home_with(tmp_path, 1))
     said = raw(page.port, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 4 * HEADER_BYTES + b"\r\n\r\n")
-    assert said == b"" or b" 400 " in said.splitlines()[0]
+    assert said == b"" or {b"400", b"431"} & {*said.splitlines()[0].split()}
     assert page.get("/api/state").status_code == 200
 
 
