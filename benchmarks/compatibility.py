@@ -19,7 +19,7 @@ import sysconfig
 import tarfile
 import tempfile
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,7 +169,7 @@ def run(
             str(interpreters[side]),
             "-m",
             "swarm_node.cli",
-            *RUNS[name],
+            *without(RUNS[name], more),
             *COMMON,
             *more,
             "--out",
@@ -184,6 +184,17 @@ def run(
     with ThreadPoolExecutor(len(interpreters)) as pool:
         both = dict(zip(interpreters, pool.map(one, interpreters), strict=True))
     return {side: report for side, (report, _) in both.items()}, {side: took for side, (_, took) in both.items()}
+
+
+def without(words: Sequence[str], replaced: Sequence[str]) -> list[str]:
+    """The words without the options in `replaced`, and without their values: an option may be given once."""
+    kept, dropping = [], False
+    for word in words:
+        if word.startswith("--"):
+            dropping = word in replaced
+        if not dropping:
+            kept.append(word)
+    return kept
 
 
 def said(folder: Path) -> dict[str, Any]:

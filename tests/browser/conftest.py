@@ -50,7 +50,7 @@ class Visit:
             self.trouble.append(f"asked for {request.url}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: its event loop runs as long as it lives, and other tests start their own
 def chromium() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("needs Chromium: apt install chromium")

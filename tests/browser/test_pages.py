@@ -185,7 +185,7 @@ def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callab
         seen = visit(address)
         seen.tab.get_by_text("healthy", exact=True).wait_for()
         seen.section("Rollouts")
-        seen.tab.get_by_text("gcd/tiny").first.wait_for()
+        seen.tab.get_by_text("gcd/tiny").locator("visible=true").first.wait_for()
         seen.section("Health")
         seen.tab.get_by_text("scoring", exact=True).first.wait_for()
     finally:

@@ -333,6 +333,7 @@ def test_a_connection_on_which_every_call_times_out_is_replaced(monkeypatch: pyt
         await in_vain()
         await until_connected(caller, set())
         await until_connected(callee, set())
+        await caller.dial(await callee.addresses(), 5.0)  # streams open only where there is a connection
         assert await caller.call(callee.peer_id, ECHO, b"again", LIMIT, 5.0) == b">again"
         for host in (caller, callee):
             await host.close()

@@ -17,7 +17,8 @@ from tests.commands import read_until, started
 
 def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
     options = ["--threads", "1", "--checkpoint.every", "4", "--round.questions", "4", "--training.num-iterations", "2"]
-    return started("run", "--home", home, "--model.name", "dense", *options, *flags, preexec_fn=before)
+    model = () if "--model.name" in flags else ("--model.name", "dense")
+    return started("run", "--home", home, *model, *options, *flags, preexec_fn=before)
 
 
 def curve(home: Path) -> dict[int, tuple[float, ...]]:

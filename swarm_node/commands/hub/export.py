@@ -3,7 +3,7 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 
@@ -31,7 +31,7 @@ config, and a card with data, curve, swarm, base model and its licence.
 class ExportConfig(Section):
     """A trained model as a folder."""
 
-    folder: Annotated[str, tyro.conf.arg(name="dir")] = ""
+    folder: str = ""
     """Where it goes: a folder that is not there yet, or is empty."""
     home: Path = Path("~/.swarm-node")
     """Home of the node that trained it."""
@@ -100,8 +100,7 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
 
 def command(argv: list[str]) -> None:
     """Prints where the model is. A first argument without dashes is the folder."""
-    arguments = ["--dir", *argv] if argv and not argv[0].startswith("-") else argv
-    config = from_command_line(ExportConfig, arguments, "swarm-node export", flags_only=True)
+    config = from_command_line(ExportConfig, argv, "swarm-node export", first="folder")
     if not config.folder:
         raise UserError("name the folder to write: swarm-node export DIR")
     checkpoint = newest(config.home, config.best)
