@@ -191,7 +191,9 @@ def timed(command: str, act: Callable[[], None]) -> Done:
 
 def ready(output: str) -> bool:
     """A node has ended two rounds; a bootstrap node has said where it is."""
-    return "\nround 1 " in output or any(line.startswith("/ip") for line in output.splitlines())
+    return len(re.findall(r"^round \d+ ", output, re.MULTILINE)) > 1 or any(
+        line.startswith("/ip") for line in output.splitlines()
+    )
 
 
 def free_port() -> int:
@@ -210,7 +212,7 @@ SUBSTITUTIONS: Sequence[Replacement] = (
     (r"/ip4/[\d.]+/tcp/\d+/p2p/12D3KooW\.\.\.", lambda reader, _: reader.address(), "addresses of others: a node here"),
     (r"(port )31330\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
     (r"(0\.0\.0\.0:)8080\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
-    (r"(?<= )(configs|examples)/", lambda _, found: f"{ROOT}/{found[1]}/", "files of the checkout, from its folder"),
+    (r"(?<= )configs/", lambda _, __: f"{ROOT}/configs/", "files of the checkout, from its folder"),
     (r"\bHuggingFaceTB/[\w.-]+|(?<!\S)\./my-model", lambda reader, _: str(reader.model), "models of the Hub: a folder"),
     (r"\.venv/share/swarm-node", lambda *_: str(ROOT), "where an install keeps its files: the checkout has them too"),
     (r"(network\.host )10\.8\.0\.2", lambda _, found: f"{found[1]}127.0.0.1", "the address of a VPN: this machine"),
@@ -227,7 +229,7 @@ SHORTER: Sequence[Replacement] = (
 NOT_RUN: Sequence[tuple[str, str]] = (
     (r"(GRAFANA_PASSWORD=\S+ )?docker ", "Docker: docker/check.sh and docker/check_compose.sh do"),
     (r"swarm-node contribute", "needs a model server, or a person: tests/swarm/test_how_to.py has both"),
-    (r"swarm-node push", "needs a hub: tests/swarm/test_how_to.py has one"),
+    (r"swarm-node \w+ .*examples/questions", "needs files of the checkout: tests/swarm/test_how_to.py has them"),
     (r"python examples/trl", "needs TRL, and minutes: tests/network/test_trl.py"),
     (r"swarm-node page", "serves until it is stopped: tests/unit/page and tests/browser"),
     (r"kubectl ", "needs a cluster: tests/unit/test_deploy.py checks the manifests"),
