@@ -20,7 +20,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings import contribute, flags, programs, simulation
 from swarm_node.settings.mistakes import meant, wrong
-from swarm_node.settings.sources import FLAGS, describe, known_plug_ins, located, read_file
+from swarm_node.settings.sources import FLAGS, describe, flatten, known_plug_ins, located, read_file
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
 CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a command takes such a file
@@ -86,7 +86,7 @@ def sources(
     """All that is given, the weakest first. UserError for a file that cannot be read, and a variable that is none."""
     found = []
     if file:
-        values = _flat(read_file(file))
+        values = flatten(read_file(file))
         found.append(_source("file", values, {key: f"{file}: {key}" for key in values}))
     values = _variables(kind, environment, warn)
     found.append(_source("environment", values, {key: _variable(key) for key in values}))
@@ -168,7 +168,7 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Call
             found[key] = _parsed(kind, key, text)
     if strange:
         warn(f"{', '.join(strange)}: no option is called so, left alone")
-    return _flat(_nested(found))
+    return flatten(_nested(found))
 
 
 def _variable(key: str) -> str:
@@ -193,14 +193,6 @@ def _annotation(kind: type[BaseModel], key: str) -> Any:
             return None
         kind = inner
     return kind.model_fields[last].annotation if last in kind.model_fields else None
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}} -> {"a.b": 1}. An empty section stays, as it may be a name that does not exist."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
-    return flat
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
