@@ -228,6 +228,7 @@ SHORTER: Sequence[Replacement] = (
 )
 NOT_RUN: Sequence[tuple[str, str]] = (
     (r"(GRAFANA_PASSWORD=\S+ )?docker ", "Docker: docker/check.sh and docker/check_compose.sh do"),
+    (r"swarm-node check configs/", "reads a model's shape from the Hub: tests/unit/compute/test_plan.py plans each"),
     (r"swarm-node contribute", "needs a model server, or a person: tests/swarm/test_how_to.py has both"),
     (r"swarm-node \w+ .*examples/questions", "needs files of the checkout: tests/swarm/test_how_to.py has them"),
     (r"python examples/trl", "needs TRL, and minutes: tests/network/test_trl.py"),

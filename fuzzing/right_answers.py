@@ -4,7 +4,7 @@ write it."""
 import json
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 Entry = Mapping[str, Any]

@@ -26,6 +26,7 @@ from benchmarks.pages import (
 from swarm_node import starters
 
 PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
+NO_COMMANDS = {"hostile_peers"}  # it is about a file
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
@@ -55,7 +56,7 @@ def reader(tmp_path: Path) -> Reader:
 def test_every_command_of_the_page_does_what_it_should(reader: Reader, page: Path) -> None:
     typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]
     done = [each for each in reader.follow(page) if each.command != CTRL_C]
-    assert len(done) == sum(not left_out(command, False) for command in typed)
+    assert (typed or page.stem in NO_COMMANDS) and len(done) == sum(not left_out(command, False) for command in typed)
 
 
 def test_what_is_left_out_is_on_a_page() -> None:
