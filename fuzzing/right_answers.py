@@ -7,8 +7,22 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from swarm_node.environments.reasoning_gym.source import LibraryItem
+
 Entry = Mapping[str, Any]
 ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
+
+
+def answered(name: str, config: Any, seed: int, most: int) -> Iterator[tuple[LibraryItem, str]]:
+    """Of the first `most` questions of a configuration those that can be built, with an answer that is soon found."""
+    for index in range(most):
+        try:
+            item = LibraryItem(name, config, seed, index)
+        except Exception:  # noqa: BLE001  such a question is skipped by every node
+            continue
+        answer = right_answer(name, item.dataset, item.entry)
+        if answer is not None:
+            yield item, answer
 
 
 def right_answer(name: str, dataset: Any, entry: Entry) -> str | None:

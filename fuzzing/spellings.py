@@ -9,10 +9,11 @@ Each spelling says the answer and nothing beside it. Lost: right for the library
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from benchmarks import command
-from fuzzing.right_answers import right_answer, spellings
+from fuzzing.right_answers import answered, spellings
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.source import LibraryItem
@@ -39,18 +40,9 @@ def compare(name: str, questions: int) -> Tally:
     """So many questions of each configuration of a data set."""
     tally = Tally()
     for config_id, config in CATALOGUE[name].items():
-        found = 0
-        for index in range(MAX_QUESTIONS_PER_ROUND):
-            if found == (questions if config_id != "hard" else 1):
-                break
-            try:
-                item = LibraryItem(name, config, SEED, index)
-            except Exception:  # noqa: BLE001  such a question is skipped by every node
-                continue
-            answer = right_answer(name, item.dataset, item.entry)
-            if answer is not None:
-                found += 1
-                _spell(tally, item, answer)
+        wanted = questions if config_id != "hard" else 1
+        for item, answer in islice(answered(name, config, SEED, MAX_QUESTIONS_PER_ROUND), wanted):
+            _spell(tally, item, answer)
     return tally
 
 
