@@ -35,7 +35,7 @@ def test_each_of_twelve_changes_has_a_row_with_one_room_that_exists() -> None:
         assert (ROOT / room).exists(), room
 
 
-SINCE = {"swarm_node.page", "swarm_node.integrations"}  # rooms that came after the house was rearranged
+SINCE = {"swarm_node.integrations"}  # rooms that came after the house was rearranged
 
 
 def test_the_house_stays_as_simple_as_when_it_was_rearranged() -> None:
