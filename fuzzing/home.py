@@ -149,7 +149,7 @@ def damages() -> list[tuple[str, Callable[[Path], object]]]:
     names = ("model.safetensors", "optimizer.safetensors", "state.json", "config.json", "tokenizer.json")
     for path in [f"{newest}/{name}" for name in names]:
         found += [(f"{Path(path).name} {how}", _applied(path, do)) for how, do in ANY.items()]
-    for path in ("events.jsonl", "peers.json", "exchange.json", "manifest.json", "traffic.json"):
+    for path in ("events.jsonl", "peers.json", "exchange.json", "manifest.json", "traffic.json", "tried.json"):
         found += [(f"{path} {how}", _applied(path, ANY[how])) for how in ("empty", "a pipe", "a folder", "noise")]
     found += [(f"state.json: {text[:30]}", _applied(f"{newest}/state.json", _written(text))) for text in STATES]
     found += [(f"optimiser: {how}", _applied(f"{newest}/optimizer.safetensors", do)) for how, do in TENSORS.items()]
