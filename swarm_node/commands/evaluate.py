@@ -53,7 +53,9 @@ class TaskAccuracy:
     accuracy: float
     low: float  # 95 % interval
     high: float
-    in_training: float | None = None  # share of these questions whose text a node asks in training, too; None: not looked
+    in_training: float | None = (
+        None  # share of these questions whose text a node asks in training, too; None: not looked
+    )
     trained_on: int = 0  # training questions of the task that were looked at for it
 
 
