@@ -1,5 +1,7 @@
-"""How many held-out questions a node asks in training, too. No peer has their addresses, but a task of few items has few
-texts: another address may well have the same one."""
+"""How many held-out questions a node asks in training, too.
+
+No peer has their addresses, but a task of few items has few texts: another address may well have the same one.
+"""
 
 import time
 from collections import defaultdict

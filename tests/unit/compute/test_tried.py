@@ -1,4 +1,4 @@
-"""What was tried with a model is tried once on a machine; a file that lies, or is damaged, costs the trials and a line."""
+"""What was tried with a model is tried once on a machine; a damaged file costs the trials again, and one line."""
 
 import json
 import os
