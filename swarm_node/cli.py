@@ -42,11 +42,12 @@ Options: defaults < CONFIG.toml < SWARM_NODE_SEED=1 < flags."""
 
 def main() -> None:
     """Entry point: exit code 0, 2 for a user's mistake, 130 when interrupted."""
-    import signal  # here and below: until this line Ctrl-C would show a traceback, so little comes before it
+    import signal  # here and below: little comes before the handler
 
     from swarm_node.common import interrupts
 
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
     interrupts.print_anything()
     leave(outcome(sys.argv[1:]))
 
