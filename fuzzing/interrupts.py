@@ -2,8 +2,8 @@
 
     python -m fuzzing.interrupts --json        # docs/results/at_home.md
 
-Each case is a process as a terminal has it: started through `bin/swarm-node`, in a group of its own, and the whole group
-gets the signal. Looked for is a traceback, or an exit code that docs/reference/exit_codes.md does not have.
+Each case is a process as a terminal has it: started through `bin/swarm-node`, in a group of its own, which gets the
+signal as a whole. Looked for is a traceback, or an exit code that docs/reference/exit_codes.md does not have.
 """
 
 import os

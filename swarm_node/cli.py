@@ -6,7 +6,7 @@ of all options, and the scripts of `completion`.
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 USAGE = """\
 Trains a small language model together with others, by sharing completions.
@@ -92,8 +92,9 @@ def leave(code: int) -> None:
 
 def dispatch(argv: list[str]) -> None:
     """Run the named command. UserError if it does not exist."""
-    from swarm_node.commands.table import COMMANDS, load
+    from swarm_node.commands.table import COMMANDS, LASTING, load
     from swarm_node.common.errors import UserError
+    from swarm_node.common.patience import saying
 
     arguments = list(argv)
     if arguments[:1] in (["--help"], ["-h"], ["help"]):
@@ -107,7 +108,8 @@ def dispatch(argv: list[str]) -> None:
     name = "run" if not arguments or arguments[0].startswith("-") else arguments.pop(0)
     if name not in COMMANDS:
         raise UserError(f"unknown command {name!r}: one of {', '.join(COMMANDS)}; see swarm-node --help")
-    command = load(name)
+    with saying("loading ...") if name in LASTING else nullcontext():
+        command = load(name)
     if "--help" in arguments or "-h" in arguments:
         print(f"{command.page}\n\nall options, with their defaults: swarm-node {name} --help-all")
         return

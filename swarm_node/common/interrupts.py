@@ -10,8 +10,8 @@ SHOW_CURSOR = b"\x1b[?25h\n"  # a view that was cut off had hidden it
 
 
 class Interrupt:
-    """The first Ctrl-C raises KeyboardInterrupt, the second leaves at once; so does the first in the middle of an import,
-    where libraries make other errors of it, or print a traceback and go on."""
+    """The first Ctrl-C raises KeyboardInterrupt, the second leaves at once. So does the first in the middle of an
+    import, where libraries make other errors of it, or print a traceback and go on."""
 
     def __init__(self) -> None:
         self.came = False
