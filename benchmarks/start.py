@@ -9,6 +9,8 @@ programs have open in memory stay there.
 """
 
 import os
+import pty
+import re
 import shutil
 import statistics
 import subprocess
@@ -27,7 +29,6 @@ COMMANDS = {
     "bootstrap": ("bootstrap", "--port", "0", "--mdns", "false", "--home", "{new}"),
 }
 GOAL = 1.0  # seconds to the first line
-READY_SECONDS = 900.0
 
 
 def main() -> None:
@@ -74,35 +75,34 @@ class Start:
         found = {}
         for name in ("first", "second"):
             shutil.rmtree(home / "checkpoints", ignore_errors=True)
-            found[name] = self._until("round 0", ("run", *options, "--generation.max-completion-length", "4"))
+            found[name] = self._until(
+                "stopped after 1 rounds", ("run", *options, "--generation.max-completion-length", "4")
+            )
         return found
 
     def _first_line(self, name: str) -> float:
         self._count += 1
         new = str(self._folder / f"{name}-{self._count}")
-        return self._until("", [word.replace("{new}", new) for word in COMMANDS[name]])
+        return self._until(r"\S.*\n", [word.replace("{new}", new) for word in COMMANDS[name]])
 
-    def _until(self, begins: str, words: Sequence[str]) -> float:
-        """Seconds from the start to a line that begins so."""
+    def _until(self, pattern: str, words: Sequence[str]) -> float:
+        """Seconds from the start in a terminal until this is said."""
+        ours, theirs = pty.openpty()
         began = time.monotonic()
-        process = subprocess.Popen(
-            [str(self._program), *words],
-            env=self._environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        assert process.stdout is not None
-        said = []
+        line = [str(self._program), *words]
+        process = subprocess.Popen(line, env=self._environment, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        said = ""
         try:
-            for line in process.stdout:
-                said.append(line)
-                if line.startswith(begins):
-                    return time.monotonic() - began
+            while not re.search(pattern, said):
+                said += os.read(ours, 4096).decode(errors="replace")
+            return time.monotonic() - began
+        except OSError as ended:  # nobody has the other end
+            raise SystemExit(f"{' '.join(words)} ended before {pattern!r}: {said}") from ended
         finally:
-            process.terminate()
-            process.communicate(timeout=READY_SECONDS)
-        raise SystemExit(f"{' '.join(words)} ended without the line {begins!r}: {''.join(said)}")
+            process.kill()
+            process.wait()
+            os.close(ours)
 
     def _forget(self) -> None:
         places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
