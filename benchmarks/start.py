@@ -72,12 +72,11 @@ class Start:
         """Seconds to the first round of a node, of its first start and of its second, which knows what works."""
         home = self._folder / "home"
         options = ("--model.name", model, "--home", str(home), "--network.no-enabled", "--max-rounds", "1")
+        options += ("--generation.max-completion-length", "4", "--round.questions", "2")
         found = {}
         for name in ("first", "second"):
             shutil.rmtree(home / "checkpoints", ignore_errors=True)
-            found[name] = self._until(
-                "stopped after 1 rounds", ("run", *options, "--generation.max-completion-length", "4")
-            )
+            found[name] = self._until("stopped after 1 rounds", ("run", *options))
         return found
 
     def _first_line(self, name: str) -> float:

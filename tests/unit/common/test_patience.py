@@ -4,6 +4,7 @@ import os
 import pty
 import select
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,39 +12,41 @@ from swarm_node.common import patience
 from swarm_node.common.patience import saying
 
 
-@pytest.fixture
-def terminal() -> Iterator[int]:
-    """The other end of a terminal that standard error is."""
-    ours, theirs = pty.openpty()
+@contextmanager
+def standard_error(descriptor: int) -> Iterator[None]:
     before = os.dup(2)
-    os.dup2(theirs, 2)
-    yield ours
-    os.dup2(before, 2)
-    for descriptor in (ours, theirs, before):
-        os.close(descriptor)
+    os.dup2(descriptor, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
-def test_who_waits_is_told(terminal: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
     monkeypatch.setattr(patience, "SOON", 0.01)
-    with saying("loading ..."):
-        assert os.read(terminal, 99) == b"loading ...\r\n"
+    with standard_error(theirs), saying("loading ..."):
+        assert select.select([ours], [], [], 20.0)[0]
+        assert os.read(ours, 99) == b"loading ...\r\n"
+    os.close(theirs)
+    os.close(ours)
 
 
-def test_who_need_not_wait_is_not(terminal: int) -> None:
-    with saying("loading ..."):
+def test_who_need_not_wait_is_not() -> None:
+    ours, theirs = pty.openpty()
+    with standard_error(theirs), saying("loading ..."):
         pass
-    assert select.select([terminal], [], [], 0.0) == ([], [], [])
+    assert select.select([ours], [], [], 0.0) == ([], [], [])
+    os.close(theirs)
+    os.close(ours)
 
 
 def test_a_pipe_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = os.pipe()
     monkeypatch.setattr(patience, "SOON", 0.0)
-    before = os.dup(2)
-    os.dup2(theirs, 2)
-    with saying("loading ..."):
+    ours, theirs = os.pipe()
+    with standard_error(theirs), saying("loading ..."):
         pass
-    os.dup2(before, 2)
-    for descriptor in (theirs, before):
-        os.close(descriptor)
+    os.close(theirs)
     assert os.read(ours, 9) == b""
     os.close(ours)
