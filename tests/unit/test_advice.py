@@ -1,4 +1,4 @@
-"""What messages and remedies tell users to type is taken: by the commands that say it, with the values that they name."""
+"""What messages and remedies tell users to type is taken by the commands that say it, with the values they name."""
 
 import re
 import tomllib

@@ -89,9 +89,7 @@ class DatasetEnvironment(ScoredEnvironment):
         if author != EVALUATION and (NAME, HELD_OUT) not in self.tasks:
             return super().sample(author, now, count)
         if not self.facts.held_out:
-            raise UserError(
-                "no question of the data set is held out: hold out more, by the option held_out, or add rows"
-            )
+            raise UserError("no question of the data set is held out: give a larger held_out, or add rows")
         return [self._question((NAME, HELD_OUT), int(now), index) for index in range(count)]
 
     def close(self) -> None:
