@@ -71,12 +71,12 @@ class Start:
     def rounds(self, model: str) -> Mapping[str, float]:
         """Seconds to the first round of a node, of its first start and of its second, which knows what works."""
         home = self._folder / "home"
-        options = ("--model.name", model, "--home", str(home), "--network.no-enabled", "--max-rounds", "1")
-        options += ("--generation.max-completion-length", "4", "--round.questions", "2")
+        node = ("run", "--model.name", model, "--home", str(home), "--network.no-enabled", "--max-rounds", "1")
+        short = ("--generation.max-completion-length", "4", "--round.questions", "2")
         found = {}
         for name in ("first", "second"):
             shutil.rmtree(home / "checkpoints", ignore_errors=True)
-            found[name] = self._until("stopped after 1 rounds", ("run", *options))
+            found[name] = self._until("stopped after 1 rounds", [*node, *short])
         return found
 
     def _first_line(self, name: str) -> float:
