@@ -307,8 +307,8 @@ def disk_cases(base: Path, folder: Path, some: int, named: str) -> Iterator[Case
 
 
 def rooms(base: Path) -> list[int]:
-    """Kilobytes free with which the disk is full at a write: for each file of a checkpoint, at its first page and in its
-    middle."""
+    """Kilobytes free with which the disk is full at a write: at the first page and in the middle of each file of a
+    checkpoint."""
     newest = max((base / "checkpoints").glob("[0-9]*"))
     found, before = {*KILOBYTES}, 0
     for path in sorted(newest.iterdir(), key=lambda path: path.stat().st_mtime_ns):
