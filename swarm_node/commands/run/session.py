@@ -152,14 +152,13 @@ class Session:
             try:
                 with self.stop.interruptible():
                     report = self.runner.run_round(Round(self.done))
+                    self.done, self.stop.to_save = self.done + 1, True  # before anybody is told of the round
             except Interrupted:
                 self._give_up(start)
                 return
             alone = "" if report.external_informative else self.network.why_alone()
             self.telemetry.emit(RoundDone(report, self.network.connected, self.network.waiting, alone))
             self._pass_on()
-            self.done += 1
-            self.stop.to_save = True
             if self.validation.due(self.done):
                 self._validate()
             if self.keeper.due(self.done) or self.pushing.due(self.done):
