@@ -1,7 +1,6 @@
-"""How soon a command says its first line, and how soon a node trains.
+"""How soon a command says its first line, at a terminal.
 
-    python -m benchmarks.start --json                   # docs/results/at_home.md
-    python -m benchmarks.start --model FOLDER --runs 1  # the second start of a model, whose trials are remembered
+    python -m benchmarks.start --json        # docs/results/at_home.md
 
 Commands are started through bin/swarm-node, with bytecode on disk, as an installation has it. Warm: their files were
 read before. Cold: they are taken out of the memory that the system keeps files in, as after a reboot; files that other
@@ -34,7 +33,6 @@ GOAL = 1.0  # seconds to the first line
 def main() -> None:
     parser = command.parser("benchmarks.start", __doc__)
     parser.add_argument("--runs", type=int, default=5, help="of each command, cold and warm")
-    parser.add_argument("--model", help="also: seconds to the first round of a node with this model, two starts")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="start-") as folder:
         start = Start(Path(folder))
@@ -42,11 +40,7 @@ def main() -> None:
         command.show(
             ["command", "cold s", "warm s"], [[name, *map(_figures, one.values())] for name, one in found.items()]
         )
-        result: dict[str, object] = {"seconds": found, "goal": GOAL}
-        if options.model:
-            result["rounds"] = rounds = start.rounds(options.model)
-            command.show(["start of a node", "first round s"], [[name, f"{took:.1f}"] for name, took in rounds.items()])
-    command.finish(options, result)
+    command.finish(options, {"seconds": found, "goal": GOAL})
 
 
 class Start:
@@ -67,17 +61,6 @@ class Start:
             cold.append(self._first_line(name))
             warm.append(self._first_line(name))
         return {"cold": cold, "warm": warm}
-
-    def rounds(self, model: str) -> Mapping[str, float]:
-        """Seconds to the first round of a node, of its first start and of its second, which knows what works."""
-        home = self._folder / "home"
-        node = ("run", "--model.name", model, "--home", str(home), "--network.no-enabled", "--max-rounds", "1")
-        short = ("--generation.max-completion-length", "4", "--round.questions", "2")
-        found = {}
-        for name in ("first", "second"):
-            shutil.rmtree(home / "checkpoints", ignore_errors=True)
-            found[name] = self._until("stopped after 1 rounds", [*node, *short])
-        return found
 
     def _first_line(self, name: str) -> float:
         self._count += 1
