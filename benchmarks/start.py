@@ -10,7 +10,6 @@ programs have open in memory stay there.
 import os
 import pty
 import re
-import shutil
 import statistics
 import subprocess
 import sys
