@@ -30,6 +30,7 @@ RUN if [ -n "$LOCK" ] && [ -n "$TORCH_INDEX" ] && [ "$(uname -m)" = x86_64 ]; th
 # hivemind's Python code, which is never imported (only its daemon is run), and what compiles or tests.
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
+COPY bin bin
 RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[libp2p]' \
     && pip uninstall -qy swarm-node scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
     && cd /opt/swarm-node/lib/python3*/site-packages \

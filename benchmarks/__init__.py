@@ -9,7 +9,8 @@ beside a release   compatibility (same rewards), structure (rooms, imports, file
                    take the release out of git
 of the pages       tutorials (how long each takes a newcomer)
 of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source), interruption, memory_plan (what fits
-                   on which card), micro_batches, packing, scoring
+                   on which card), micro_batches, packing, scoring, start (seconds to the first
+                   line), trials (of decoder and packing, first and second start)
 of its network     backends, punching (as root: network namespaces)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
                    prompts, sides in turn), waiting, pages (what a reader of the documentation does; tests, too),

@@ -8,12 +8,16 @@ Nothing here needs torch, so that commands without torch start at once.
 import argparse
 import json
 import platform
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from swarm_node.common.files import write_bytes
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
@@ -82,6 +86,17 @@ def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         write_bytes(file, (json.dumps(make()) + "\n").encode())
     found: dict[str, Any] = json.loads(file.read_text())
     return found
+
+
+def installed(folder: Path) -> Path:
+    """`swarm-node` in the new folder `bin`, beside this interpreter, as an installation has it."""
+    (folder / "bin").mkdir()
+    python, program = folder / "bin" / "python", folder / "bin" / "swarm-node"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    shutil.copy(ROOT / "bin" / "swarm-node", program)
+    for file in (python, program):
+        file.chmod(0o700)
+    return program
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ hostile    hostile completions (hostile_answers) against every data set, alone a
 spellings  honest spellings of right answers: our scores beside the library's
 slow       how long a completion can keep each scorer busy
 home       what a home survives: damaged files, signals at any moment, a full disk at any write
+interrupts Ctrl-C while a command starts
 flood      a real node under a thousand requests a second
 """
 

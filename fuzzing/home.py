@@ -31,7 +31,7 @@ FLAGS = ("--network.no-enabled", "--threads", "1", "--round.questions", "2", "--
 SECONDS = 120.0  # for a case; the machine may be busy
 SIGNALS = {"SIGINT": (0, 130), "SIGTERM": (0, -15), "SIGHUP": (0, -1), "SIGKILL": (-9,)}  # with the codes allowed
 MOMENTS = 12
-KILOBYTES = (0, 4, 64, 512, 2000, 3000, 4500, 6000, 8000, 8800, 9200, 9600, 12000, 16000)  # free on the disk
+KILOBYTES = (0, 4, 8, 16, 32, 64, 12_000, 16_000)  # free on the disk, beside those of `rooms`
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def damages() -> list[tuple[str, Callable[[Path], object]]]:
     names = ("model.safetensors", "optimizer.safetensors", "state.json", "config.json", "tokenizer.json")
     for path in [f"{newest}/{name}" for name in names]:
         found += [(f"{Path(path).name} {how}", _applied(path, do)) for how, do in ANY.items()]
-    for path in ("events.jsonl", "peers.json", "exchange.json", "manifest.json", "traffic.json"):
+    for path in ("events.jsonl", "peers.json", "exchange.json", "manifest.json", "traffic.json", "tried.json"):
         found += [(f"{path} {how}", _applied(path, ANY[how])) for how in ("empty", "a pipe", "a folder", "noise")]
     found += [(f"state.json: {text[:30]}", _applied(f"{newest}/state.json", _written(text))) for text in STATES]
     found += [(f"optimiser: {how}", _applied(f"{newest}/optimizer.safetensors", do)) for how, do in TENSORS.items()]
@@ -290,7 +290,7 @@ def _signalled(home: Path, name: str, moment: int, codes: Sequence[int]) -> Case
 def disk_cases(base: Path, folder: Path, some: int, named: str) -> Iterator[Case]:
     """A file system with so little room left, from none to enough for all that is written."""
     del named
-    for kilobytes in KILOBYTES[::some]:
+    for kilobytes in rooms(base)[::some]:
         with small_disk(base, folder / "disk", kilobytes) as home:
             if home is None:
                 print("no rights to mount a file system: full disks are left out")
@@ -304,6 +304,18 @@ def disk_cases(base: Path, folder: Path, some: int, named: str) -> Iterator[Case
             if not wrong and ended.returncode == 0 and kept != BASE_ROUNDS + 2:
                 wrong = "it left with 0 and without its last checkpoint"
             yield Case("disk", f"{kilobytes} kB free", ended.returncode, said[-1][:160], 0, wrong)
+
+
+def rooms(base: Path) -> list[int]:
+    """Kilobytes free with which the disk is full at a write: at the first page and in the middle of each file of a
+    checkpoint."""
+    newest = max((base / "checkpoints").glob("[0-9]*"))
+    found, before = {*KILOBYTES}, 0
+    for path in sorted(newest.iterdir(), key=lambda path: path.stat().st_mtime_ns):
+        size = path.stat().st_size // 1024
+        found |= {before, before + size // 2}
+        before += (size // 4 + 1) * 4  # whole pages
+    return sorted(found)
 
 
 @contextmanager

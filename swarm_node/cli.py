@@ -6,7 +6,7 @@ of all options, and the scripts of `completion`.
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 USAGE = """\
 Trains a small language model together with others, by sharing completions.
@@ -42,11 +42,12 @@ Options: defaults < CONFIG.toml < SWARM_NODE_SEED=1 < flags."""
 
 def main() -> None:
     """Entry point: exit code 0, 2 for a user's mistake, 130 when interrupted."""
-    import signal  # here and below: until this line Ctrl-C would show a traceback, so little comes before it
+    import signal  # here and below: little comes before the handler
 
     from swarm_node.common import interrupts
 
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
     interrupts.print_anything()
     leave(outcome(sys.argv[1:]))
 
@@ -91,8 +92,9 @@ def leave(code: int) -> None:
 
 def dispatch(argv: list[str]) -> None:
     """Run the named command. UserError if it does not exist."""
-    from swarm_node.commands.table import COMMANDS, load
+    from swarm_node.commands.table import COMMANDS, LASTING, load
     from swarm_node.common.errors import UserError
+    from swarm_node.common.patience import saying
 
     arguments = list(argv)
     if arguments[:1] in (["--help"], ["-h"], ["help"]):
@@ -106,7 +108,8 @@ def dispatch(argv: list[str]) -> None:
     name = "run" if not arguments or arguments[0].startswith("-") else arguments.pop(0)
     if name not in COMMANDS:
         raise UserError(f"unknown command {name!r}: one of {', '.join(COMMANDS)}; see swarm-node --help")
-    command = load(name)
+    with saying("loading ...") if name in LASTING else nullcontext():
+        command = load(name)
     if "--help" in arguments or "-h" in arguments:
         print(f"{command.page}\n\nall options, with their defaults: swarm-node {name} --help-all")
         return

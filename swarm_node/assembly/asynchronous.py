@@ -84,7 +84,8 @@ def driving(
         return
     side = generator_side(config)
     weights = SharedWeights.create(policy)
-    order = Order(side, node.peer_id, weights.descriptor, list(weights.layout))
+    tried = str(policy.tried.path or "")
+    order = Order(side, node.peer_id, weights.descriptor, list(weights.layout), tried)
     process = GeneratorProcess(order, side.threads, log, command)
     driver = AsynchronousNode(node, policy, weights, process, config.asynchronous.max_staleness, warn, max_rounds)
     try:

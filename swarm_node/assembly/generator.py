@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from json import loads
+from pathlib import Path
 from typing import Any
 
 from protocol.messages import Round
@@ -21,6 +22,7 @@ from swarm_node.asynchronous.messages import FailedMessage, GeneratedMessage, Or
 from swarm_node.common.errors import UserError
 from swarm_node.common.stdio import take_stdout
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.tried import Tried
 from swarm_node.compute.weights import SharedWeights
 from swarm_node.interfaces import Environment, Trainer
 from swarm_node.network.alone import Alone
@@ -63,6 +65,8 @@ def _generate_rounds(
 ) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)
+    if order.tried:
+        policy.tried = Tried(Path(order.tried))
     policy.version = -1  # the first snapshot replaces what was loaded
     refresh = (lambda: weights.take(policy)) if order.config.asynchronous.interrupt else None
     node = build_node(order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer(), refresh=refresh)

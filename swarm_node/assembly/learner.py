@@ -21,6 +21,7 @@ from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.loading import load_policy
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer, Trust
+from swarm_node.compute.tried import Tried
 from swarm_node.environments.scoring import sandbox
 from swarm_node.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.node import Node
@@ -35,8 +36,9 @@ REUSE_SECONDS = 5.0  # after its first round; some announcements apart
 SCREENING = ("length", "duplicates", "ngrams")  # layers that ship, in their order
 
 
-def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
-    """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`."""
+def build_policy(config: ModelConfig, resume: Path | None = None, tried: Tried | None = None) -> Policy:
+    """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`. `tried`: what is known to
+    work here."""
     if config.name in starters.NAMES:
         folder = starters.folder(config.name)
         if not folder.exists():
@@ -44,7 +46,9 @@ def build_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
                 f"starter {config.name} is not shipped: make it with python -m swarm_node.starters.{config.name}"
             )
         config = config.model_copy(update={"name": str(folder)})
-    return load_policy(config, resume)
+    policy = load_policy(config, resume)
+    policy.tried = tried or policy.tried
+    return policy
 
 
 def build_node(
@@ -68,7 +72,7 @@ def build_node(
         seed=config.seed,
         environment=environment,
         generator=build_generator(config, policy, refresh),
-        trainer=trainer or build_trainer(config, policy, _reference(config)),
+        trainer=trainer or build_trainer(config, policy, _reference(config, policy.tried)),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
         reuse=Reuse(config.round.external_rounds, REUSE_SECONDS),
@@ -119,9 +123,9 @@ def trust(config: LearningConfig) -> Trust:
     return Trust(config.defence.floor if "clip" in use else 0.0, negatives="positives" not in use)
 
 
-def _reference(config: LearningConfig) -> Policy | None:
+def _reference(config: LearningConfig, tried: Tried) -> Policy | None:
     """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
-    return build_policy(config.model) if config.training.beta and not config.model.lora.r else None
+    return build_policy(config.model, tried=tried) if config.training.beta and not config.model.lora.r else None
 
 
 def examine(config: LearningConfig) -> list[str]:

@@ -11,11 +11,12 @@ from swarm_node.telemetry.sinks import Sink
 
 
 class Guarded:
-    """A tracker that is left out when it raises, so that the run goes on."""
+    """A tracker that is left out when it raises, so that the run goes on. A full disk may have room again: after an
+    OSError it goes on."""
 
     def __init__(self, name: str, tracker: Sink, warn: Callable[[str], None]) -> None:
         self._name, self._tracker, self._warn = name, tracker, warn
-        self._failed = False
+        self._failed = self._warned = False
 
     def take(self, event: Event) -> None:
         if not self._failed:
@@ -27,6 +28,12 @@ class Guarded:
     def _try(self, act: Callable[[], None]) -> None:
         try:
             act()
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                self._warn(
+                    f"tracker {self._name} cannot write ({error.strerror}); the run goes on without some figures"
+                )
         except Exception as error:  # noqa: BLE001  whatever somebody's tracker may raise
             self._failed = True
             self._warn(f"tracker {self._name} failed and is left out: {type(error).__name__}: {error}")

@@ -28,19 +28,20 @@ class Order:
     peer_id: PeerId
     descriptor: int  # of the shared weights
     layout: list[Any]  # of the shared weights
+    tried: str = ""  # file of what works on this machine
 
     def line(self) -> str:
         """As one line of JSON; `read` is the inverse."""
         config = {name: getattr(self.config, name) for name in LearningConfig.model_fields}
         plain = LearningConfig.model_construct(**config).model_dump(mode="json")
-        rest = {"peer_id": self.peer_id, "descriptor": self.descriptor, "layout": self.layout}
+        rest = {"peer_id": self.peer_id, "descriptor": self.descriptor, "layout": self.layout, "tried": self.tried}
         return json.dumps({"config": plain, **rest}) + "\n"
 
     @classmethod
     def read(cls, line: str) -> "Order":
         fields = json.loads(line)
         config = LearningConfig.model_validate(fields["config"])
-        return cls(config, PeerId(fields["peer_id"]), fields["descriptor"], fields["layout"])
+        return cls(config, PeerId(fields["peer_id"]), fields["descriptor"], fields["layout"], fields["tried"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,12 +36,20 @@ nothing. Prints its addresses, and stops on Ctrl-C.
   --page HOST:PORT         a page for everybody: how the swarm is"""
 
 
-def bootstrap(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:
-    """Until SIGINT or SIGTERM. `show` gets its full multiaddrs, one a call, as they become known; `warn` the rest."""
+def bootstrap(
+    config: BootstrapConfig,
+    show: Callable[[str], None],
+    warn: Callable[[str], None],
+    note: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Until SIGINT, SIGTERM or SIGHUP. `show` gets its full multiaddrs, one a call, as they become known; `note` what
+    happens before that, and `warn` the rest."""
     check_addresses(_network(config))
     home = config.home.expanduser()
-    with owned(home), beside(home, config, warn, public=True):
-        asyncio.run(_serve(config, show, warn))
+    with owned(home):
+        note("starting ...")
+        with beside(home, config, warn, public=True):
+            asyncio.run(_serve(config, show, warn))
 
 
 async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:
@@ -72,8 +80,9 @@ async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Cal
 
     living = asyncio.create_task(service.live())
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, living.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            loop.add_signal_handler(number, living.cancel)
     try:
         server = await control.serve(home, answer)
     except (OSError, UserError) as error:
@@ -104,11 +113,11 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. Addresses go to standard output, what is wrong to standard error."""
     config = from_command_line(BootstrapConfig, completed(argv), "swarm-node bootstrap", flags_only=True)
-    bootstrap(
-        config,
-        show=lambda address: print(printable(address), flush=True),
-        warn=lambda text: print(printable(text, 400), file=sys.stderr, flush=True),
-    )
+
+    def tell(text: str) -> None:
+        print(printable(text, 400), file=sys.stderr, flush=True)
+
+    bootstrap(config, show=lambda address: print(printable(address), flush=True), warn=tell, note=tell)
 
 
 BOOTSTRAP = Command(BootstrapConfig, PAGE, command)

@@ -16,6 +16,7 @@ from swarm_node.assembly.environments import by_kind
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import AskingEnvironment, held_out
+from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig
@@ -52,6 +53,10 @@ class TaskAccuracy:
     accuracy: float
     low: float  # 95 % interval
     high: float
+    in_training: float | None = (
+        None  # share of these questions whose text a node asks in training, too; None: not looked
+    )
+    trained_on: int = 0  # training questions of the task that were looked at for it
 
 
 def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
@@ -65,6 +70,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 
     scores: dict[str, list[float]] = {}
     skipped: dict[str, int] = {}
+    seen: dict[str, Repeated] = {}
     with ExitStack() as stack, console.status("asking") as status:
         asked = _environments(config, stack)  # before the model: a wrong task is told at once
         generator = BatchGenerator(build_policy(config.model), config.generation)
@@ -81,10 +87,12 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
                             skipped[task] += 1
                         else:
                             scores[task].append(score)
-    rows = [_row(task, scores[task], skipped[task]) for task in scores]
+            status.update("looking for these questions in training")
+            seen |= {"/".join(task): found for task, found in repeated(environment, questions).items()}
+    rows = [_row(task, scores[task], skipped[task], seen.get(task.partition(" ")[0])) for task in scores]
     tasks = [task for task in scores if not task.endswith(")")]  # by the scorer that trains
     every = [score for task in tasks for score in scores[task]]
-    return [*rows, _row("all", every, sum(skipped[task] for task in tasks))]
+    return [*rows, _row("all", every, sum(skipped[task] for task in tasks), _over_all(rows))]
 
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
@@ -129,11 +137,15 @@ def answer(
 
 def table(rows: Sequence[TaskAccuracy]) -> Table:
     """For a person; the last row, over all tasks, stands apart."""
-    shown = Table("task", "questions", "accuracy", "95 % interval")
+    shown = Table("task", "questions", "accuracy", "95 % interval", "in training")
+    if any(row.in_training for row in rows):
+        shown.caption = "in training: share of these questions whose text a node asks in training, too"
     for row in rows:
         note = f" ({row.skipped} skipped)" if row.skipped else ""
         interval = f"{row.low:.3f} - {row.high:.3f}"
-        shown.add_row(row.task, f"{row.questions}{note}", f"{row.accuracy:.3f}", interval, end_section=row is rows[-2])
+        known = "" if row.in_training is None else f"{row.in_training:.0%}"
+        figures = (f"{row.questions}{note}", f"{row.accuracy:.3f}", interval, known)
+        shown.add_row(row.task, *figures, end_section=row is rows[-2])
     return shown
 
 
@@ -152,9 +164,20 @@ def wilson(right: float, total: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _row(task: str, scores: Sequence[float], skipped: int) -> TaskAccuracy:
+def _row(task: str, scores: Sequence[float], skipped: int, seen: Repeated | None) -> TaskAccuracy:
     low, high = wilson(sum(scores), len(scores))
-    return TaskAccuracy(task, len(scores), skipped, sum(scores) / max(1, len(scores)), low, high)
+    known = (seen.share, seen.asked) if seen else (None, 0)
+    return TaskAccuracy(task, len(scores), skipped, sum(scores) / max(1, len(scores)), low, high, *known)
+
+
+def _over_all(rows: Sequence[TaskAccuracy]) -> Repeated | None:
+    """Of the rows where it is known; a task counts by its questions."""
+    known = [row for row in rows if row.in_training is not None and not row.task.endswith(")")]
+    questions = sum(row.questions for row in known)
+    if not questions:
+        return None
+    share = sum((row.in_training or 0.0) * row.questions for row in known) / questions
+    return Repeated(share, sum(row.trained_on for row in known))
 
 
 def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:

@@ -41,6 +41,8 @@ COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command i
     "completion": "completion:COMPLETION",
 }
 
+LASTING = {"run", "bootstrap", "contribute", "simulate", "attack", "eval"}  # they go on when they have begun
+
 
 def load(name: str) -> Command:
     """The command of this name, imported now."""

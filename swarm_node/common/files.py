@@ -35,15 +35,16 @@ def pretty(value: Any, indent: str = "") -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a file beside `path` and renames it, so that a reader or a power cut sees the old file or the new one.
+def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Writes a file beside `path` and renames it, so that a reader or a power cut sees the old file or the new one. The
+    umask takes from `mode`.
 
     Raises OSError if the disk is full or the folder read-only, and removes the file beside it.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         part.unlink(missing_ok=True)  # of a process that had this number and was killed; or a link somebody put there
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -10,14 +10,15 @@ SHOW_CURSOR = b"\x1b[?25h\n"  # a view that was cut off had hidden it
 
 
 class Interrupt:
-    """The first Ctrl-C raises KeyboardInterrupt, the second leaves at once."""
+    """The first Ctrl-C raises KeyboardInterrupt, the second leaves at once. So does the first in the middle of an
+    import, where libraries make other errors of it, or print a traceback and go on."""
 
     def __init__(self) -> None:
         self.came = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Handles SIGINT."""
-        if self.came:
+        if self.came or _imports(frame):
             leave_at_once(number, frame)
         self.came = True
         raise KeyboardInterrupt
@@ -38,6 +39,14 @@ def nothing_to_save() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, told_to_stop)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _leave(code: int) -> None:

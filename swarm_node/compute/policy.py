@@ -3,11 +3,11 @@
 Any Hugging Face causal LM. `loading.py` makes one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from swarm_node.compute.memory import attempt, probed
 from swarm_node.compute.precision.linear import Fp8
 from swarm_node.compute.training import tree_attention
 from swarm_node.compute.training.recompute import Around, checkpointing
+from swarm_node.compute.tried import Tried, subject
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
@@ -56,6 +57,7 @@ class Policy:
     fp8: Fp8 | None = None  # the layers of `model` that compute in FP8
     checkpointing: bool = False  # blocks are computed again on the way back instead of kept
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
+    tried: Tried = field(default_factory=Tried)  # what works for this model here
     eos_ids: frozenset[int] = field(init=False)
     eos_id: int | None = field(init=False)  # the one that is appended to external completions that ended
     pad_id: int = field(init=False)
@@ -224,8 +226,11 @@ class Policy:
             with torch.no_grad(), self.exact(), self._autocast():
                 return head(self._causal.base_model(input_ids=ids).last_hidden_state), self.model(input_ids=ids).logits
 
-        found = probed(project, "in trying the output head")
-        return head if found and agreement(*found, coarse=found[1].dtype != torch.float32) else None
+        def plain() -> bool | None:
+            found = probed(project, "in trying the output head")
+            return None if found is None else agreement(*found, coarse=found[1].dtype != torch.float32)
+
+        return head if self.works("output head", plain) else None
 
     @cached_property
     def _native_forward(self) -> LlamaTraining:
@@ -250,14 +255,30 @@ class Policy:
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
         packed = [rows.Row(prompt, completions), rows.Row(prompt[2:], completions[:2])]
         padded = [rows.Row(row.prompt, [c]) for row in packed for c in row.completions]
-        with torch.no_grad(), self.exact():
-            work = partial(self._of_rows, rows.build(padded, self.pad_id, self.device), self.model)
-            reference = attempt(work, "in trying packed rows")
-            return next((way for way in Packing if self._agrees(way, packed, reference)), None)
 
-    def _agrees(self, way: Packing, packed: list[rows.Row], reference: Tensor) -> bool:
+        @cache
+        def reference() -> Tensor:
+            work = partial(self._of_rows, rows.build(padded, self.pad_id, self.device), self.model)
+            return attempt(work, "in trying packed rows")
+
+        with torch.no_grad(), self.exact():
+            agrees = (partial(self._agrees, way, packed, reference) for way in Packing)
+            tried = zip(Packing, agrees, strict=True)
+            return next((way for way, agree in tried if self.works(f"rows: {way.value}", agree)), None)
+
+    def works(self, name: str, trial: Callable[[], bool | None]) -> bool:
+        """Whether something works for this model here: found out once, by `trial`. See `Tried.ask`."""
+        return self.tried.ask(self._subject, name, trial)
+
+    @cached_property
+    def _subject(self) -> str:
+        fp8 = self.fp8 and (self.fp8.kernel.name, self.fp8.in_training)
+        facts = {"name": self.name, "products": str(self.autocast_dtype), "fp8": fp8, "pad": self.pad_id}
+        return subject(facts, self.model, self.device)
+
+    def _agrees(self, way: Packing, packed: list[rows.Row], reference: Callable[[], Tensor]) -> bool | None:
         if way is Packing.FLEX and not tree_attention.flex_works(self.device):
-            return False
+            return None
 
         def attended() -> Tensor:
             if way is Packing.MASK:
@@ -265,7 +286,10 @@ class Policy:
             return self._of_tree(tree.build(packed, self.device), way, self.model)
 
         ours = probed(attended, "in trying packed rows")  # a model may refuse; padded rows always work
-        return ours is not None and agreement(ours, reference, coarse=reference.dtype != torch.float32)
+        if ours is None:
+            return None
+        wanted = reference()
+        return agreement(ours, wanted, coarse=wanted.dtype != torch.float32)
 
     def _has_window(self) -> bool:
         """Whether attention has a limited reach: a mask of ours would replace it, and the probe is too short to see."""

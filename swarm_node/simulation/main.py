@@ -78,6 +78,7 @@ def _simulate(
     clock: Callable[[], float],
 ) -> Path:
     warning = folder.prepare(config)
+    say(console, f"loading {config.model.name} ...")  # the first round of a large model may take minutes
     records = folder.load(cells, config.rounds) if config.resume else []
     finished = {record.cell for record in records}
     todo = [cell for cell in cells if cell not in finished]

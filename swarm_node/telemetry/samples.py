@@ -7,9 +7,12 @@ it came; whoever shows it has to treat it as data.
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from swarm_node.telemetry.lines import Lines
 
 FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
 PROMPT_CHARS, COMPLETION_CHARS = 8000, 4000
@@ -92,8 +95,8 @@ class SampleRing:
         size = self._path.stat().st_size if self._path.exists() else 0
         if size + len(line) > self._half:
             self._path.replace(self._older)
-        with self._path.open("ab", buffering=0) as file:
-            file.write(line)
+        with closing(Lines(self._path)) as lines:
+            lines.append(line)
 
     def _record(self, number: int, sample: Sample) -> dict[str, Any]:
         advantages = self._advantages(sample.rewards)

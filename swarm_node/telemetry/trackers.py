@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from swarm_node.common.errors import UserError
 from swarm_node.reports import figures
-from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, Event, RoundDone, Validated
+from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, Event, RoundDone, RunStarted, Validated
 
 PROJECT = "swarm-node"
+RESUMED = "swarm/resumed_after"  # rounds: of a round that stands there twice, the row that came later counts
 TRL = {  # figures -> as TRL's GRPOTrainer calls them
     "reward": "reward",
     "loss": "loss",
@@ -43,6 +44,7 @@ class Tracker:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.done = 0  # rounds before this run: those of this number and above are done again after a kill
         self._runs: dict[str, Run] = {}
 
     def begin(self, name: str) -> Run:
@@ -51,9 +53,12 @@ class Tracker:
 
     def take(self, event: Event) -> None:
         match event:
+            case RunStarted(rounds=rounds):
+                self.done = rounds
             case RoundDone(report=report):
-                tasks = {f"reward/{task}": reward for task, reward in report.reward_by_task.items()}
-                self._run(self.folder.name).log(named(figures(report)) | tasks, report.round)
+                values = {f"reward/{task}": reward for task, reward in report.reward_by_task.items()}
+                values |= named(figures(report)) | {RESUMED: self.done}
+                self._run(self.folder.name).log(values, report.round)
             case Validated(round=number, reward=reward):
                 self._run(self.folder.name).log({"eval/reward": reward}, number)
             case CellRound(arm=arm, seed=seed, round=number, metrics=metrics):
@@ -108,7 +113,8 @@ class TensorboardTracker(Tracker):
         self._writer = library("torch.utils.tensorboard", "pip install tensorboard").SummaryWriter
 
     def begin(self, name: str) -> Run:
-        return _Written(self._writer(str(self.folder / "tensorboard" / name.replace("/", "-").replace(" ", "_"))))
+        folder = self.folder / "tensorboard" / name.replace("/", "-").replace(" ", "_")
+        return _Written(self._writer(str(folder), purge_step=self.done or None))  # hides what is done again
 
 
 class _Logged:

@@ -1,47 +1,146 @@
-"""What messages tell users to type exists: flags, commands, options and extras."""
+"""What messages and remedies tell users to type is taken by the commands that say it, with the values they name."""
 
 import re
+import tomllib
+from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
 from swarm_node.commands.table import COMMANDS, load
-from swarm_node.settings.command_line import KINDS
-from swarm_node.settings.flags import options_of
-from swarm_node.settings.programs import DoctorConfig
+from swarm_node.common.errors import UserError
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.flags import _find, options_of
 
 ROOT = Path(__file__).parents[2]
-# Pages of ours, and flags of hf, pip and vllm.
-OTHERS = {"--help", "--help-all", "--local-dir", "--force-reinstall", "--logprobs-mode", "--enable-prefix-caching"}
-TAKEN = (*KINDS, DoctorConfig, *(load(name).options for name in COMMANDS))
-FLAGS = {flag for kind in TAKEN if hasattr(kind, "model_fields") for flag in options_of(kind)}
+# Flags of hf, pip and vllm.
+OTHERS = {"--local-dir", "--force-reinstall", "--logprobs-mode", "--enable-prefix-caching"}
+PAGES = {"--help", "--help-all"}
+TRAINING = ("run", "check", "simulate", "attack")
+SIMULATIONS = ("simulate", "attack")
+NETWORK = ("run", "bootstrap", "contribute", "doctor")
+# The commands that say what a file of the code says, by the beginning of its path in swarm_node; the longest counts.
+SAID_BY = {
+    "assembly": TRAINING,
+    "asynchronous": ("run", "check"),
+    "cli.py": tuple(COMMANDS),
+    "commands/backup.py": ("backup", "restore"),
+    "commands/bundle.py": ("doctor",),
+    "commands/check.py": ("check",),
+    "commands/completion.py": ("completion",),
+    "commands/contribute": ("contribute",),
+    "commands/dataset.py": ("dataset",),
+    "commands/doctor.py": ("doctor",),
+    "commands/evaluate.py": ("eval",),
+    "commands/home.py": ("run", "bootstrap", "contribute", "init"),
+    "commands/hub/export.py": ("export", "push"),
+    "commands/hub/push.py": ("push",),
+    "commands/identity.py": ("id",),
+    "commands/page": ("page",),
+    "commands/pause.py": ("pause", "resume"),
+    "commands/plot.py": ("plot",),
+    "commands/run": ("run",),
+    "commands/solve.py": ("solve",),
+    "commands/status.py": ("status", "peers", "doctor"),
+    "compute": TRAINING,
+    "compute/gpu_limit.py": ("run",),
+    "compute/hub.py": (*TRAINING, "eval"),
+    "compute/loading.py": (*TRAINING, "eval"),
+    "environments": (*TRAINING, "eval"),
+    "environments/temporal_clue/solve.py": ("solve",),
+    "network": NETWORK,
+    "network/process/control.py": ("run", "bootstrap", "contribute"),
+    "settings": tuple(COMMANDS),
+    "simulation": SIMULATIONS,
+    "starters": TRAINING,
+}
+ATTACKS_ALONE = ("--attack.", "an attack needs")  # beginnings of messages in files that simulations have in common
+NO_VALUES = {"to", "or", "is", "for", "in", "and", "out", "of", "removes", "keeps", "needs", "names", "says", "leaves"}
+NO_VALUES |= {"above", "too", "with", "answers", "are", "smaller", "sets", "another", "at"}
+STAND_FOR = {"FOLDER": "folder", "FILE": "file", "NAME": "name", "URL": "http://127.0.0.1:1/v1"}
+STAND_FOR |= {"HOST:PORT": "127.0.0.1:8420", "MULTIADDR": "/ip4/127.0.0.1/tcp/1", "MODEL": "model"}
+FILES = re.compile(r"\.(py|md|json|jsonl|toml|log|key|txt|safetensors|csv|parquet)$")
 
 
-def messages() -> list[str]:
+def advice() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each message and its remedy, with the commands that say it."""
     spec = spec_from_file_location("messages", ROOT / "docs" / "reference" / "messages.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return list(module.messages())
+    written = tomllib.loads((ROOT / "docs" / "reference" / "messages.toml").read_text())
+    remedies = {text: remedy for section in written.values() for text, remedy in section.items()}
+    for text, file in module.messages().items():
+        yield text, remedies[text], commands_that_say(text, file)
 
 
-MESSAGES = messages()
+def commands_that_say(text: str, file: str) -> tuple[str, ...]:
+    if text.startswith(ATTACKS_ALONE):
+        return ("attack",)
+    place = file.removeprefix("swarm_node/")
+    known = [beginning for beginning in SAID_BY if place.startswith(beginning)]
+    return SAID_BY[max(known, key=len)] if known else tuple(COMMANDS)
 
 
-def test_there_is_advice_to_look_at():
-    assert len(MESSAGES) > 100
-    assert sum("--" in text for text in MESSAGES) > 20
+ADVICE = list(advice())
 
 
-@pytest.mark.parametrize("text", [text for text in MESSAGES if "--" in text])
-def test_every_flag_that_a_message_names_exists(text):
-    whole = re.sub(r"--[a-z]+\.…", "", text)  # an option of a section that the message fills in
-    for flag in re.findall(r"(?<![\w-])(--[a-z][a-z0-9._-]*[a-z0-9])", whole):
-        assert flag.replace("_", "-") in FLAGS | OTHERS, text
+def flags_in(text: str) -> Iterator[tuple[str, str]]:
+    """Every flag that a text names, with the word behind it. `section.option` counts as its flag."""
+    whole = re.sub(r"--[a-z]+\.…|swarm-node [a-z]+ --[\w-]+|swarm_node\.|e\.g\.", "", text)  # sections, other commands
+    for found in re.finditer(r"(?<![\w-])(--[a-z][\w.-]*\w)(?:[ =]([^\s…]+))?", whole):
+        yield found[1], found[2] or ""
+    for found in re.finditer(r"(?<![\w./-])([a-z_]+(?:\.[a-z_0-9]+)+)`?(?: ([\w/]+))?", whole):
+        if not FILES.search(found[1]):
+            yield f"--{found[1]}".replace("_", "-"), found[2] or ""
 
 
-@pytest.mark.parametrize("text", [text for text in MESSAGES if "swarm-node " in text])
-def test_every_command_that_a_message_names_exists(text):
-    for word in re.findall(r"swarm-node ([a-z]+)", text):
-        assert word in COMMANDS or word == "is", text
+def takes(command: str, flag: str, word: str) -> bool:
+    """Whether the real command line of this command takes it. AssertionError where it refuses the value."""
+    kind = load(command).options
+    if not hasattr(kind, "model_fields"):
+        return False
+    try:
+        _find(options_of(kind), flag, command)
+    except UserError:
+        return False
+    value = STAND_FOR.get(word.strip("'`,;.:()"), word.strip("'`,;.:()"))
+    if not value or value in NO_VALUES:
+        return True
+    try:
+        from_command_line(kind, [flag, value], command)
+    except UserError as error:
+        assert "is no flag of" in str(error), f"{command} {flag} {value}: {error}"  # a switch, and words behind it
+    return True
+
+
+def test_there_is_advice_to_look_at() -> None:
+    assert len(ADVICE) > 100
+    assert sum("--" in text for text, _, _ in ADVICE) > 20
+
+
+@pytest.mark.parametrize(("text", "commands"), [(t, c) for t, _, c in ADVICE if [*flags_in(t)]])
+def test_every_command_that_says_it_takes_the_flags_that_a_message_names(text: str, commands: tuple[str, ...]) -> None:
+    for flag, word in flags_in(text):
+        if flag not in OTHERS | PAGES:
+            assert [each for each in commands if not takes(each, flag, word)] == [], f"{flag} of: {text}"
+
+
+@pytest.mark.parametrize(("remedy", "commands"), [(r, c) for _, r, c in ADVICE if [*flags_in(r)]])
+def test_a_command_that_says_it_takes_the_flags_that_the_remedy_names(remedy: str, commands: tuple[str, ...]) -> None:
+    for flag, word in flags_in(remedy):
+        assert [each for each in commands if takes(each, flag, word)], f"{flag} of: {remedy}"
+
+
+@pytest.mark.parametrize("text", [each for t, r, _ in ADVICE for each in (t, r) if "swarm-node " in each])
+def test_every_command_that_a_text_names_exists_with_the_words_behind_it(text: str) -> None:
+    for found in re.finditer(r"swarm-node ([a-z]+)((?: +[^\s`;,.()…]+)*)", text):
+        name, words = found[1], found[2].split()
+        if name in {"is", "again"}:
+            continue
+        assert name in COMMANDS, text
+        if words and words[0].startswith("--") and words[0] not in PAGES:
+            assert takes(name, words[0], words[1] if len(words) > 1 else ""), text
+        elif words and words[0].isupper():
+            assert words[0] in load(name).page.splitlines()[0], text

@@ -97,8 +97,9 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
     read = tracked("configs", "data", "deploy") | pages
     shared = {name for name in held if ".data/data/" in name}
     assert {name.partition(".data/data/")[2] for name in shared} == {SHARE + name for name in read}
-    assert {name for name in held - shared if ".dist-info/" not in name} == packages
-    assert "swarm-node = swarm_node.cli:main" in entry_points
+    scripts = {name for name in held if ".data/scripts/" in name}
+    assert [Path(name).name for name in scripts] == ["swarm-node"]
+    assert {name for name in held - shared - scripts if ".dist-info/" not in name} == packages
     assert "temporal_clue = swarm_node.environments" in entry_points
     assert licence
 

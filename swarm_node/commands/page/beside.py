@@ -37,7 +37,13 @@ def beside(
     command += ["--names", *config.page_names] if config.page_names else []
     command += [flag for flag, on in (("--public", public), ("--open-metrics", config.page_open_metrics)) if on]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    process = subprocess.Popen(command, text=True, errors="replace", **streams)  # type: ignore[call-overload]
+    process = subprocess.Popen(  # type: ignore[call-overload]
+        command,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # Ctrl-C is for the node: the page ends with it
+        **streams,
+    )
     closing = threading.Event()
     listener = threading.Thread(target=_pass_on, args=(process, show, closing), daemon=True, name="page")
     listener.start()

@@ -35,6 +35,8 @@ from swarm_node.compute.gpu_limit import limit_gpu_memory
 from swarm_node.compute.plan import Plan, amount
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.compute.tried import FILE as TRIED
+from swarm_node.compute.tried import Tried
 from swarm_node.environments.scoring import sandbox
 from swarm_node.interfaces import Environment, Runner
 from swarm_node.network.process.remote import RemoteNetwork
@@ -67,13 +69,14 @@ def work(
         limit_gpu_memory(config.limits.gpu_memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
+        tried = Tried(home / TRIED, kept.warnings.append)
         both, config = config, trainer_side(config)
 
         plan: Plan | None = None
 
         def make(resume: Path | None) -> tuple[Policy, Node]:
             nonlocal config, plan
-            policy = build_policy(config.model, resume)
+            policy = build_policy(config.model, resume, tried)
             config, plan = fitted(config, policy)
             return policy, build_node(config, peer_id, environment, network, policy, external=ahead)
 
@@ -149,14 +152,13 @@ class Session:
             try:
                 with self.stop.interruptible():
                     report = self.runner.run_round(Round(self.done))
+                    self.done, self.stop.to_save = self.done + 1, True  # before anybody is told of the round
             except Interrupted:
                 self._give_up(start)
                 return
             alone = "" if report.external_informative else self.network.why_alone()
             self.telemetry.emit(RoundDone(report, self.network.connected, self.network.waiting, alone))
             self._pass_on()
-            self.done += 1
-            self.stop.to_save = True
             if self.validation.due(self.done):
                 self._validate()
             if self.keeper.due(self.done) or self.pushing.due(self.done):

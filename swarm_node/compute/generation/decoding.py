@@ -133,8 +133,9 @@ class RecomputeDecoder:
 
 
 @torch.inference_mode()
-def agrees(decoder_type: type[Any], policy: Policy) -> bool:
-    """Whether prefill, step and keep give the logits of the full forward on two prompts of different length."""
+def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
+    """Whether prefill, step and keep give the logits of the full forward on two prompts of different length. None where
+    they fail."""
     vocabulary = policy.model.get_input_embeddings().weight.shape[0]
     prompts = [[(7 * i + 3) % vocabulary for i in range(9)], [(11 * i + 1) % vocabulary for i in range(5)]]
     fed = [torch.tensor([(13 * i + k) % vocabulary for i in range(4)], device=policy.device) for k in (2, 5)]
@@ -146,7 +147,7 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool:
 
     found = probed(both, "in trying a decoder")  # an architecture that does not fit may fail in any way
     if found is None:
-        return False
+        return None
     ours, reference = found
     coarse = policy.autocast_dtype is not None or policy.fp8 is not None or reference.dtype != torch.float32
     return agreement(ours, reference, coarse=coarse)

@@ -8,6 +8,7 @@ from a named stream: a completion depends on its own draws only, not on who else
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Protocol
 
@@ -169,7 +170,7 @@ def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
         "model": [ModelDecoder],
     }
     for candidate in candidates[wanted]:
-        if agrees(candidate, policy):
+        if policy.works(f"decoder {candidate.__name__}", partial(agrees, candidate, policy)):
             return candidate
     if wanted == "native":
         raise UserError(

@@ -379,4 +379,4 @@ def _frozen(policy: Policy) -> Policy:
     if hasattr(policy.model, "disable_adapter"):
         return policy
     model = attempt(lambda: copy.deepcopy(policy.model).requires_grad_(False), "in copying the model for training.beta")
-    return Policy(model, policy.tokenizer, policy.device, policy.autocast_dtype, policy.name)
+    return Policy(model, policy.tokenizer, policy.device, policy.autocast_dtype, policy.name, tried=policy.tried)

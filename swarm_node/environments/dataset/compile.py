@@ -40,7 +40,7 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     verifier = _verifier(config)
     sides = made.split(config.held_out)
     if not sides[TRAIN]:
-        raise UserError(f"data set {config.file}: no question is left to train on: lower dataset.held_out")
+        raise UserError(f"data set {config.file}: no question is left to train on: give a smaller held_out")
     version = questions.version(made, config.held_out, {k: v for k, v in verifier.items() if k != "place"})
     if out:
         rows = {side: [[each.prompt, each.answer] for each in members] for side, members in sides.items()}

@@ -49,7 +49,7 @@ class Facts(BaseModel):
 def read(config: DatasetConfig, out: Path | None = None) -> Facts:
     """The facts of a data set; its questions are written to `out`. UserError: one line."""
     if not config.file:
-        raise UserError("task dataset/train needs a file of questions: set the option environment.dataset.file")
+        raise UserError("task dataset/train needs a file of questions: name it by the option file of the data set")
     asked = json.dumps({"dataset": config.model_dump(), "out": str(out or "")})
     command = [sys.executable, "-P", "-m", "swarm_node.environments.dataset.compile"]
     try:
@@ -89,7 +89,7 @@ class DatasetEnvironment(ScoredEnvironment):
         if author != EVALUATION and (NAME, HELD_OUT) not in self.tasks:
             return super().sample(author, now, count)
         if not self.facts.held_out:
-            raise UserError("no question of the data set is held out: raise dataset.held_out, or add rows")
+            raise UserError("no question of the data set is held out: give a larger held_out, or add rows")
         return [self._question((NAME, HELD_OUT), int(now), index) for index in range(count)]
 
     def close(self) -> None:

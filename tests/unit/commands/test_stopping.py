@@ -5,11 +5,15 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from swarm_node.commands.run import stopping
+from swarm_node.commands.run.session import Session
 from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
+from swarm_node.telemetry.events import Event, RoundDone
+from swarm_node.telemetry.sinks import Telemetry
 
 
 class LeftAtOnceError(Exception):
@@ -114,6 +118,29 @@ def test_what_is_not_a_round_is_never_interrupted() -> None:
         while time.monotonic() - began < 0.2:  # saving, for instance
             pass
         assert stop.wanted
+
+
+class Loses(Telemetry):
+    """Somebody types Ctrl-C as soon as the first round is told."""
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, RoundDone):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
+    saved: list[int] = []
+    quiet = SimpleNamespace(
+        addresses=(), traffic=0, connected=0, waiting=list, why_alone=lambda: "", lines=lambda wait=False: []
+    )
+    idle = SimpleNamespace(due=lambda done: False, resting=lambda: "", exceeded=lambda traffic: False, megabytes=0.0)
+    runner = SimpleNamespace(run_round=lambda now: SimpleNamespace(external_informative=0), waiting=list)
+    keeper = SimpleNamespace(due=lambda done: False, save=lambda done, waiting: saved.append(done) or "")
+    pushing = SimpleNamespace(due=lambda done: False, lines=lambda wait=False: [])
+    progress = SimpleNamespace(note=lambda name, value: None)
+    with stoppable() as stop:
+        Session(runner, keeper, idle, quiet, stop, Loses([]), pushing, idle, idle, progress, 7).run(0)  # type: ignore[arg-type]
+    assert saved == [8]
 
 
 def test_handlers_are_put_back() -> None:

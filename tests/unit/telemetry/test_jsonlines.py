@@ -83,17 +83,18 @@ class FillingDisk:
         self.room -= taken
         return self.file.write(view[:taken])
 
-    def close(self):
-        self.file.close()
+    def __getattr__(self, name):
+        return getattr(self.file, name)
 
 
 def test_what_a_full_disk_leaves_of_a_line_spoils_no_later_line(sink, path, warnings):
-    disk = sink._file = FillingDisk(sink._file, room=80)
+    disk = sink._lines._file = FillingDisk(sink._lines._file, room=80)
     sink.take(Notice("first"))
     sink.take(Notice("lost"))
     disk.room = 1000
     sink.take(Notice("third"))
     assert texts(path) == ["first", "third"] and len(warnings) == 1
+    assert path.read_bytes().count(b"\n") == 2
 
 
 def test_a_large_file_is_put_aside_and_the_one_before_goes(tmp_path, warnings):

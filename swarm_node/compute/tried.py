@@ -1,0 +1,117 @@
+"""What was tried with a model on this machine, and whether it worked: in a file, so that a node tries it once.
+
+An answer holds for the model, the code and the device that it was found with: `subject` names all three. A file that is
+damaged, or that somebody else has written, costs the trials again and one line. What could not be tried, for want of
+memory or for an error, is not remembered: the reason may be gone next time.
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from swarm_node.common import private
+from swarm_node.common.files import write_bytes
+
+FILE = "tried.json"  # in a home
+MAX_BYTES = 64 * 1024
+SUBJECTS = 16  # remembered, the last ones: a home has one model, and some options that change it
+CODE = Path(__file__).parents[1]
+ROOMS = ("algorithm", "compute")  # where the code lies that is tried
+NO_MATTER = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}  # of a model's config
+
+Answers = dict[str, dict[str, bool]]
+
+
+class Tried:
+    """Answers by subject and name. Without a file they are remembered as long as this object."""
+
+    def __init__(self, path: Path | None = None, warn: Callable[[str], None] = lambda text: None) -> None:
+        self.path = path
+        self._answers = {} if path is None else _read(path, warn)
+
+    def ask(self, subject: str, name: str, trial: Callable[[], bool | None]) -> bool:
+        """Whether it works: as remembered, else found out by `trial`, which returns None where it could not be."""
+        known = self._answers.get(subject, {}).get(name)
+        if known is not None:
+            return known
+        found = trial()
+        if found is not None:
+            self._remember(subject, name, found)
+        return bool(found)
+
+    def _remember(self, subject: str, name: str, found: bool) -> None:
+        self._answers.setdefault(subject, {})[name] = found
+        if self.path is None:
+            return
+        whole = _read(self.path, lambda text: None)  # again: an asynchronous node has two processes
+        whole[subject] = {**whole.pop(subject, {}), **self._answers[subject]}
+        kept = dict(list(whole.items())[-SUBJECTS:])
+        with suppress(OSError):  # it is tried again next time
+            write_bytes(self.path, json.dumps({"answers": kept, "digest": _digest(kept)}).encode(), mode=0o600)
+
+
+def subject(facts: Mapping[str, Any], model: Any, device: torch.device) -> str:
+    """The digest of all that an answer depends on: `facts`, shapes of the model, this code, its libraries, the
+    device."""
+    config = {key: value for key, value in model.config.to_dict().items() if key not in NO_MATTER}
+    whole = {
+        "facts": dict(facts),
+        "class": type(model).__name__,
+        "config": config,
+        "attention": getattr(model.config, "_attn_implementation", None),
+        "weights": [[name, list(p.shape), str(p.dtype)] for name, p in model.named_parameters()],
+        "code": code_digest(),
+        "libraries": [torch.__version__, transformers.__version__, platform.python_version()],
+        "device": _described(device),
+    }
+    return _digest(whole)
+
+
+@cache
+def code_digest() -> str:
+    """Of the code that is tried: a release of another number, or a changed checkout, tries again."""
+    digest = hashlib.sha256()
+    for room in ROOMS:
+        for file in sorted((CODE / room).rglob("*.py")):
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(CODE)} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def _described(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"{device} {torch.cuda.get_device_name(device)} {torch.version.cuda}"
+    return f"{device} {platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+
+
+def _read(path: Path, warn: Callable[[str], None]) -> Answers:
+    """What the file holds; nothing, and a warning, where that is not what was written."""
+    try:
+        content = private.read_plain(path, MAX_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        warn(f"{path} cannot be used ({error.strerror}): what this model can do is tried again")
+        return {}
+    try:
+        whole = json.loads(content)
+        answers, whole_digest = whole["answers"], whole["digest"]
+        plain = all(type(each) is bool for some in answers.values() for each in some.values())
+        if plain and len(content) <= MAX_BYTES and whole_digest == _digest(answers):
+            return {subject: dict(some) for subject, some in answers.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass
+    warn(f"{path} cannot be used (damaged): what this model can do is tried again")
+    return {}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,112 @@
+"""Files of a run after a kill, on a full disk, and where something else lies in their place."""
+
+import csv
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swarm_node.assembly.trackers import build_trackers
+from swarm_node.common.errors import UserError
+from swarm_node.settings.programs import TrackingConfig
+from swarm_node.telemetry import csv_tracker
+from swarm_node.telemetry.csv_tracker import CsvTracker
+from swarm_node.telemetry.events import RoundDone, RunStarted
+from swarm_node.telemetry.lines import PIECE, Lines
+from swarm_node.telemetry.samples import Sample, SampleRing
+from swarm_node.telemetry.trackers import RESUMED
+from tests.unit.telemetry.test_jsonlines import FillingDisk
+from tests.unit.telemetry.test_trackers import Keeping
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "rounds.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("left", [b"", b"cut", b"x" * (PIECE - 4), b"x" * (2 * PIECE)])
+def test_what_a_kill_left_of_a_line_is_removed_by_the_next_run(tmp_path: Path, left: bytes) -> None:
+    path = tmp_path / "lines"
+    for before in (b"", b"one\n", b"one\ntwo\n"):
+        path.write_bytes(before + left)
+        lines = Lines(path)
+        assert lines.size == len(before)
+        lines.append(b"next\n")
+        lines.close()
+        assert path.read_bytes() == before + b"next\n"
+
+
+def test_a_line_that_the_disk_takes_a_part_of_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    lines = Lines(path)
+    disk = lines._file = FillingDisk(lines._file, room=6)
+    lines.append(b"one\n")
+    for _ in range(3):
+        with pytest.raises(OSError, match="No space"):
+            lines.append(b"two\n")
+        assert path.read_bytes() == b"one\n"
+    disk.room = 99
+    lines.append(b"three\n")
+    assert path.read_bytes() == b"one\nthree\n"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null"), Path.mkdir])
+def test_what_is_no_plain_file_is_neither_waited_for_nor_followed(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "rounds.csv")
+    with pytest.raises(UserError, match="tracker csv cannot begin"):
+        build_trackers(TrackingConfig(to=("csv",)), tmp_path, lambda text: None)
+
+
+def test_rounds_that_are_done_again_after_a_kill_are_marked_by_their_run(tmp_path: Path, round_report) -> None:
+    first = CsvTracker(tmp_path, lambda: 0.0)
+    for number in (0, 1, 2):
+        first.take(RoundDone(round_report(number)))
+    with (tmp_path / "rounds.csv").open("ab") as file:
+        file.write(b"1970-01-01T00:00:00+00:00,,,3,0.2")  # and then it was killed
+    second = CsvTracker(tmp_path, lambda: 60.0)
+    for number in (1, 2, 3):
+        second.take(RoundDone(round_report(number)))
+    assert [(row["round"], row["run"][14:16]) for row in rows(tmp_path)] == [
+        *[(str(number), "00") for number in (0, 1, 2)],
+        *[(str(number), "01") for number in (1, 2, 3)],
+    ]
+    assert all(row[name] for row in rows(tmp_path) for name in csv_tracker.METRICS)
+
+
+def test_a_table_with_other_columns_is_put_aside(tmp_path: Path, round_report) -> None:
+    for text in ("arm,seed,round\n", "arm,seed,round,other\n"):
+        (tmp_path / "rounds.csv").write_text(text)
+        CsvTracker(tmp_path).take(RoundDone(round_report(7)))
+        assert [row["round"] for row in rows(tmp_path)] == ["7"]
+    assert (tmp_path / "rounds.1.csv").read_text() == "arm,seed,round\n"
+    assert (tmp_path / "rounds.2.csv").read_text() == "arm,seed,round,other\n"
+
+
+def test_a_table_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path, round_report) -> None:
+    warnings: list[str] = []
+    (tracker,) = build_trackers(TrackingConfig(to=("csv",)), tmp_path, warnings.append)
+    lines = tracker._tracker._lines
+    disk = lines._file = FillingDisk(lines._file, room=30)
+    tracker.take(RoundDone(round_report(0)))
+    tracker.take(RoundDone(round_report(1)))
+    disk.room = 9999
+    tracker.take(RoundDone(round_report(2)))
+    assert [row["round"] for row in rows(tmp_path)] == ["2"]
+    assert len(warnings) == 1 and "cannot write (No space left on device)" in warnings[0]
+
+
+def test_other_trackers_are_told_after_how_many_rounds_the_run_began(tmp_path: Path, round_report) -> None:
+    tracker = Keeping(tmp_path / "home")
+    tracker.take(RunStarted("node", "", rounds=40))
+    tracker.take(RoundDone(round_report(40)))
+    ((step, values),) = tracker.kept["home"].rows
+    assert step == 40 and values[RESUMED] == 40
+
+
+def test_a_cut_off_sample_spoils_no_later_one(tmp_path: Path) -> None:
+    ring = SampleRing(tmp_path, 10_000, lambda rewards: list(rewards), lambda text: None, iter(range(99)).__next__)
+    (tmp_path / "rollouts.jsonl").write_bytes(b'{"time": 1, "pro')
+    ring.take(0, [Sample("me", "a/b", "?", [("!", True)], [1.0], True, True, "")])
+    assert (tmp_path / "rollouts.jsonl").read_bytes().startswith(b'{"time"')
+    assert (tmp_path / "rollouts.jsonl").read_bytes().count(b"\n") == 1
