@@ -19,7 +19,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.network.alone import Alone
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings.contribute import ContributeConfig
-from tests.api_stand_in import Handler, Respond, api_on_loopback, choices
+from benchmarks.served import Handler, Respond, api_on_loopback, choices
 
 KEY = "sk-very-secret"
 

@@ -1,5 +1,7 @@
-"""An OpenAI-compatible server on loopback, good or hostile. `python tests/api_stand_in.py MODEL` serves a real model of
-ours, in a process of its own, and prints its address."""
+"""An OpenAI-compatible server on loopback, good or hostile, as the test or study wants it.
+
+`python -m benchmarks.served MODEL` serves a real model of ours, in a process of its own, and prints its address.
+"""
 
 import json
 import sys
