@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from benchmarks.waiting import until
 from protocol.messages import PeerId
@@ -103,7 +104,7 @@ def trained_on(home: Path) -> set[PeerId]:
     return {peer for each in counts for peer, count in each.items() if count.get("trained")}
 
 
-def reports(home: Path) -> list[dict[str, object]]:
+def reports(home: Path) -> list[dict[str, Any]]:
     file = home / "events.jsonl"
     return [each["report"] for each in read_jsonlines(file) if each["event"] == "RoundDone"] if file.exists() else []
 

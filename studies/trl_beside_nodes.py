@@ -27,7 +27,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    alone, shared = [], []
+    alone: list[dict[str, Any]] = []
+    shared: list[dict[str, Any]] = []
     for seed in range(options.seeds):
         for arm, into in (("alone", alone), ("swarm", shared)):
             file = options.runs / f"{arm}-{options.steps}-{seed}.json"
@@ -42,7 +43,7 @@ def main() -> None:
 def run(seed: int, steps: int, swarm: bool) -> dict[str, Any]:
     """The script's rewards by step, and how many external groups it trained on."""
     with TemporaryDirectory(prefix="trl-") as name, ExitStack() as stack:
-        peers = []
+        peers: list[str] = []
         for number in range(2 * swarm):
             home = Path(name, f"node-{number}")
             asked = guests.node(home, "--seed", seed, *(("--peers", *peers) if peers else ()))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.served import Handler, Respond, api_on_loopback, choices
 from protocol.messages import Completion, PeerId, Question, Round
 from swarm_node.commands.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.commands.contribute.budget import Budget, take_key
@@ -19,7 +20,6 @@ from swarm_node.common.errors import UserError
 from swarm_node.network.alone import Alone
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings.contribute import ContributeConfig
-from benchmarks.served import Handler, Respond, api_on_loopback, choices
 
 KEY = "sk-very-secret"
 
