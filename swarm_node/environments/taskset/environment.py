@@ -60,9 +60,9 @@ class TasksetEnvironment(SplitEnvironment):
             self.facts, *others = _read(config, files)
             scoring = self._scoring_of(settings, files[0])
             for other in others:
-                _compare(config.name, self.facts, other)
+                compare(config.name, self.facts, other)
             if not config.alone:
-                _compare_scores(config.name, self.facts, scoring)
+                compare_scores(config.name, self.facts, scoring)
         except BaseException:
             if scoring is not None:
                 scoring.close()
@@ -109,7 +109,7 @@ def _read_once(config: TasksetConfig, number: int, file: Path) -> Facts:
     return Facts.model_validate_json(done.stdout)
 
 
-def _compare(name: str, first: Facts, second: Facts) -> None:
+def compare(name: str, first: Facts, second: Facts) -> None:
     """UserError for what differs between two processes: no peer could rebuild it."""
     for place, (one, other) in enumerate(zip_longest(first.hashes, second.hashes)):
         if one != other:
@@ -121,7 +121,7 @@ def _compare(name: str, first: Facts, second: Facts) -> None:
         _same_scores(name, one_try, other_try["scores"], "another process")
 
 
-def _compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
+def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
     """UserError for what scores differently in the sandbox, where all external completions are scored."""
     items: list[Item] = [
         (NAME, TRIED, 0, place, (text,)) for place, tried in enumerate(facts.tries) for text in tried["texts"]

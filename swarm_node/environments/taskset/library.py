@@ -5,6 +5,7 @@ import inspect
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ class Library:
         if name.endswith(".py"):
             sys.path.insert(0, str(file.absolute().parent))  # where verifiers imports it from
         self._id = file.stem if name.endswith(".py") else name
-        self._config = vf.taskset_config_type(self._id).model_validate({**options, "id": self._id})
+        self._config = vf.taskset_config_type(self._id).model_validate(
+            {**deepcopy(options), "id": self._id}
+        )  # it changes what it is given
         self._kind: type[vf.Task] = vf.task_type(self._id)
 
     def tasks(self, most: int) -> Iterator[vf.Task]:
