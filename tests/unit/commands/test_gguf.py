@@ -20,7 +20,6 @@ SHAPE = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "head_dim": 16,
     "max_position_embeddings": 128,
     "tie_word_embeddings": False,
     "bos_token_id": 1,
@@ -29,9 +28,12 @@ SHAPE = {
 
 
 def made(folder: Path, kind: str, dtype: torch.dtype) -> None:
-    """A model of this family with random weights, and the words of a starter."""
+    """A model of this family with random weights, and the words of a starter. transformers reads no width of heads from
+    the file: of Qwen3 it takes the published one."""
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **SHAPE)).to(dtype)
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(kind, **SHAPE, head_dim=128 if kind == "qwen3" else 16)
+    ).to(dtype)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith(("bias", "norm.weight")):
