@@ -24,7 +24,7 @@ class ArithmeticData(vf.TaskData):
 
 
 class ArithmeticTask(vf.Task[ArithmeticData]):
-    """Scored by the completion alone: no network, no judge, no container."""
+    """Scored by the completion alone: no network, no other model, no container."""
 
     @vf.reward
     async def right(self, trace: vf.Trace) -> float:

@@ -17,7 +17,7 @@ from swarm_node.integrations.trl import Swarm
 from swarm_node.starters import folder
 
 STEPS = int(os.environ.get("STEPS", "60"))
-EXTERNAL = int(os.environ.get("EXTERNAL", "2"))  # groups of others in a batch of QUESTIONS
+EXTERNAL = int(os.environ.get("EXTERNAL", "2"))  # groups in a batch of QUESTIONS
 QUESTIONS, GENERATIONS = 4, 8
 
 

@@ -41,7 +41,9 @@ class Scoring(Protocol):
         """One reply per item, in order. Raises ScoringUnavailable only."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End what was started."""
+        ...
 
 
 class ScoredEnvironment:

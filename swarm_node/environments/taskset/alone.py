@@ -13,7 +13,7 @@ from swarm_node.environments.scoring.client import Item, Reply, ScoringUnavailab
 from swarm_node.environments.scoring.frames import BrokenFrame, Reader, encode
 from swarm_node.rollouts.groups import Skipped
 
-SECONDS = 300.0  # for the scores of a group: a judge model may take its time
+SECONDS = 300.0  # for the scores of a group: another model may score
 
 
 class AloneScoring:

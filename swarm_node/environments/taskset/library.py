@@ -74,7 +74,7 @@ class Library:
 def unscorable(task: vf.Task) -> str:
     """Why its reward is not a function of the completion alone, if it is not."""
     if task.config.judges:
-        return "a judge model scores it"
+        return "another model scores it"
     rewards = task.hooks("reward")
     if not rewards:
         return "it has no reward"

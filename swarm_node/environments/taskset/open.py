@@ -37,7 +37,7 @@ def main() -> None:
 async def _scores(task: Any, prompt: str, texts: list[str]) -> list[float] | dict[str, Any]:
     try:
         return list(await asyncio.gather(*(library.scored(task, prompt, text) for text in texts)))
-    except Exception as error:  # noqa: BLE001  a judge that is away, a reward with a mistake: the group is skipped
+    except Exception as error:  # noqa: BLE001  a model that is away, a mistake: the group is skipped
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return {}
 

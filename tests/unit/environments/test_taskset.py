@@ -101,13 +101,13 @@ def test_a_task_set_that_is_not_for_single_turns_of_text_is_one_line(
     assert reason in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_a_judge_model_scores_for_nobody_else(tmp_path: Path) -> None:
-    file = written(tmp_path, "of_judges")
-    judged = '{"task": {"judges": [{"id": "reference"}]}}'
-    with pytest.raises(UserError, match="a judge model scores it; train alone on it"):
-        facts(file, tmp_path / "a", options=judged)
-    found = facts(file, tmp_path / "a", options=judged, alone=True)
-    assert found.train + found.held_out == 4 and not found.tries  # no judge was asked
+def test_what_another_model_scores_is_trained_on_alone(tmp_path: Path) -> None:
+    file = written(tmp_path, "of_models")
+    scored_by = '{"task": {"judges": [{"id": "reference"}]}}'
+    with pytest.raises(UserError, match="another model scores it; train alone on it"):
+        facts(file, tmp_path / "a", options=scored_by)
+    found = facts(file, tmp_path / "a", options=scored_by, alone=True)
+    assert found.train + found.held_out == 4 and not found.tries  # no model was asked
 
 
 @contextmanager
