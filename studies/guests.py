@@ -50,10 +50,10 @@ def log(home: Path) -> Path:
     return home.with_name(f"{home.name}.log")
 
 
-def node(home: Path, *arguments: object) -> list[object]:
-    """The command of a node at the rarest setting, which trains on few groups a round as the example does."""
+def node(home: Path, *arguments: object, model: str = "rarest") -> list[object]:
+    """The command of a node, which trains on few groups a round as the example does."""
     few = ("--threads", 1, "--round.questions", 4, "--round.local-groups", 2, "--round.external-groups", 2)
-    return ["-m", "swarm_node.cli", "run", "--home", home, "--model.name", "rarest", *few, *TASKS, *HERE, *arguments]
+    return ["-m", "swarm_node.cli", "run", "--home", home, "--model.name", model, *few, *TASKS, *HERE, *arguments]
 
 
 def script(home: Path, *peers: str) -> list[object]:

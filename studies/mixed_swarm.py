@@ -46,11 +46,12 @@ def main() -> None:
     command.finish(options, {"slowest_pair_seconds": max(seconds, default=None), **found})
 
 
-def measured(rounds: int, backend: str = "libp2p") -> dict[str, Any]:
-    """Seconds from the start of the last process until each trainer had trained on each other, and their rewards."""
+def measured(rounds: int, backend: str = "libp2p", model: str = "rarest") -> dict[str, Any]:
+    """Seconds from the start of the last process until each trainer had trained on each other, and their rewards.
+    `backend`: of the second node; `model`: of both."""
     with TemporaryDirectory(prefix="mixed-swarm-") as name:
         homes = {who: Path(name, who.replace(" ", "-")) for who in (*TRAINERS, API)}
-        with started(homes, rounds, backend) as script:
+        with started(homes, rounds, backend, model) as script:
             first = watched(homes, script, rounds)
         if script.returncode:
             raise RuntimeError(guests.log(homes[TRL]).read_text()[-2000:])
@@ -59,13 +60,13 @@ def measured(rounds: int, backend: str = "libp2p") -> dict[str, Any]:
 
 
 @contextmanager
-def started(homes: Mapping[str, Path], steps: int, backend: str) -> Iterator["subprocess.Popen[bytes]"]:
+def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> Iterator["subprocess.Popen[bytes]"]:
     """The four of them; the process of the script."""
     with ExitStack() as stack:
         api = stack.enter_context(serving("dense"))
-        stack.enter_context(guests.running(guests.node(homes[PLAIN]), homes[PLAIN]))
+        stack.enter_context(guests.running(guests.node(homes[PLAIN], model=model), homes[PLAIN]))
         peer = guests.address(homes[PLAIN])
-        other = guests.node(homes[LIBP2P], "--network.backend", backend, "--peers", peer)
+        other = guests.node(homes[LIBP2P], "--network.backend", backend, "--peers", peer, model=model)
         stack.enter_context(guests.running(other, homes[LIBP2P]))
         asked = ("--api", api, "--model", "dense", "--max-tokens", 16, "--round-seconds", 2, "--questions", 2)
         where = ("--home", homes[API], "--peers", peer)
