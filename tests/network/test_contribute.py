@@ -32,6 +32,12 @@ def serving(model: str) -> Iterator[str]:
             process.kill()
 
 
+def alive(pid: int) -> list[psutil.Process]:
+    """A process and what it started, without children of the sandbox that have ended."""
+    members = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    return [each for each in members if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+
+
 def test_a_learner_at_the_rarest_setting_trains_on_a_contributor_that_is_small_and_keeps_its_key(
     tmp_path: Path,
 ) -> None:
@@ -46,7 +52,7 @@ def test_a_learner_at_the_rarest_setting_trains_on_a_contributor_that_is_small_a
             process = started("contribute", *arguments, *peers, *TASKS, *HERE, stdout=output, env=environment)
         try:
             until(lambda: learned(a) >= 4, 400, "learning from the contributor")
-            whole = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            whole = alive(process.pid)
             memory = [each.memory_info().rss / 1e6 for each in whole]
             assert not any(KEY in " ".join(each.cmdline()) for each in whole)
             assert not any(KEY in each.environ().values() for each in whole[1:])

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -42,6 +43,11 @@ def validated(home: Path) -> list[float]:
     return [event["reward"] for event in events if event["event"] == "Validated"]
 
 
+def risen(shares: list[float]) -> bool:
+    """By a tenth at least, in the mean of three: one of 48 questions is noisy."""
+    return len(shares) >= 4 and fmean(shares[-3:]) > shares[0] + 0.1
+
+
 def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_row_is_not_understood(
     tmp_path: Path,
 ) -> None:
@@ -63,7 +69,5 @@ def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_ro
             finally:
                 doctor.kill()
                 doctor.wait()
-        until(lambda: len(validated(a)) >= 6, 600, "six validations")
-    first, *_, last = validated(a)
-    assert last > first + 0.1, validated(a)
+        until(lambda: risen(validated(a)), 600, "more of the held-out questions right")
     assert "they leave this machine" in (a / "output.log").read_text()

@@ -3,8 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -66,12 +64,3 @@ def test_a_server_is_asked_as_the_page_says(tmp_path: Path) -> None:
         done = ended(*named, *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "stopped after" in done.stdout and api.asked
-
-
-def test_a_script_of_the_page_runs_as_it_stands(tmp_path: Path) -> None:
-    (script,) = re.findall(r"```python\n(.*?)```", (HOW_TO / "python.md").read_text(), re.DOTALL)
-    quiet = script.replace("NodeConfig(home", 'NodeConfig(network={"enabled": False}, home')
-    assert quiet != script
-    command = [sys.executable, "-c", quiet]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
