@@ -42,21 +42,23 @@ def main() -> None:
     found = command.kept(folder / "mixed_swarm.json", lambda: measured(options.rounds))
     show(found)
     draw(found, folder / "mixed_swarm.png")
-    seconds = [each for others in found["first"].values() for each in others.values()]
-    command.finish(options, {"slowest_pair_seconds": max(seconds, default=None), **found})
+    seconds = [each for others in found["first"].values() for each in others.values() if each is not None]
+    slowest = max(seconds) - found["all_there"] if seconds and found["all_there"] is not None else None
+    print(f"\nall four there after {found['all_there']} s; the slowest pair {slowest} s later")
+    command.finish(options, {"slowest_pair_seconds": slowest, **found})
 
 
 def measured(rounds: int, backend: str = "libp2p", model: str = "rarest") -> dict[str, Any]:
-    """Seconds from the start of the last process until each trainer had trained on each other, and their rewards.
-    `backend`: of the second node; `model`: of both."""
+    """Seconds from the start of the last process until all four had begun a round, and until each trainer had trained
+    on each other; and their rewards. `backend`: of the second node; `model`: of both."""
     with TemporaryDirectory(prefix="mixed-swarm-") as name:
         homes = {who: Path(name, who.replace(" ", "-")) for who in (*TRAINERS, API)}
         with started(homes, rounds, backend, model) as script:
-            first = watched(homes, script, rounds)
+            all_there, first = watched(homes, script, rounds)
         if script.returncode:
             raise RuntimeError(guests.log(homes[TRL]).read_text()[-2000:])
         curves = {who: guests.rewards(homes[who]) for who in TRAINERS}
-    return {"rounds": rounds, "first": first, "rewards": curves}
+    return {"rounds": rounds, "all_there": all_there, "first": first, "rewards": curves}
 
 
 @contextmanager
@@ -90,11 +92,18 @@ def serving(model: str) -> Iterator[str]:
 
 def watched(
     homes: Mapping[str, Path], script: "subprocess.Popen[bytes]", rounds: int
-) -> dict[str, dict[str, float | None]]:
-    """When each trainer first trained on a group of each other. Ends as the module says, or after LIMIT_SECONDS."""
-    began = time.monotonic()
+) -> tuple[float | None, dict[str, dict[str, float | None]]]:
+    """When all had begun, and when each trainer first trained on a group of each other. Ends as the module says, or
+    after LIMIT_SECONDS."""
+    began, all_there = time.monotonic(), None
     first: dict[str, dict[str, float | None]] = {who: dict.fromkeys(set(homes) - {who}) for who in TRAINERS}
     while (seconds := time.monotonic() - began) < LIMIT_SECONDS:
+        if (
+            all_there is None
+            and (homes[API] / "rounds.json").exists()
+            and all(guests.rewards(homes[who]) for who in TRAINERS)
+        ):
+            all_there = round(seconds, 1)
         for who in TRAINERS:
             known = guests.trained_on(homes[who])
             for other, when in first[who].items():
@@ -103,7 +112,7 @@ def watched(
         if script.poll() is not None and all(len(guests.rewards(homes[who])) >= rounds for who in (PLAIN, LIBP2P)):
             break
         time.sleep(LOOK_SECONDS)
-    return first
+    return all_there, first
 
 
 def show(found: Mapping[str, Any]) -> None:

@@ -43,9 +43,9 @@ def validated(home: Path) -> list[float]:
     return [event["reward"] for event in events if event["event"] == "Validated"]
 
 
-def risen(shares: list[float]) -> bool:
-    """By a tenth at least, in the mean of three: one of 48 questions is noisy."""
-    return len(shares) >= 4 and fmean(shares[-3:]) > shares[0] + 0.1
+def risen(accuracies: list[float]) -> bool:
+    """Three in a row, since one of 48 questions is off by 0.07 as often as not."""
+    return len(accuracies) > 3 and fmean(accuracies[-3:]) > accuracies[0] + 0.1
 
 
 def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_row_is_not_understood(
@@ -69,5 +69,5 @@ def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_ro
             finally:
                 doctor.kill()
                 doctor.wait()
-        until(lambda: risen(validated(a)), 600, "more of the held-out questions right")
+        until(lambda: risen(validated(a)), 600, "learning what is held out")
     assert "they leave this machine" in (a / "output.log").read_text()

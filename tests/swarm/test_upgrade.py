@@ -145,7 +145,7 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> Met:
             node = started("run", "node.toml", "--home", name, *flags[name], cwd=folder, stdout=log)
             stack.callback(node.kill)
             nodes.append(node)
-        until(answers, 60, "meeting")
+        until(answers, 180, "meeting")
         status = [ended("status", "--home", name, "--json", cwd=folder) for name in HOMES]
         doctor = ended("doctor", "node.toml", "--home", "synchronous", cwd=folder)
         for node in nodes:
