@@ -14,7 +14,8 @@ of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source)
 of its network     backends, punching (as root: network namespaces)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
                    prompts, sides in turn), waiting, pages (what a reader of the documentation does; tests, too),
-                   internet (hosts in network namespaces; tests, too), genrl_side, shapes (of real models)
+                   internet (hosts in network namespaces; tests, too), genrl_side, shapes (of real models), served
+                   (a model of ours behind OpenAI's API; studies and tests)
 other processes    genrl_node and genrl_gather, run by an interpreter that has genrl; asynchronous_child;
                    group_path with group_path_peer and group_path_tracer, for structure
 

@@ -1,11 +1,15 @@
 """A starter that hides its skill, trained by TRL in a swarm: python examples/trl/train.py HOME [PEER ...].
 
-Without peers it trains alone until somebody comes. docs/how-to/trl.md explains the lines.
+Without peers it trains alone until somebody comes. HOME/steps.jsonl has a line a step. docs/how-to/trl.md explains it.
 """
 
+import json
 import os
 import sys
+from pathlib import Path
+from typing import Any
 
+from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from swarm_node import NodeConfig
@@ -13,7 +17,20 @@ from swarm_node.integrations.trl import Swarm
 from swarm_node.starters import folder
 
 STEPS = int(os.environ.get("STEPS", "60"))
+EXTERNAL = int(os.environ.get("EXTERNAL", "2"))  # groups in a batch of QUESTIONS
 QUESTIONS, GENERATIONS = 4, 8
+
+
+class Steps(TrainerCallback):
+    """A line a step: the mean reward of local groups, and how many groups of whom were trained on so far."""
+
+    def __init__(self, swarm: Swarm, file: Path) -> None:
+        self._swarm, self._file = swarm, file
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        line = {"step": state.global_step, "reward": self._swarm.rewards[-1], "trained": self._swarm.trained_on}
+        with self._file.open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def main(home: str, *peers: str) -> None:
@@ -44,17 +61,19 @@ def main(home: str, *peers: str) -> None:
         logging_steps=1,
         save_strategy="no",
         report_to="none",
+        seed=int(os.environ.get("SEED", "0")),
     )
-    with Swarm(config, external_groups=2) as swarm:
+    with Swarm(config, external_groups=EXTERNAL) as swarm:
         trainer = GRPOTrainer(
             model=str(folder("rarest")),
             args=arguments,
             train_dataset=swarm.dataset(rounds=STEPS, questions=QUESTIONS),
             reward_funcs=swarm.reward,
             rollout_func=swarm.rollout,
+            callbacks=[Steps(swarm, Path(home) / "steps.jsonl")],
         )
         trainer.train()
-        print(f"published {swarm.published} groups, trained on {swarm.trained_on} external ones")
+        print(f"published {swarm.published} groups, trained on {swarm.trained_on.total()} external ones")
 
 
 if __name__ == "__main__":

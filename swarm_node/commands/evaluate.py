@@ -36,6 +36,7 @@ folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
   --questions N               of each task (100)
   --puzzles FILE.json         puzzles that temporal_clue/published asks
   --dataset.file FILE         questions of your own: those held out
+  --taskset.name NAME|FILE    a task set of verifiers: those held out
   --model.device NAME         cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
   --generation.temperature X  of sampling (1.0)
   --generation.max-completion-length N
@@ -97,7 +98,9 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
     """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
-    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles, dataset=config.dataset)
+    settings = EnvironmentConfig(
+        use=config.use, tasks=config.tasks, puzzles=config.puzzles, dataset=config.dataset, taskset=config.taskset
+    )
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
     for kind, tasks in by_kind(settings):
         own = settings.model_copy(update={"scoring": kind.evaluated})

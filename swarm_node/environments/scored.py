@@ -1,7 +1,8 @@
 """An environment whose scoring process builds prompts and scores completions. Here: addresses, and a memory of both."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from protocol.addressing import question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
@@ -9,7 +10,7 @@ from protocol.messages import PeerId, Question, Round
 from swarm_node.common.lru import Lru
 from swarm_node.environments.kinds import split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scoring.client import Item, Reply, ScoringClient, ScoringPool
+from swarm_node.environments.scoring.client import Item, Reply
 from swarm_node.environments.scoring.contract import UNKNOWN_QUESTION
 from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
@@ -18,6 +19,31 @@ KEPT_PROMPTS = 2048
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
 
 Rewards = tuple[float, ...] | Skipped
+
+
+class Scoring(Protocol):
+    """What builds prompts and scores completions in another process: a pool of scoring processes, mostly."""
+
+    @property
+    def restarts(self) -> int: ...
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def layers(self) -> Mapping[str, bool]: ...
+
+    def prepare(self) -> None:
+        """Start without waiting. Raises ScoringUnavailable."""
+        ...
+
+    def ask(self, items: Sequence[Item]) -> list[Reply]:
+        """One reply per item, in order. Raises ScoringUnavailable only."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
+        ...
 
 
 class ScoredEnvironment:
@@ -32,7 +58,7 @@ class ScoredEnvironment:
         version: str,
         catalogue: Tasks,
         tasks: Sequence[str],
-        scoring: ScoringClient | ScoringPool,
+        scoring: Scoring,
         rule: RewardRule,
         instruction: str,
     ) -> None:
@@ -98,7 +124,7 @@ class ScoredEnvironment:
         return self._scoring.pid
 
     @property
-    def layers(self) -> dict[str, bool]:
+    def layers(self) -> Mapping[str, bool]:
         """Whether this system has each layer of the sandbox, by name. Empty before the first question."""
         return self._scoring.layers
 

@@ -9,12 +9,14 @@ Local groups are published as soon as they are scored. External ones take the pl
 log-probs are not known, so, as in a node's training, the policy that trains counts as the one that wrote them.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from itertools import cycle, islice
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from protocol.messages import Completion, Question
+from protocol.messages import Completion, PeerId, Question
 from swarm_node.commands import script
 from swarm_node.common.errors import UserError
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
@@ -43,7 +45,8 @@ class Swarm(script.Swarm):
         self._asked: dict[str, list[Question]] = {}  # prompt -> local questions, in the order of the data set
         self._ends: set[int] = set()  # tokens that end a completion
         self.published = 0
-        self.trained_on = 0  # external groups
+        self.trained_on = Counter[PeerId]()  # external groups by author
+        self.rewards: list[float] = []  # of local groups, a mean for each batch
 
     def dataset(self, rounds: int, questions: int) -> "Dataset":
         """Prompts with their addresses. A round's questions should be a batch's: batch size / num_generations."""
@@ -76,7 +79,7 @@ class Swarm(script.Swarm):
             prompt_ids = [*prompt_ids, *ids]
             completion_ids = [*completion_ids, *_encoded(group, size, trainer)]
             addresses += [group.question.model_dump_json()] * size
-        self.trained_on += len(external)
+        self.trained_on.update(group.author for group in external)
         return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None, "address": addresses}
 
     def reward(
@@ -87,6 +90,7 @@ class Swarm(script.Swarm):
         for place, name in enumerate(address):
             places.setdefault(name, []).append(place)
         rewards: list[float | None] = [None] * len(address)
+        earned: list[float] = []  # by local groups
         local: dict[Question, list[Completion]] = {}
         for name, at in places.items():
             question = Question.model_validate_json(name)
@@ -96,9 +100,13 @@ class Swarm(script.Swarm):
                 continue
             for place, value in zip(at, found, strict=True):
                 rewards[place] = value
-            if self.is_local(question) and len(texts) > 1:
+            if not self.is_local(question):
+                continue
+            earned.append(fmean(found))
+            if len(texts) > 1:
                 ended = [completion_ids[place][-1] in self._ends for place in at]
                 local[question] = [Completion(text=t, ended=e) for t, e in zip(texts, ended, strict=True)]
+        self.rewards.append(fmean(earned) if earned else 0.0)
         self._offer(local)
         return rewards
 

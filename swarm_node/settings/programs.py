@@ -12,6 +12,7 @@ from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.sections import Count, PlugIn, Positive, Section, SwarmName
+from swarm_node.settings.taskset import TasksetConfig
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
 
 
@@ -220,5 +221,6 @@ class EvaluationConfig(Section):
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) for the task temporal_clue/published, each used once."""
     dataset: DatasetConfig = DatasetConfig()
+    taskset: TasksetConfig = TasksetConfig()
     json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
     """Print one JSON object instead of the table."""

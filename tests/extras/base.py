@@ -4,6 +4,8 @@ Named on the command line by `make test-extras`, in an environment without any e
 Run from another folder, so that what is tested is what was installed.
 """
 
+import subprocess
+import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -11,11 +13,31 @@ import pytest
 
 from tests.commands import ended
 
+HOME = Path(__file__).parents[1] / "data" / "0.1.0" / "synchronous"
+TRL = """
+from swarm_node import UserError
+from swarm_node.integrations.trl import Swarm
+try:
+    Swarm()
+except UserError as error:
+    print(error)
+"""
+
 
 def test_no_extra_is_installed() -> None:
     installed = {distribution.name for distribution in distributions()}
     assert "swarm-node" in installed
-    assert not installed & {"libp2p", "docker", "trl", "gensyn-genrl", "datasets", "math-verify"}
+    assert not installed & {
+        "libp2p",
+        "docker",
+        "trl",
+        "gensyn-genrl",
+        "datasets",
+        "math-verify",
+        "verifiers",
+        "gguf",
+        "trackio",
+    }
 
 
 def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
@@ -24,6 +46,11 @@ def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
     result = ended("run", "--home", tmp_path / "home", *small, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "round 0 " in result.stdout
+
+
+def test_a_script_without_trl_is_told_what_to_install(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", TRL], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout == "TRL is not installed: pip install 'swarm-node[trl]'\n", done.stderr
 
 
 @pytest.mark.parametrize(
@@ -36,6 +63,9 @@ def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
         (("dataset", "rows.parquet"), "data"),
         (("dataset", "hf:some/rows"), "data"),
         (("dataset", "rows.jsonl", "--verifier", "math"), "math"),
+        (("run", "--environment.taskset.name", "gsm8k", "--network.no-enabled", "--home", "home"), "verifiers"),
+        (("export", "model", "--home", HOME, "--gguf"), "gguf"),
+        (("run", "--tracking.to", "trackio", "--network.no-enabled", "--home", "home"), "trackio"),
         (("simulate", "--engine", "docker", "--nodes", 2, "--rounds", 1, "--out", "out"), "docker"),
     ],
 )

@@ -1,34 +1,22 @@
-"""The TRL example beside two real nodes: each trains on groups of the other kind."""
+"""The TRL example beside a node, a node on py-libp2p and a contributor: each trains on groups of every other."""
 
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
+from importlib.util import find_spec
 
 import pytest
 
-from tests.network.test_nodes import address, learned, running
-from tests.waiting import until
+from studies.mixed_swarm import API, TRAINERS, measured
 
 pytest.importorskip("trl")
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).parents[2]
-HERE = ("--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-seconds", 2)
-TASKS = ("--environment.tasks", "products/tiny,lcm/tiny,count_bits/tiny")
+STEPS = 30
 
 
-def test_a_trl_script_and_two_nodes_train_on_each_other(tmp_path: Path) -> None:
-    a, b = tmp_path / "a", tmp_path / "b"
-    few = ("--threads", 1, "--round.questions", 4, "--round.local-groups", 2, "--round.external-groups", 4)
-    with running(a, "run", *few, *TASKS, *HERE):
-        peer = address(a)
-        with running(b, "run", *few, *TASKS, *HERE, "--peers", peer):
-            environment = {**os.environ, "STEPS": "40", "HOST": "127.0.0.1", "MDNS_OFF": "1", "PYTHONPATH": str(ROOT)}
-            script = [sys.executable, ROOT / "examples" / "trl" / "train.py", tmp_path / "trl", peer]
-            done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False, timeout=600)
-            assert done.returncode == 0, done.stderr[-2000:]
-            found = re.search(r"published (\d+) groups, trained on (\d+) external ones", done.stdout)
-            assert found and int(found[1]) > 0 and int(found[2]) > 0, done.stdout[-500:]
-            until(lambda: learned(a) and learned(b), 60, "learning")
+def test_a_trl_script_two_nodes_and_a_contributor_train_on_each_other() -> None:
+    backend = "libp2p" if find_spec("libp2p") else "hivemind"  # where the extra trl is installed alone
+    found = measured(STEPS, backend, model="rare")
+    assert set(found["first"]) == set(TRAINERS)
+    for who, others in found["first"].items():
+        assert set(others) == {*TRAINERS, API} - {who}
+        assert all(seconds is not None for seconds in others.values()), found["first"]
+        assert len(found["rewards"][who]) >= STEPS

@@ -1,32 +1,34 @@
 """The commands on the pages about what users bring are run as they stand there."""
 
+import os
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from benchmarks.served import api_on_loopback, choices
 from tests.commands import ended
+from tests.hub_stand_in import TOKEN, hub_on_loopback
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("questions", "hub")
+HOW_TO = ROOT / "docs" / "how-to"
 
 
 def commands(page: str) -> list[list[str]]:
     """What stands in blocks of bash, without the name of the program."""
-    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text()
-    blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"```bash\n(.*?)```", (HOW_TO / f"{page}.md").read_text(), re.DOTALL)
     return [shlex.split(line)[1:] for block in blocks for line in block.splitlines() if line.startswith("swarm-node")]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ["questions", "tasksets"])
 def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
     for folder in ("examples", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     found = commands(page)
-    assert len(found) > 1
+    assert found
     for arguments in found:
         few = ["--questions", 16] if arguments[0] == "eval" else []
         flag = "--network.no-enabled"
@@ -35,8 +37,30 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Pat
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
 
 
+def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
+    with hub_on_loopback() as hub:
+        known = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+        environment = {**os.environ, **known, "HF_HOME": str(tmp_path / "hf")}
+        for arguments in commands("hub"):
+            named = [each.replace("NAME/MODEL", "me/model") for each in arguments]
+            few = ["--max-rounds", 4, "--network.no-enabled"] if "--push.repo" in named else []
+            done = ended(*named, *few, cwd=tmp_path, env=environment)
+            assert done.returncode == 0, f"{named}: {done.stderr}"
+    assert (tmp_path / "runs" / "gguf" / "model.gguf").exists()
+
+
 def test_a_person_answers_as_the_page_says(tmp_path: Path) -> None:
     (arguments,) = [each for each in commands("contribute") if "--human" in each]
     done = ended(*arguments, cwd=tmp_path, input="\n".join(map(str, range(1, 9))) + "\n")
     assert done.returncode == 0, done.stderr
     assert "reward" in done.stdout and "stopped after" in done.stdout
+
+
+def test_a_server_is_asked_as_the_page_says(tmp_path: Path) -> None:
+    (arguments,) = [each for each in commands("contribute") if "--api" in each]
+    with api_on_loopback(lambda handler, body: handler.say(choices(*map(str, range(body["n"]))))) as api:
+        named = [re.sub(r"http://\S+", api.address, each) for each in arguments]
+        few = ("--max-rounds", 1, "--network.no-enabled", "--home", tmp_path / "home")
+        done = ended(*named, *few, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "stopped after" in done.stdout and api.asked

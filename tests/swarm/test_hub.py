@@ -60,8 +60,9 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     assert (tmp_path / "adapters" / "adapter_model.safetensors").exists()
     assert "LoRA adapters of rank 4" in (tmp_path / "adapters" / "README.md").read_text()
     assert "its licence: mit" in (tmp_path / "adapters" / "README.md").read_text()
-    done = ended("export", tmp_path / "merged", "--home", home, "--merge")
+    done = ended("export", tmp_path / "merged", "--home", home, "--merge", "--gguf")
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "merged" / "model.gguf").read_bytes()[:4] == b"GGUF"
     assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
     assert logits(tmp_path / "merged") == logits(tmp_path / "adapters")
 

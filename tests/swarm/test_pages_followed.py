@@ -26,7 +26,7 @@ from benchmarks.pages import (
 from swarm_node import starters
 
 PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
-NO_COMMANDS = {"hostile_peers", "python"}  # one is about a file, the other Python that tests/swarm/test_script.py runs
+NO_COMMANDS = {"hostile_peers"}  # it is about a file
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",

@@ -13,7 +13,7 @@ RETIRED = {  # pattern -> what to write instead
     r"\bothers' (\w+ )?(groups?|completions?|answers?|texts?|tokens?|rollouts?)\b": "external",
     r"\bforeign\b": "external",
     r"(?<![a-z])(over)?heard(?![a-z])|\bhears?\b|\bhearing\b": "received, collected",
-    r"(?<![a-z])judg(e|es|ed|ing|ement)(?![a-z])": "score, scoring process",
+    r"(?<![a-z])(?<!config\.)(?<!\")judg(e|es|ed|ing|ement)(?![a-z])": "score, scoring process",  # verifiers has judges
     r"\b(with|without|rare|more|some) signal\b|(?<![a-z])has_signal(?![a-z])|\bthe signal is\b": "informative",
     r"\bentry nodes?\b": "bootstrap node",
     r"\b(right|wrong|honest|hostile|better|local|external) attempts?\b|\bown attempts?\b": "completion",

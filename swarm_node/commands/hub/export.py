@@ -7,7 +7,7 @@ from typing import Any
 
 import tyro
 
-from swarm_node.commands.hub.card import card, story
+from swarm_node.commands.hub.card import Story, card, story
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings import ModelConfig, Section
@@ -25,7 +25,8 @@ config, and a card with data, curve, swarm, base model and its licence.
   DIR             a folder that is not there yet, or is empty
   --home FOLDER   of the node that trained it (~/.swarm-node)
   --best          of the best validation, not of the last round
-  --merge         adapters (LoRA) become part of the weights"""
+  --merge         adapters (LoRA) become part of the weights
+  --gguf          also model.gguf, for llama.cpp and Ollama"""
 
 
 class ExportConfig(Section):
@@ -39,6 +40,8 @@ class ExportConfig(Section):
     """The checkpoint of the best validation, not of the last round."""
     merge: tyro.conf.FlagCreatePairsOff[bool] = False
     """Adapters become part of the weights, so that the folder needs no base model and no peft."""
+    gguf: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Also a file model.gguf, for llama.cpp and Ollama (needs the extra gguf)."""
 
 
 def newest(home: Path, best: bool = False) -> Path:
@@ -51,7 +54,7 @@ def newest(home: Path, best: bool = False) -> Path:
     return found[-1]
 
 
-def export(home: Path, checkpoint: Path, out: Path, merge: bool = False) -> Path:
+def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False) -> Path:
     """Write the model folder `out`, whole or not at all. UserError where it is taken, or nothing is to merge."""
     out = out.expanduser()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -67,7 +70,10 @@ def export(home: Path, checkpoint: Path, out: Path, merge: bool = False) -> Path
             for file in checkpoint.iterdir():
                 if file.is_file() and file.name not in LEFT:
                     shutil.copy2(file, part)
-        (part / "README.md").write_text(card(story(home.expanduser(), rounds, model)), encoding="utf-8")
+        told = story(home.expanduser(), rounds, model)
+        (part / "README.md").write_text(card(told), encoding="utf-8")
+        if gguf:
+            _gguf(part, told)
         if out.exists():
             out.rmdir()
         part.rename(out)
@@ -87,6 +93,12 @@ def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
         raise UserError(f"checkpoint {checkpoint} is broken ({error}): take --best, or another home") from error
 
 
+def _gguf(folder: Path, told: Story) -> None:
+    from swarm_node.commands.hub.gguf import write
+
+    write(folder, Path(told.model).name, told.licence)
+
+
 def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
     from swarm_node.assembly.learner import build_policy
 
@@ -104,7 +116,7 @@ def command(argv: list[str]) -> None:
     if not config.folder:
         raise UserError("name the folder to write: swarm-node export DIR")
     checkpoint = newest(config.home, config.best)
-    out = export(config.home, checkpoint, Path(config.folder), config.merge)
+    out = export(config.home, checkpoint, Path(config.folder), config.merge, config.gguf)
     print(f"{checkpoint} is now in {out}: AutoModelForCausalLM.from_pretrained({str(out)!r})")
 
 

@@ -6,26 +6,23 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.dataset.questions import HELD_OUT, TRAIN
-from swarm_node.environments.kinds import EVALUATION, EnvironmentKind
-from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.environments.dataset.questions import TRAIN
+from swarm_node.environments.dataset.split import SplitEnvironment, tasks_of
+from swarm_node.environments.kinds import EnvironmentKind
 from swarm_node.environments.scoring.client import ScoringClient, ScoringPool
-from swarm_node.rollouts.catalogue import Catalogue, Tasks
+from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.dataset import DatasetConfig
 
 NAME = "dataset"
 SOURCE = "swarm_node.environments.dataset.source:DatasetSource"
 SECONDS = 600.0  # to read the file, or to load it from the hub
-TASKS: Tasks = MappingProxyType({NAME: (TRAIN, HELD_OUT)})
+TASKS: Tasks = tasks_of(NAME)
 
 
 class Facts(BaseModel):
@@ -62,39 +59,21 @@ def read(config: DatasetConfig, out: Path | None = None) -> Facts:
     return Facts.model_validate_json(done.stdout)
 
 
-class DatasetEnvironment(ScoredEnvironment):
-    """The questions of one file. Peers ask those to train on; who evaluates gets those held out, each once."""
+class DatasetEnvironment(SplitEnvironment):
+    """The questions of one file."""
 
     def __init__(self, tasks: Sequence[str], settings: EnvironmentConfig) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="swarm-node-dataset-")
-        file = Path(self._folder.name, "questions.json")
+        folder = tempfile.TemporaryDirectory(prefix="swarm-node-dataset-")
+        file = Path(folder.name, "questions.json")
         try:
             self.facts = facts = read(settings.dataset, file)
         except BaseException:
-            self._folder.cleanup()
+            folder.cleanup()
             raise
         limits = (settings.time_limit, settings.memory_limit)
         source = f"{SOURCE}?{file}"
         pool = ScoringPool(lambda: ScoringClient(source, facts.version, *limits), settings.scoring_processes)
-        rule = RewardRule(settings.scoring)
-        super().__init__(NAME, facts.version, TASKS, tasks, pool, rule, settings.instruction)
-        self.count = facts.held_out  # for `eval`
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """What peers may ask: a group on a held-out question is refused, or it would be trained on."""
-        return Catalogue({NAME: (self.version, {NAME: (TRAIN,)})})
-
-    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        if author != EVALUATION and (NAME, HELD_OUT) not in self.tasks:
-            return super().sample(author, now, count)
-        if not self.facts.held_out:
-            raise UserError("no question of the data set is held out: give a larger held_out, or add rows")
-        return [self._question((NAME, HELD_OUT), int(now), index) for index in range(count)]
-
-    def close(self) -> None:
-        super().close()
-        self._folder.cleanup()
+        super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder)
 
 
 class DatasetKind(EnvironmentKind):

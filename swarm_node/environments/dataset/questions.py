@@ -48,7 +48,7 @@ class Questions:
         """Training and held-out questions. A prompt is on one side, whatever answers stand beside it in the file."""
         sides: dict[str, list[Question]] = {TRAIN: [], HELD_OUT: []}
         for question in self.kept:
-            sides[HELD_OUT if _share(question.prompt) < held_out else TRAIN].append(question)
+            sides[HELD_OUT if share(question.prompt) < held_out else TRAIN].append(question)
         return sides
 
 
@@ -143,7 +143,7 @@ def _runs(text: str) -> list[int]:
     return [hash(tuple(words[k : k + SHARED_WORDS])) for k in range(max(1, len(words) - SHARED_WORDS + 1))]
 
 
-def _share(prompt: str) -> float:
+def share(prompt: str) -> float:
     """In [0, 1): the same for prompts that differ in case and white space alone."""
     plain = " ".join(prompt.casefold().split())
     return int(_digest(["split", plain])[:13], 16) / 16**13

@@ -38,13 +38,14 @@ from swarm_node.network.process.messages import (
 )
 from swarm_node.network.process.pace import Pace
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
+from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig
 
 INBOX_GROUPS = 1024  # received and not collected yet
 SPREAD = 8  # rounds over which the inbox is handed out, at most
 LINES = 64  # for the user, not read yet
-UNSENT = "unsent: too big"
+UNSENT, ALONE = "unsent: too big", "unsent: trained on alone"
 INBOX_FULL = "inbox full"
 USEFUL, UNINFORMATIVE = "useful", "uninformative"
 VIEW_SECONDS = 2.0  # the network process may take to say how it is
@@ -83,6 +84,7 @@ class RemoteNetwork(Network):
         self._views: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._questions = 0
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
+        self._shared = Catalogue(rules.environments).knows  # what no peer may ask of this node, it tells nobody
         self._loop = asyncio.new_event_loop()
         self._main: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
@@ -145,6 +147,9 @@ class RemoteNetwork(Network):
             return
         envelopes = []
         for group in groups:
+            if not self._shared(group.question):
+                self._rejections[ALONE] += 1
+                continue
             try:
                 envelopes.append(codec.seal(group, self._identity, self._rules.swarm))
             except ValueError:

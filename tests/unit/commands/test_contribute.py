@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.served import Handler, Respond, api_on_loopback, choices
 from protocol.messages import Completion, PeerId, Question, Round
 from swarm_node.commands.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.commands.contribute.budget import Budget, take_key
@@ -19,7 +20,6 @@ from swarm_node.common.errors import UserError
 from swarm_node.network.alone import Alone
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings.contribute import ContributeConfig
-from tests.api_stand_in import Handler, Respond, api_on_loopback, choices
 
 KEY = "sk-very-secret"
 
@@ -106,6 +106,21 @@ def test_a_server_that_redirects_or_refuses_the_key_ends_the_contributor_without
     assert isinstance(made, UserError) and "sends elsewhere" in str(made) and len(asked) == 1
     made, _, asked = ask(lambda h, _: h.say({"error": f"Incorrect API key provided: {KEY}"}, 401), tmp_path)
     assert isinstance(made, UserError) and "status 401" in str(made) and KEY not in str(made) and len(asked) == 1
+
+
+def test_a_redirect_is_not_followed_whoever_waits_there(tmp_path: Path) -> None:
+    with api_on_loopback(lambda h, _: h.say(choices(*"abcd"))) as other:
+        made, _, asked = ask(lambda h, _: h.say({}, 302, Location=f"{other.address}/chat/completions"), tmp_path)
+        assert isinstance(made, UserError) and len(asked) == 1 and not other.keys
+
+
+def test_a_server_that_changes_its_schema_is_given_up_after_a_few_times(tmp_path: Path) -> None:
+    def respond(handler: Handler, body: dict[str, Any]) -> None:
+        handler.say(choices("a") if len(handler.server.asked) == 1 else {"version": 2, "outputs": [{"text": "a"}]})
+
+    made, said, asked = ask(respond, tmp_path)
+    assert made == Skipped("api failed") and len(asked) == 1 + ATTEMPTS
+    assert all("not of the form" in line for line in said)
 
 
 def test_a_server_comes_back_after_a_failure(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
-"""An OpenAI-compatible server on loopback, good or hostile. `python tests/api_stand_in.py MODEL` serves a real model of
-ours, in a process of its own, and prints its address."""
+"""An OpenAI-compatible server on loopback, good or hostile, as the test or study wants it.
+
+`python -m benchmarks.served MODEL` serves a real model of ours, in a process of its own, and prints its address.
+"""
 
 import json
 import sys
@@ -69,6 +71,7 @@ def api_on_loopback(respond: Respond) -> Iterator[Api]:
 def main() -> None:
     from swarm_node.assembly.learner import build_policy
     from swarm_node.compute.generation.generator import BatchGenerator
+    from swarm_node.rollouts.groups import GeneratedGroup
     from swarm_node.settings import GenerationConfig, ModelConfig
 
     policy, lock, count = build_policy(ModelConfig(name=sys.argv[1])), threading.Lock(), [0]
@@ -79,6 +82,7 @@ def main() -> None:
             count[0] += 1
             generator = BatchGenerator(policy, config)
             (made,) = generator.generate([body["messages"][0]["content"]], body["n"], f"served/{count[0]}")
+        assert isinstance(made, GeneratedGroup), made
         handler.say(choices(*(each.text for each in made.completions)))
 
     api = Api(respond)

@@ -1,0 +1,147 @@
+"""`swarm-node export --gguf`: an exported folder as one file for llama.cpp, Ollama and their kin.
+
+ggml-org's package `gguf` has the format, the names of tensors and the writer. Its converter is a script of llama.cpp,
+and no package. What it does to dense models of the Llama and Qwen families is done here; nothing else is guessed at.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swarm_node.common.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy
+
+FILE = "model.gguf"
+SCRIPT = "convert the folder with llama.cpp's convert_hf_to_gguf.py"
+FAMILIES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}  # model_type -> name in the file
+NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # kinds of tokens in the file
+ONE_DIGIT, THREE_DIGITS = r"\p{N}|", r"\p{N}{1,3}|"  # of the patterns of Qwen2 and Llama 3
+
+
+def write(folder: Path, name: str, licence: str) -> Path:
+    """The file, in the folder of a whole model. UserError for one that cannot be written so."""
+    try:
+        import gguf
+    except ImportError as error:
+        raise UserError("--gguf needs the extra gguf: pip install 'swarm-node[gguf]'") from error
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    family = _family(folder, config)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    out = folder / FILE
+    writer = gguf.GGUFWriter(out, family)
+    writer.add_name(name)
+    writer.add_license(licence)
+    _shape(writer, config)
+    _words(writer, tokenizer, config)
+    template = folder / "chat_template.jinja"
+    if template.exists():
+        writer.add_chat_template(template.read_text(encoding="utf-8"))
+    names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, family.upper()), config["num_hidden_layers"])
+    for tensor, values in _tensors(folder):
+        known = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
+        if known is None:
+            raise UserError(f"--gguf does not know the tensor {tensor}: {SCRIPT}")
+        writer.add_tensor(known, *_stored(_turned(tensor, values, config, family), gguf))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return out
+
+
+def _family(folder: Path, config: Mapping[str, Any]) -> str:
+    """Its name in the file."""
+    if (folder / "adapter_config.json").exists():
+        raise UserError("--gguf needs whole weights: add --merge, which makes the adapters part of them")
+    family = FAMILIES.get(config["model_type"])
+    scaled = config.get("rope_parameters", {}).get("rope_type", "default") != "default" or config.get("rope_scaling")
+    if family is None or scaled or config.get("mlp_bias") or (family == "llama" and config.get("attention_bias")):
+        what = f"models of type {config['model_type']}" + (" with scaled positions or biases" if family else "")
+        raise UserError(f"--gguf does not know {what}: {SCRIPT}")
+    return family
+
+
+def _shape(writer: Any, config: Mapping[str, Any]) -> None:
+    heads = config["num_attention_heads"]
+    width = config.get("head_dim") or config["hidden_size"] // heads
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
+    writer.add_key_length(width)
+    writer.add_value_length(width)
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_dimension_count(width)
+    writer.add_rope_freq_base(config.get("rope_theta") or config["rope_parameters"]["rope_theta"])
+    writer.add_vocab_size(config["vocab_size"])
+
+
+def _words(writer: Any, tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """The tokenizer: byte-level BPE, by the name that llama.cpp has for how it splits text."""
+    model = tokenizer["model"]
+    tokens = {place: (token, NORMAL) for token, place in model["vocab"].items()}
+    for added in tokenizer["added_tokens"]:
+        tokens[added["id"]] = (added["content"], CONTROL if added["special"] else USER_DEFINED)
+    listed = [tokens.get(place, (f"[UNUSED{place}]", UNUSED)) for place in range(config["vocab_size"])]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(_splitting(tokenizer))
+    writer.add_token_list([token for token, _ in listed])
+    writer.add_token_types([kind for _, kind in listed])
+    writer.add_token_merges([each if isinstance(each, str) else " ".join(each) for each in model["merges"]])
+    adding = {"bos": writer.add_bos_token_id, "eos": writer.add_eos_token_id, "pad": writer.add_pad_token_id}
+    for which, add in adding.items():
+        if isinstance(place := config.get(f"{which}_token_id"), int):
+            add(place)
+    writer.add_add_bos_token(False)
+
+
+def _splitting(tokenizer: Mapping[str, Any]) -> str:
+    outer = tokenizer.get("pre_tokenizer") or {}
+    steps = outer.get("pretokenizers", [outer])
+    kinds = [step.get("type") for step in steps]
+    patterns = " ".join(step.get("pattern", {}).get("Regex", "") for step in steps)
+    if tokenizer["model"]["type"] == "BPE" and kinds and kinds[-1] == "ByteLevel":
+        if kinds == ["Digits", "ByteLevel"] and steps[0].get("individual_digits"):
+            return "smollm"
+        if kinds == ["ByteLevel"]:
+            return "gpt-2"
+        if kinds == ["Split", "ByteLevel"] and (THREE_DIGITS in patterns or ONE_DIGIT in patterns):
+            return "llama-bpe" if THREE_DIGITS in patterns else "qwen2"
+    raise UserError(f"--gguf does not know how this model's tokenizer splits text: {SCRIPT}")
+
+
+def _tensors(folder: Path) -> Iterator[tuple[str, Any]]:
+    from safetensors import safe_open
+
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, "pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118  it is no dictionary
+                yield name, tensors.get_tensor(name)
+
+
+def _turned(name: str, values: Any, config: Mapping[str, Any], family: str) -> Any:
+    """Llama's queries and keys: pairs of a rotation side by side, where transformers has halves."""
+    if family != "llama" or not name.endswith(("q_proj.weight", "k_proj.weight")):
+        return values
+    heads = config["num_attention_heads"]
+    if name.endswith("k_proj.weight"):
+        heads = config.get("num_key_value_heads") or heads
+    rows, columns = values.shape
+    return values.reshape(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
+
+
+def _stored(values: Any, gguf: Any) -> "tuple[numpy.ndarray[Any, Any], None, Any]":
+    """As precise as it was; what has one dimension in 32 bits, as llama.cpp wants it."""
+    import torch
+
+    kinds = gguf.GGMLQuantizationType
+    if values.dtype == torch.bfloat16 and values.dim() > 1:
+        return gguf.quants.quantize(values.float().numpy(), kinds.BF16), None, kinds.BF16
+    if values.dtype == torch.float16 and values.dim() > 1:
+        return values.numpy(), None, kinds.F16
+    return values.float().contiguous().numpy(), None, kinds.F32

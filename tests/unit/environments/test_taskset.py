@@ -1,0 +1,185 @@
+"""Task sets of verifiers: what is let in, what is refused and why, and what is trained on alone."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from protocol.identity import Identity
+from protocol.messages import Completion, PeerId, RolloutGroup, Round
+from swarm_node.common.errors import UserError
+from swarm_node.environments.dataset.questions import TRAIN
+from swarm_node.environments.dataset.split import SplitEnvironment
+from swarm_node.environments.scoring.client import ScoringClient
+from swarm_node.environments.taskset.alone import AloneScoring
+from swarm_node.environments.taskset.compile import compiled
+from swarm_node.environments.taskset.environment import NAME, SOURCE, Facts, TasksetEnvironment, compare, compare_scores
+from swarm_node.network.process.messages import Rules
+from swarm_node.network.process.remote import ALONE, RemoteNetwork
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings import EnvironmentConfig, NetworkConfig
+from swarm_node.settings.taskset import TasksetConfig
+
+pytestmark = pytest.mark.slow  # verifiers takes seconds to import
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "taskset" / "arithmetic.py"
+MODULE = """
+import random, socket
+import verifiers.v1 as vf
+__all__ = ["Some"]
+class Data(vf.TaskData):
+    answer: str = "1"
+class One(vf.Task[Data]):
+    {task}
+class Some(vf.Taskset[One, vf.TasksetConfig]):
+    def load(self):
+        {load}
+"""
+REWARD = "@vf.reward\n    async def right(self, trace): return float(trace.last_reply == self.data.answer)"
+LOAD = "return [One(Data(prompt=f'Say {n}', answer=str(n)), self.config.task) for n in range(4)]"
+
+
+def written(folder: Path, name: str, task: str = REWARD, load: str = LOAD) -> Path:
+    """A task set in a file, whose name no other has: modules are imported once."""
+    file = folder / f"{name}.py"
+    file.write_text(MODULE.format(task=task, load=load))
+    return file
+
+
+def facts(file: Path, out: Path, **options: object) -> Facts:
+    return Facts.model_validate(compiled(TasksetConfig.model_validate({"name": str(file), **options}), out))
+
+
+def test_questions_have_hashes_a_part_is_held_out_and_options_change_the_version(tmp_path: Path) -> None:
+    found = facts(EXAMPLE, tmp_path / "a", held_out=0.2)
+    again = facts(EXAMPLE, tmp_path / "b", held_out=0.2)
+    fewer = facts(EXAMPLE, tmp_path / "c", held_out=0.2, options='{"operators": "*"}')
+    assert found == again and found.train + found.held_out == 300 == len(set(found.hashes))
+    assert fewer.version != found.version and fewer.train + fewer.held_out == 100
+    first = found.tries[0]
+    assert first["scores"][first["texts"].index("0")] == 1.0  # 0 * 0
+    compare("it", found, again)
+
+
+def test_what_differs_between_two_processes_is_refused_with_the_reason(tmp_path: Path) -> None:
+    chance = "return [One(Data(prompt=f'Say {random.random()}'), self.config.task) for n in range(4)]"
+    file = written(tmp_path, "of_chance", load=chance)
+    with pytest.raises(UserError, match="question 0 of two processes differs"):
+        compare("it", facts(file, tmp_path / "a"), facts(file, tmp_path / "b"))
+    file = written(tmp_path, "of_mood", task="@vf.reward\n    async def right(self, trace): return random.random()")
+    with pytest.raises(UserError, match=r"scores 0\.\d+ in one process and 0\.\d+ in another process"):
+        compare("it", facts(file, tmp_path / "a"), facts(file, tmp_path / "b"))
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "load", "reason"),
+    [
+        (
+            "of_runtime",
+            "@vf.reward\n    async def ran(self, trace, runtime): return 1.0",
+            LOAD,
+            "needs a runtime (ran)",
+        ),
+        ("of_nothing", "pass", LOAD, "it has no reward"),
+        ("of_boxes", f"NEEDS_CONTAINER = True\n    {REWARD}", LOAD, "need a container"),
+        ("of_setup", f"async def setup(self, trace, runtime): ...\n    {REWARD}", LOAD, "prepare a runtime (setup)"),
+        ("of_tools", f"toolsets = classmethod(lambda cls, config: [1])\n    {REWARD}", LOAD, "have tools"),
+        ("of_mistakes", REWARD, "return 1 / 0", "ZeroDivisionError"),
+        ("of_silence", REWARD, "return [One(Data(), self.config.task)]", "no question to train on"),
+        ("of nothing to import", "import does_not_exist", LOAD, "cannot be loaded: ModuleNotFoundError"),
+    ],
+)
+def test_a_task_set_that_is_not_for_single_turns_of_text_is_one_line(
+    tmp_path: Path, name: str, task: str, load: str, reason: str
+) -> None:
+    with pytest.raises(UserError, match="task set") as raised:
+        facts(written(tmp_path, name, task, load), tmp_path / "out")
+    assert reason in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_what_another_model_scores_is_trained_on_alone(tmp_path: Path) -> None:
+    file = written(tmp_path, "of_models")
+    scored_by = '{"task": {"judges": [{"id": "reference"}]}}'
+    with pytest.raises(UserError, match="another model scores it; train alone on it"):
+        facts(file, tmp_path / "a", options=scored_by)
+    found = facts(file, tmp_path / "a", options=scored_by, alone=True)
+    assert found.train + found.held_out == 4 and not found.tries  # no model was asked
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """A port that takes connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+
+        def take() -> None:
+            try:
+                while True:
+                    server.accept()[0].close()
+            except OSError:
+                return
+
+        threading.Thread(target=take, daemon=True).start()
+        yield server.getsockname()[1]
+
+
+def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_asked_by_others(
+    tmp_path: Path,
+) -> None:
+    with listening() as port:
+        reaching = (
+            "@vf.reward\n    async def right(self, trace):\n        try:\n"
+            f"            socket.create_connection(('127.0.0.1', {port}), 5).close()\n            return 1.0\n"
+            "        except OSError:\n            return 0.0"
+        )
+        file = written(tmp_path, "of_networks", task=reaching)
+        out = tmp_path / "a.json"
+        found = facts(file, out)
+        assert set(found.tries[0]["scores"]) == {1.0}
+        alone, sandbox = AloneScoring(out), ScoringClient(f"{SOURCE}?{out}", found.version, 5.0, 4096)
+        try:
+            alone.prepare()  # beside the other, which takes as long
+            with pytest.raises(UserError, match=r"scores 1\.0 in one process and 0\.0 in the sandbox"):
+                compare_scores("it", found, sandbox)
+            assert alone.ask([(NAME, TRAIN, 0, 0, None), (NAME, TRAIN, 0, 0, ("x", "y"))])[1] == (1.0, 1.0)
+        finally:
+            sandbox.close()
+            alone.close()
+    settings = EnvironmentConfig.model_validate({"taskset": {"name": str(file), "alone": True}})
+    environment = TasksetEnvironment(["taskset/train"], settings)
+    try:
+        assert isinstance(environment, SplitEnvironment) and not environment.catalogue.environments
+        asked = environment.sample(PeerId("12D3KooW"), Round(0), 1)[0]
+        said = (Completion(text="1", ended=True), Completion(text="2", ended=True))
+        identity = Identity.create()
+        group = RolloutGroup(author=identity.peer_id, round=Round(0), question=asked, completions=said)
+        network = RemoteNetwork(
+            identity, tmp_path, NetworkConfig(), Rules(swarm="s", environments={}), 1, dict
+        )  # not started: nothing is sent
+        network.publish([group], Round(0))
+        assert network.rejections() == {ALONE: 1}
+    finally:
+        environment.close()
+
+
+def test_a_process_that_dies_costs_a_group_and_is_started_again(tmp_path: Path) -> None:
+    dying = "@vf.reward\n    async def right(self, trace):\n        import os; os._exit(1)"
+    file = written(tmp_path, "of_ends", task=dying)
+    facts(file, tmp_path / "a.json", alone=True)
+    alone = AloneScoring(tmp_path / "a.json")
+    try:
+        assert alone.ask([(NAME, TRAIN, 0, 0, ("x",))]) == [Skipped("scoring crashed")]
+        assert alone.restarts == 1 and alone.pid is None
+    finally:
+        alone.close()
+
+
+def test_the_folder_of_a_task_set_that_is_refused_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(UserError, match="needs a task set"):
+        TasksetEnvironment(["taskset/train"], EnvironmentConfig())
+    assert not list(tmp_path.iterdir())
