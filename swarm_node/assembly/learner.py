@@ -113,6 +113,7 @@ def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | No
         trust(config),
         objective=OBJECTIVES[training.objective],
         external_rule=EXTERNAL_RULES[training.external_weight],
+        shaped=training.external_weight == "shaped",
         advantages=plugins.load("advantages", training.scale_rewards),
     )
 
