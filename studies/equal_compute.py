@@ -1,4 +1,4 @@
-"""Where does sharing pay at equal compute? Four starters: alone, shared, and alone with more generated or trained on.
+"""Is sharing worth it at equal compute? Four starters: alone, shared, and alone with more generated or trained on.
 
     python -m studies.equal_compute --cost      # what it would cost
     python -m studies.equal_compute             # goes on where it stopped

@@ -11,7 +11,7 @@ from swarm_node.rollouts.samplers.tasks import Task, rates, task_of
 
 class ProtectiveSampler(RankingSampler):
     """Takes groups at random, of tasks at which the informative external groups of the round are right more often than
-    this node's own completions of it. A task that this node did not ask counts as never right.
+    this node's completions of it. A task that this node did not ask counts as never right.
 
     Both rates come of scores made here. A sender can raise the others' rate of a task, and so undo the protection; it
     gets no more than with `uniform`.
