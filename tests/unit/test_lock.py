@@ -1,8 +1,13 @@
-"""The lock of the image has every dependency, by hash, within the ranges of pyproject.toml."""
+"""Locks have every dependency, by hash, within the ranges of pyproject.toml, and p2pd is the binary that we say."""
 
+import hashlib
 import json
+import platform
 import re
+import sys
 import tomllib
+from base64 import urlsafe_b64encode
+from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -38,3 +43,14 @@ def test_the_bill_of_materials_has_the_same_files() -> None:
 
 def test_the_image_installs_from_it() -> None:
     assert f"ARG LOCK=docker/locks/{LOCK.name}" in (ROOT / "Dockerfile").read_text()
+
+
+def test_p2pd_is_the_file_of_the_locked_wheel_and_of_security_md() -> None:
+    installed = distribution("hivemind")
+    assert installed.version == locked()["hivemind"][0]
+    (entry,) = [each for each in installed.files or () if each.name == "p2pd"]
+    digest = hashlib.sha256(Path(str(entry.locate())).read_bytes()).digest()
+    assert entry.hash is not None and entry.hash.mode == "sha256"
+    assert entry.hash.value == urlsafe_b64encode(digest).rstrip(b"=").decode()
+    if (sys.platform, platform.machine()) == ("linux", "x86_64"):
+        assert digest.hex() in (ROOT / "SECURITY.md").read_text()
