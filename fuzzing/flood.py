@@ -85,7 +85,7 @@ def cpu(processes: list[psutil.Process]) -> dict[str, float]:
     spent: Counter[str] = Counter()
     for process in processes:
         times = process.cpu_times()
-        spent[process.name()] += times.user + times.system  # type: ignore[assignment]
+        spent[process.name()] += times.user + times.system
     return dict(spent)
 
 
