@@ -73,24 +73,18 @@ class Doorway:
         """Whether it is decided what to do with the stream: it is served, or closed. Else its info is not here yet."""
         try:
             data = connection.recv(INFO_BYTES, socket.MSG_PEEK)  # what follows the info is the stream's
+            if (span := _span(data)) is None or span.stop > len(data):
+                return False
+            info = self._read(data[span])
         except BlockingIOError:
             return False
-        except OSError:
-            data = b""
-        info, size = None, 0
-        try:
-            length, rest = varint.decode(data)
-            if len(rest) < length <= INFO_BYTES - varint.MAX_BYTES and data:
-                return False
-            size = len(data) - len(rest) + length
-            info = self._read(rest[:length])
-        except ValueError:
-            if data and len(data) < varint.MAX_BYTES and data[-1] >= 0x80:
-                return False
-        if info is None or not self._welcome(info):
+        except (OSError, ValueError):  # the daemon's side broke, or is none
             connection.close()
             return True
-        connection.recv(size)
+        if not self._welcome(info):
+            connection.close()
+            return True
+        connection.recv(span.stop)
         task = self._loop.create_task(self._opened(info, connection))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
@@ -103,3 +97,15 @@ class Doorway:
                 await self._serve(info, reader, writer)
         finally:
             writer.close()
+
+
+def _span(data: bytes) -> slice | None:
+    """Where the info is in what a connection begins with; None while its length is not whole. ValueError for what is no
+    info."""
+    if data and len(data) < varint.MAX_BYTES and min(data) >= 0x80:
+        return None
+    length, rest = varint.decode(data)
+    if length > INFO_BYTES - varint.MAX_BYTES:
+        raise ValueError(f"{length} bytes of info")
+    start = len(data) - len(rest)
+    return slice(start, start + length)
