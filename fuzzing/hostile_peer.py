@@ -56,7 +56,7 @@ class HostilePeer:
         self._addresses: tuple[str, ...] = ()
         self._number = 0  # of announcements
         self._envelopes: dict[bytes, bytes] = {}  # by content hash
-        self._local: list[bytes] = []  # hashes of own groups of this round
+        self._local: list[bytes] = []  # hashes of its groups of this round
         self._held: list[bytes] = []  # those of identities it made up
         self._told: list[bytes] = []  # announcements of others that it made up
         self._known: dict[PeerId, tuple[str, ...]] = {}
@@ -84,7 +84,7 @@ class HostilePeer:
     # What it says.
 
     def _announcement(self) -> bytes:
-        """Own groups, and those of the identities it made up as held."""
+        """Its groups, and those of the identities it made up as held."""
         self._number += 1
         return announcing.seal(
             Announcement(

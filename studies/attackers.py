@@ -21,7 +21,7 @@ from studies.guests import ROOT
 HOLD_SECONDS = 0.1  # between two looks at what an attacker has used
 FAMILY_SECONDS = 1.0  # between two looks for its children
 BURST = 1.0  # seconds of a core that it may have saved up
-STOP_SECONDS = 10.0
+STOP_SECONDS = 30.0
 ROLES = (("hangs",), ("reflections",), ("floods", "junk"), ("poison",))  # of one attacker after another
 STEADY_SECONDS = 1e9  # of an identity that must be in good standing
 FICKLE_SECONDS = 60.0  # of one that is found out

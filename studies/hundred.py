@@ -10,7 +10,7 @@ tenth of the processes are hostile (`studies.attackers`). A bootstrap node is ki
 middle of the run the two halves of the addresses cannot reach each other for a twelfth of it.
 
 A group is fresh if its author published it in this round or one of the three before. Asked is, of each honest node and
-each minute in which it was there from the minute before on, whether a fresh group came.
+each minute in which it was there from the minute before on, whether a fresh group came. With --quick a minute is 20 s.
 """
 
 import argparse
@@ -50,13 +50,15 @@ FRESH_ROUNDS = 3
 MINUTE = 60.0
 PARTS = ("network process", "p2pd")
 SPARE_BOOTSTRAP = 2  # that are never lost
+History = dict[int, list[tuple[float, float]]]  # of a process: seconds and MB
 
 
 class Node:
     """An honest node, there or not."""
 
-    def __init__(self, number: int, work: Path, config: NetworkConfig) -> None:
-        self.number = number
+    def __init__(self, number: int, work: Path, config: NetworkConfig, window: float) -> None:
+        """`window`: seconds of what is called a minute."""
+        self.number, self._window = number, window
         self._home = work / str(number)
         self._home.mkdir()
         self._identity = Identity.create()
@@ -102,8 +104,8 @@ class Node:
         """Publish, and collect what has come."""
         if self._network is None:
             return
-        minute = int(now // MINUTE)
-        if self.since < (minute - 1) * MINUTE:
+        minute = int(now // self._window)
+        if self.since <= (minute - 1) * self._window:
             self.minutes.add(minute)
         number = self._round = max(number, self._round + 1)
         for each in self._network.collect(Round(number)):
@@ -226,7 +228,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         config = NetworkConfig(mdns=False, peers=tuple(bootstrap.addresses))
         if options.quick:
             config = config.model_copy(update={"exchange_seconds": 2.0})
-        nodes = [Node(number, work, config) for number in range(honest)]
+        nodes = [Node(number, work, config, window(options)) for number in range(honest)]
         victim = Victim(VICTIM)
         stack.callback(victim.close)
         stack.callback(all_go, nodes)
@@ -239,13 +241,13 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             attackers.add(kinds_of(number, hostile), bootstrap.addresses, SWARM, log, *where)
         partition = Partition(seconds / 2, seconds * 7 / 12)
         began, used = time.monotonic(), cpu_seconds()
-        samples = lived(nodes, changes, bootstrap, partition, victim, options, began)
+        samples, histories = lived(nodes, changes, bootstrap, partition, victim, options, began)
         spent = (cpu_seconds() - used) / (time.monotonic() - began)
         attackers_spent = attackers.cpu() / (time.monotonic() - began)
         partition.look(float("inf"))
     return {
-        **freshness(nodes, partition),
-        "memory": memory(samples),
+        **freshness(nodes, partition, window(options)),
+        "memory": memory(samples, histories),
         "cores": {"all": spent, "hostile": attackers_spent},
         "hostile": attackers.counts(),
         "victim_bytes": victim.bytes,
@@ -265,9 +267,10 @@ def lived(
     victim: Victim,
     options: argparse.Namespace,
     began: float,
-) -> list[dict[str, float]]:
-    """All that happens, in its time; samples of memory."""
+) -> tuple[list[dict[str, float]], dict[str, History]]:
+    """All that happens, in its time; samples of memory, and the same of each process by itself."""
     samples: list[dict[str, float]] = []
+    histories: dict[str, History] = {part: {} for part in PARTS}
     due, left = [options.round_seconds * node.number / len(nodes) for node in nodes], list(changes)
     while (now := time.monotonic() - began) < 60 * options.minutes:
         partition.look(now)
@@ -285,10 +288,10 @@ def lived(
                 node.round(int(now // options.round_seconds), now)
                 due[number] += options.round_seconds
         if now > 20.0 * len(samples):
-            samples.append({"seconds": now, "there": sum(node.there for node in nodes), **sizes(nodes)})
+            samples.append({"seconds": now, "there": sum(node.there for node in nodes), **sizes(nodes, now, histories)})
             print("  ".join(f"{name} {value:.0f}" for name, value in samples[-1].items()), flush=True)
         time.sleep(0.05)
-    return samples
+    return samples, histories
 
 
 def all_go(nodes: Sequence[Node]) -> None:
@@ -296,40 +299,44 @@ def all_go(nodes: Sequence[Node]) -> None:
         list(pool.map(lambda node: node.go(killed=False), nodes))
 
 
-def sizes(nodes: Sequence[Node]) -> dict[str, float]:
-    """MB of the processes of an honest node, mean."""
+def sizes(nodes: Sequence[Node], now: float, histories: dict[str, History]) -> dict[str, float]:
+    """MB of the processes of an honest node, mean. Added to the histories."""
     found: dict[str, list[float]] = {part: [] for part in PARTS}
     for node in nodes:
         for pid in node.pids if node.there else ():
             with suppress(psutil.Error):
                 process = psutil.Process(pid)
-                found[PARTS[0]].append(process.memory_info().rss / 1e6)
-                for child in process.children():
-                    found[PARTS[1]].append(child.memory_info().rss / 1e6)
+                for part, each in [(PARTS[0], process), *((PARTS[1], child) for child in process.children())]:
+                    found[part].append(each.memory_info().rss / 1e6)
+                    histories[part].setdefault(each.pid, []).append((now, found[part][-1]))
     return {part: fmean(values) if values else 0.0 for part, values in found.items()}
 
 
-def memory(samples: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """MB at the end and the largest, and the slope of the second half in MB an hour."""
-    half = samples[len(samples) // 2 :]
-    if len(half) < 2:
-        return {}
-    times = [sample["seconds"] for sample in half]
-    return {
-        part: {
-            "end": samples[-1][part],
-            "largest": max(sample[part] for sample in samples),
-            "slope_mb_per_hour": 3600 * linear_regression(times, [sample[part] for sample in half]).slope,
-        }
-        for part in PARTS
-    }
+def memory(samples: Sequence[dict[str, float]], histories: dict[str, History]) -> dict[str, Any]:
+    """MB at the end and the largest mean; and of the processes that lived through the second half of the run the mean
+    slope in it, MB an hour, None where there are none."""
+    begin, end = samples[len(samples) // 2]["seconds"], samples[-1]["seconds"]
+    found = {}
+    for part in PARTS:
+        lines = [[point for point in line if point[0] >= begin] for line in histories[part].values()]
+        whole = [line for line in lines if len(line) > 1 and line[0][0] == begin and line[-1][0] == end]
+        slopes = [3600 * linear_regression(*zip(*line, strict=True)).slope for line in whole]
+        largest = max(sample[part] for sample in samples)
+        slope = fmean(slopes) if slopes else None
+        found[part] = {"end": samples[-1][part], "largest": largest, "slope": slope, "processes": len(slopes)}
+    return found
 
 
-def freshness(nodes: Sequence[Node], partition: Partition) -> dict[str, Any]:
+def window(options: argparse.Namespace) -> float:
+    """Seconds of what is called a minute: a third of one where two minutes are all there is."""
+    return MINUTE / 3 if options.quick else MINUTE
+
+
+def freshness(nodes: Sequence[Node], partition: Partition, window: float) -> dict[str, Any]:
     """Minutes of honest nodes with and without a fresh group, and which nodes had one without."""
     asked = [(node, minute) for node in nodes for minute in sorted(node.minutes)]
     none = [(node.number, minute) for node, minute in asked if not node.fresh[minute]]
-    cut = range(int(partition.begin // MINUTE), int(partition.end // MINUTE) + 1)
+    cut = range(int(partition.begin // window), int(partition.end // window) + 1)
     groups = sum(node.fresh[minute] for node, minute in asked)
     return {
         "node_minutes": len(asked),
@@ -344,8 +351,10 @@ def freshness(nodes: Sequence[Node], partition: Partition) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> None:
     lines = []
     for part, it in result["memory"].items():
-        lines.append([part, *(f"{it[name]:.1f}" for name in ("end", "largest", "slope_mb_per_hour"))])
-    command.show(["MB of an honest node", "end", "largest", "slope of the second half, an hour"], lines)
+        slope = "none" if it["slope"] is None else f"{it['slope']:+.1f}"
+        lines.append([part, f"{it['end']:.1f}", f"{it['largest']:.1f}", slope, f"{it['processes']}"])
+    columns = ["end", "largest", "slope of the second half, MB an hour", "processes that lived through it"]
+    command.show(["MB of an honest node", *columns], lines)
     print(
         f"\n{result['node_minutes']} minutes of honest nodes, {result['without_fresh']} without a fresh group"
         f" ({result['of_those_in_partition']} of them in the partition), by nodes {result['nodes_without']};"

@@ -38,6 +38,14 @@ def only_here(name: str, revision: str = "") -> bool:
     return bool(problem)
 
 
+def commit_of(name: str, revision: str) -> str:
+    """Of a model that was just loaded by this revision: where the library keeps it; "" where it does not say."""
+    from huggingface_hub import try_to_load_from_cache  # now: where a model is loaded, it is there
+
+    found = try_to_load_from_cache(name, "config.json", revision=revision)
+    return Path(found).parent.name if isinstance(found, str) else ""
+
+
 def _url(name: str, revision: str) -> str:
     return f"{_endpoint()}/{name}/resolve/{quote(revision or 'main', safe='')}/config.json"
 

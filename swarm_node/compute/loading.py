@@ -69,8 +69,8 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         model = _with_lora(model, config.lora, resume).to(device)
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
-    commit = getattr(model.config, "_commit_hash", None) if isinstance(source, str) else None
-    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, fp8, commit=commit or "")
+    commit = hub.commit_of(source, revision) if isinstance(source, str) else ""
+    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, fp8, commit)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back

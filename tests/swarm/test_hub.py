@@ -89,13 +89,13 @@ def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path
         hub.files["me/model"] = {file.name: file.read_bytes() for file in files}
         done = ended(*run, "--model.revision", "v1", "--max-rounds", 1, env=env)
         assert done.returncode == 0, done.stderr
-        assert hub.revisions == {"v1"}
+        assert ("v1", "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
         (kept,) = (home / "checkpoints").iterdir()
         assert json.loads((kept / "state.json").read_text())["extra"]["model"]["revision"] == COMMIT
-        hub.revisions.clear()
+        hub.asked.clear()
         done = ended(*run, "--max-rounds", 2, env=env)  # of the same home: by the commit, whatever main is now
         assert done.returncode == 0, done.stderr
-        assert hub.revisions == {COMMIT}
+        assert (COMMIT, "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
         other = ended(*run, "--model.revision", "1" * 40, "--max-rounds", 3, env=env)
     assert other.returncode == 2 and f"model.revision {COMMIT!r}" in other.stderr
     assert ended("export", tmp_path / "out", "--home", home).returncode == 0
