@@ -189,7 +189,7 @@ class HostilePeer:
     # What it does.
 
     async def _meet(self, host: Backend) -> None:
-        """Connect with whoever it has heard of."""
+        """Connect with whomever it knows."""
         while True:
             for address in self._options.peers:
                 with suppress(CallFailed):
