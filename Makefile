@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
-EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio studies trl dev bench
+EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl dev bench
 
 .PHONY: install simulate test test-fast test-extras lint format starters reference docs clean help
 

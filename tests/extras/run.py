@@ -21,7 +21,6 @@ LANES = {
     "verifiers": ["tests/unit/environments/test_taskset.py"],
     "gguf": ["tests/unit/commands/test_gguf.py"],
     "trackio": ["tests/unit/telemetry/test_trackers.py"],
-    "studies": ["tests/studies/test_statistics.py", "tests/studies/test_sharing_studies.py"],
     "trl": ["tests/network/test_trl.py"],
     "dev": ["tests/unit/compute/test_fp8_triton.py", "tests/unit/compute/test_trainer_beside_trl.py"],
     "bench": ["tests/benchmarks"],
