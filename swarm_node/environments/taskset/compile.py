@@ -74,14 +74,16 @@ class Read:
         from swarm_node.environments.taskset import library
 
         if not config.alone and (reason := library.unscorable(task)):
-            raise UserError(f"task set {config.name}: {reason}; its option alone lets this node train on it by itself")
+            raise UserError(f"task set {config.name}: {reason}; train alone on it by its option alone")
         prompt, data = library.prompt_of(task.data), library.dumped(task.data)
         if not prompt or len(prompt) > MAX_PROMPT_CHARS:
             self.left_out[LONG_PROMPT if prompt else library.NOT_TEXT] += 1
             return
         self._chars += len(json.dumps(data))
         if self._chars > MAX_CHARS:
-            raise UserError(f"task set {config.name}: more than {MAX_CHARS >> 20} MB of questions; set its option most")
+            raise UserError(
+                f"task set {config.name}: more than {MAX_CHARS >> 20} MB of questions; raise its option most"
+            )
         self.hashes.append(task.hash)
         self.sides[HELD_OUT if share(prompt) < config.held_out else TRAIN].append((prompt, data))
         if len(self.tries) < TRIED and not config.alone:
