@@ -12,7 +12,8 @@ sharing      sharing, specialists (nodes that ask different tasks), equal_comput
              strength (strong among weak); parts of these: runner, statistics, figures
 learning     poisoning (hostile nodes), staleness (old text), fp8_learning, puzzle_learning
 figures      fp8 (mismatch by precision), scale (10,000 nodes), soak (memory through hours), temporal_clue (its puzzles)
-attacks      reflection and reflection_real (what an announced address makes nodes send), eclipse (who is in view)
+attacks      reflection and reflection_real (what an announced address makes nodes send), eclipse (who is in view),
+             storm (16 nodes, four hostile), hundred (network processes for an hour); both use attackers and churn
 for the node catalogue_survey, which makes the catalogue of reasoning-gym
 parts        simulated and simulated_exchange, habit, enumeration, fp8_formats
 """
