@@ -17,6 +17,7 @@ from swarm_node.reports import RoundReport
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import LearningConfig, SimulationConfig
 from swarm_node.simulation.engines.population import LivePopulation, swarm_of
+from swarm_node.simulation.held_out import Asked
 from swarm_node.simulation.identities import identity
 from swarm_node.simulation.node_options import contributors, node_config
 from swarm_node.simulation.worker_messages import HostLost, node_environment
@@ -106,6 +107,10 @@ class RayPopulation:
 
     def leave(self, node: int) -> None:
         self._swarm.leave(identity(self._config.seed, node).peer_id)
+
+    def evaluate(self, nodes: Sequence[int]) -> list[Asked]:
+        asked = self._get([self._actor(node).evaluate.remote([node]) for node in nodes])
+        return [one for part in asked for one in part]
 
     def close(self) -> None:
         for environment in self._environments.values():
