@@ -47,7 +47,7 @@ export function number(value, digits = 3) {
   return value.toFixed(digits);
 }
 
-export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`);
+export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(value && value < 0.1 ? 1 : 0)} %`);
 
 export function bytes(value) {
   if (value === null || value === undefined) return "–";
