@@ -57,7 +57,7 @@ SAID_BY = {
 }
 ATTACKS_ALONE = ("--attack.", "an attack needs")  # beginnings of messages in files that simulations have in common
 NO_VALUES = {"to", "or", "is", "for", "in", "and", "out", "of", "removes", "keeps", "needs", "names", "says", "leaves"}
-NO_VALUES |= {"above", "too", "with", "answers", "are", "smaller", "sets", "another", "at"}
+NO_VALUES |= {"does", "above", "too", "with", "answers", "are", "smaller", "sets", "another", "at"}
 STAND_FOR = {"FOLDER": "folder", "FILE": "file", "NAME": "name", "URL": "http://127.0.0.1:1/v1"}
 STAND_FOR |= {"HOST:PORT": "127.0.0.1:8420", "MULTIADDR": "/ip4/127.0.0.1/tcp/1", "MODEL": "model"}
 FILES = re.compile(r"\.(py|md|json|jsonl|toml|log|key|txt|safetensors|csv|parquet)$")

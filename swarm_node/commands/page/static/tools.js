@@ -103,3 +103,12 @@ export async function get(path) {
   if (!reply.ok) throw new Error(`${reply.status}`);
   return reply.json();
 }
+
+// It is in a cookie by now; in the address it would be copied along.
+export function keepTokenOut() {
+  const here = new URL(location.href);
+  if (here.searchParams.has("token")) {
+    here.searchParams.delete("token");
+    history.replaceState(null, "", here);
+  }
+}
