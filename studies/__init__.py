@@ -6,8 +6,8 @@ figures go there too, unless `--out` names another folder, such as docs/results/
 
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
 guests       mixed_swarm (a node, a TRL script, a contributor, py-libp2p), trl_beside_nodes; both use guests
-learning     sharing, mixed (models), person (who answers now and then), poisoning (hostile nodes), staleness (old text),
-             fp8_learning, puzzle_learning
+learning     sharing, mixed (models), person (who answers now and then), poisoning (hostile nodes), staleness (old
+             text), fp8_learning, puzzle_learning
 figures      fp8 (mismatch by precision), scale (10,000 nodes), soak (memory through hours), temporal_clue (its puzzles)
 attacks      reflection and reflection_real (what an announced address makes nodes send), eclipse (who is in view)
 for the node catalogue_survey, which makes the catalogue of reasoning-gym

@@ -65,6 +65,11 @@ class SimulationConfig(LearningConfig):
     """Replace an existing report folder."""
     workers: Count = 0
     """Processes that run arm/seed pairs side by side. 0: one per core."""
+    workers_by: str = ""
+    """Starts each of them by a command before its own, on another machine: "ssh host", "srun -N1". Several, in turn,
+    are separated by semicolons. Code and packages there must be the same, which is checked."""
+    workers_python: str = ""
+    """Python interpreter at the other end of `workers_by`. Empty: the path of this one."""
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(use=())

@@ -18,7 +18,8 @@ from swarm_node.telemetry.manifest import manifest, write_manifest
 
 KIND = "simulation"  # in the manifest of a folder of ours
 PATTERNS = ("report.json", "rewards.png", "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
-ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}  # options that do not change a cell
+WORKERS = ("workers", "workers_by", "workers_python")
+ABOUT_THE_RUN = {"out", "resume", "overwrite", *WORKERS, "arms", "seeds"}  # options that do not change a cell
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """`simulate`: arms and seeds in, a report folder out. Imports no torch; its workers do."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -25,13 +24,12 @@ from swarm_node.simulation.node_options import contributors, is_mixed, node_conf
 from swarm_node.simulation.progress import simulation_terminal
 from swarm_node.simulation.report import Report, build_report
 from swarm_node.simulation.tables import result
+from swarm_node.simulation.workers import WORKER, local_launch, prefixes_of, remote_command
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import usable_cores
 from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
-
-WORKER = (sys.executable, "-m", "swarm_node.simulation.worker")
 
 
 def simulate(
@@ -65,6 +63,8 @@ def check(config: SimulationConfig) -> list[Cell]:
     for node in range(config.nodes):
         node_config(config, node)
     ENGINES[config.engine].check(config)
+    if prefixes_of(config):
+        remote_command(config)
     return all_cells(config)
 
 
@@ -115,10 +115,8 @@ def _run(
     failed: list[Failed] = []
     outcomes = run_cells(
         todo,
-        config,
         workers=_workers(config, len(todo)),
-        command=worker,
-        log=folder.log,
+        launch=local_launch(config, folder.log, worker),
         emit=telemetry.emit,
     )
     try:
@@ -159,6 +157,8 @@ def _draw(report: Report, path: Path) -> None:
 
 
 def _workers(config: SimulationConfig, cells: int) -> int:
+    if prefixes := prefixes_of(config):
+        return max(1, min(config.workers or len(prefixes), cells))
     processes = ENGINES[config.engine].processes(config)
     fitting = max(1, usable_cores() // (processes * (config.threads or 1)))
     return max(1, min(config.workers or fitting, cells))
