@@ -1,17 +1,21 @@
 """A scripted person in a real browser: alone, and between two real nodes that train on what it answers."""
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from math import gcd
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import httpx
 import pytest
 
 from swarm_node.commands.home import load_identity
+from swarm_node.network.process.service import free_port
 from tests.commands import started
-from tests.network.test_nodes import address, reports, running
+from tests.network.test_nodes import reports, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SMALL = ("--threads", 1, "--round.questions", 4, "--round.local-groups", 2, "--round.external-groups", 2)
@@ -62,17 +66,39 @@ def trained_on(home: Path, person: str) -> int:
     return sum(each["external_by_peer"].get(person, {}).get("trained", 0) for each in reports(home))
 
 
+@contextmanager
+def bootstrap_node(home: Path) -> Iterator[tuple[str, str]]:
+    """Its address, and that of its public page."""
+    where = ("--host", "127.0.0.1", "--no-mdns", "--port", free_port(), "--page", "127.0.0.1:0")
+    process = started("bootstrap", "--home", home, *where)
+    try:
+        found = dict.fromkeys(("public page: ", "/ip4/127.0.0.1/tcp/"), "")
+        while not all(found.values()):
+            line = process.stdout.readline()
+            found |= {begin: line for begin in found if line.startswith(begin)}
+        yield found["/ip4/127.0.0.1/tcp/"].strip(), found["public page: "].split(": ", 1)[1].strip()
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
 @pytest.mark.network
-def test_two_nodes_train_on_what_a_person_answers(tmp_path: Path, visit: Callable[..., Any]) -> None:
+def test_two_nodes_train_on_what_a_person_answers_and_a_public_page_says_so(
+    tmp_path: Path, visit: Callable[..., Any]
+) -> None:
     a, b, home = tmp_path / "a", tmp_path / "b", tmp_path / "person"
-    with running(a, "run", *SMALL, *TASK, *HERE), running(b, "run", *SMALL, *TASK, *HERE, "--peers", address(a)):
-        options = ("--page", "127.0.0.1:0", "--home", home, "--peers", address(a), "--peers", address(b))
-        process = started("contribute", "--human", *options, *TASK, *HERE)
+    with ExitStack() as stack:
+        peer, public = stack.enter_context(bootstrap_node(tmp_path / "bootstrap"))
+        for node in (a, b):
+            stack.enter_context(running(node, "run", *SMALL, *TASK, *HERE, "--peers", peer))
+        process = started(
+            "contribute", "--human", "--page", "127.0.0.1:0", "--home", home, *TASK, *HERE, "--peers", peer
+        )
         try:
             seen = visit(page_of(process))
-            person, until = load_identity(home).peer_id, monotonic() + 240
+            person, deadline = load_identity(home).peer_id, monotonic() + 240
             while not (trained_on(a, person) and trained_on(b, person)):
-                assert monotonic() < until, "no node trained on what the person answered"
+                assert monotonic() < deadline, "no node trained on what the person answered"
                 seen.tab.get_by_text("Divisor").wait_for()
                 answered(seen.tab)
             seen.tab.close()
@@ -82,3 +108,9 @@ def test_two_nodes_train_on_what_a_person_answers(tmp_path: Path, visit: Callabl
         finally:
             process.kill()
             process.wait()
+        shown = visit(public)
+        shown.tab.get_by_text(re.compile("gcd/easy|named by one node alone")).first.wait_for(timeout=120_000)
+        view = httpx.get(f"{public}api/public").json()
+        assert view["connected"] >= 2 and view["direct"] + view["relayed"] == 1.0
+        assert abs(sum(view["tasks"].values()) - 1.0) < 1e-6
+        assert not re.search(r"12D3|/ip4/|127\.0\.0\.1", json.dumps(view))
