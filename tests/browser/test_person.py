@@ -84,7 +84,7 @@ def bootstrap_node(home: Path) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.network
 def test_two_nodes_train_on_what_a_person_answers_and_a_public_page_says_so(
-    tmp_path: Path, visit: Callable[..., Any]
+    tmp_path: Path, visit: Callable[..., Any], axe: None
 ) -> None:
     a, b, home = tmp_path / "a", tmp_path / "b", tmp_path / "person"
     with ExitStack() as stack:
@@ -108,8 +108,9 @@ def test_two_nodes_train_on_what_a_person_answers_and_a_public_page_says_so(
         finally:
             process.kill()
             process.wait()
-        shown = visit(public)
+        shown = visit(public, "phone", "dark")
         shown.tab.get_by_text(re.compile("gcd/easy|named by one node alone")).first.wait_for(timeout=120_000)
+        assert shown.overflow() <= 0 and shown.violations() == []
         view = httpx.get(f"{public}api/public").json()
         assert view["connected"] >= 2 and view["direct"] + view["relayed"] == 1.0
         assert abs(sum(view["tasks"].values()) - 1.0) < 1e-6

@@ -27,7 +27,7 @@ export class Swarm {
     const tiles = [
       tile("Connected", number(network.connected), this.run.status.role ? `${number(network.relayed ?? 0)} through a relay` : "the node does not run"),
       tile("Known", number(peers.length), network.reachability ?? (this.run.status.role ? "network off" : "the node does not run")),
-      tile("External groups", number(came("scored")), `${number(came("informative"))} informative, ${number(came("trained"))} trained on`),
+      tile("External groups", number(came("scored")), `${number(came("informative"))} informative, used ${number(came("trained"))} times`),
       tile("Refused", number(came("refused")), "by the defence"),
       tile("Given", number(counters["groups served"] ?? 0), "groups served to peers"),
     ];
