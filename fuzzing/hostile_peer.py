@@ -14,9 +14,9 @@ It meets whom it can, as an honest node does, and without a kind it is idle: it 
 import argparse
 import asyncio
 import json
+import os
 import random
 import signal
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -264,15 +264,17 @@ class HostilePeer:
 
 
 async def attack(options: argparse.Namespace) -> None:
-    """One identity after another: who is found out comes again as somebody else."""
+    """One identity after another, until SIGTERM: who is found out comes again as somebody else."""
     counts: Counter[str] = Counter()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)  # type: ignore[union-attr]
-    try:
-        while True:
-            counts["identities"] += 1
-            await HostilePeer(options, counts).live(options.life)
-    except asyncio.CancelledError:
+
+    def leave() -> None:
         print(json.dumps(counts), flush=True)
+        os._exit(0)  # in the middle of whatever it does; its daemon ends with it
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
+    while True:
+        counts["identities"] += 1
+        await HostilePeer(options, counts).live(options.life)
 
 
 def main() -> None:
@@ -287,7 +289,6 @@ def main() -> None:
     parser.add_argument("--noise", action="store_true", help="groups of the environment of benchmarks.network")
     options = parser.parse_args()
     asyncio.run(attack(options))
-    sys.exit(0)
 
 
 if __name__ == "__main__":
