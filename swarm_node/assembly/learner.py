@@ -122,6 +122,7 @@ def build_trainer(
         trust(config),
         objective=OBJECTIVES[training.objective],
         external_rule=EXTERNAL_RULES[training.external_weight],
+        shaped=training.external_weight == "shaped",
         advantages=plugins.load("advantages", training.scale_rewards),
         ranks=ranks,
     )

@@ -94,7 +94,7 @@ def _simulate(
         records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
         report = build_report(config, records)
         write_json(folder.report, renamed.beside(asdict(report)))
-        _draw(report, folder.plot)
+        _draw(report, folder)
         telemetry.emit(RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
     console.print(result(report, mixed=is_mixed(config)))
     say(console, f"report: {folder.report}   plot: {folder.plot}")
@@ -149,11 +149,15 @@ def _run(
     return records
 
 
-def _draw(report: Report, path: Path) -> None:
-    """Draws the plot. Matplotlib is imported only now: earlier it would take memory from the cells."""
+def _draw(report: Report, folder: ReportFolder) -> None:
+    """Draws the plots. Matplotlib is imported only now: earlier it would take memory from the cells."""
     from swarm_node.simulation.plot import draw
 
-    draw(report, path)
+    draw(report, folder.plot)
+    if any(arm.held_out for arm in report.arms.values()):
+        from swarm_node.simulation.plot_accuracy import draw_accuracy
+
+        draw_accuracy(report, folder.accuracy)
 
 
 def _workers(config: SimulationConfig, cells: int) -> int:

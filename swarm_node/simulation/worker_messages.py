@@ -103,7 +103,8 @@ def read_message(line: str) -> Message | None:
 
 def read_round(fields: Mapping[str, Any]) -> CellRound:
     """A round from its plain data."""
-    return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"])})
+    accuracy = tuple(fields.get("accuracy", ()))
+    return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"]), "accuracy": accuracy})
 
 
 def serve(begin: Callable[[SimulationConfig, Cell], Run]) -> None:

@@ -21,7 +21,7 @@ from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.advantages import Advantages, group_advantages
 from swarm_node.algorithm.batching import dynamic_batches
 from swarm_node.algorithm.distribution import SamplingRule
-from swarm_node.algorithm.external import ExternalRule
+from swarm_node.algorithm.external import ExternalRule, shaping
 from swarm_node.algorithm.objectives import (
     DEFAULT_IMPORTANCE,
     NEEDS_PROXIMAL,
@@ -80,6 +80,7 @@ class GrpoTrainer:
         *,
         objective: Objective = clipped,
         external_rule: ExternalRule | None = None,
+        shaped: bool = False,
         advantages: Advantages = group_advantages,
         ranks: Ranks = ALONE,
     ) -> None:
@@ -87,11 +88,13 @@ class GrpoTrainer:
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
             external_rule: weighs external completions by the log-probs their author advises; None weighs all alike.
+            shaped: weigh tokens of good external completions by `external.shaping`.
             advantages: from the rewards of a group.
             ranks: those that make the same update together, each the gradient of its share of the rows.
         """
         self._policy, self._config, self._trust, self._ranks = policy, config, trust, ranks
         self._objective, self._external_rule, self._advantages = objective, external_rule, advantages
+        self._shaped = shaped
         importance = config.importance_limit or DEFAULT_IMPORTANCE.get(config.objective, Bounds().importance)
         self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
@@ -294,6 +297,9 @@ class GrpoTrainer:
         behaviour = flat_values([known for part in parts for known in part.behaviour], parts, present)
         staleness = flat_values([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
         advantages, weights = self._per_token(parts, size, log_probs)
+        if self._shaped:
+            good = self._external(parts, behaviour) & (advantages > 0)
+            advantages = torch.where(good, advantages * shaping(behaviour), advantages)
         dropped = self._distrusted(parts, behaviour)
         terms = Terms(
             log_probs,
@@ -333,9 +339,13 @@ class GrpoTrainer:
 
     def _distrusted(self, parts: list[Example], old: Tensor) -> Tensor:
         """bool [tokens]: of others, and less likely than the floor when the text was admitted."""
-        counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions], device=old.device)
-        external = torch.tensor([known for part in parts for known in part.external], device=old.device)
-        return external.repeat_interleave(counts) & (old.exp() < self._trust.floor)
+        return self._external(parts, old) & (old.exp() < self._trust.floor)
+
+    def _external(self, parts: list[Example], like: Tensor) -> Tensor:
+        """bool [tokens]: whether a peer generated it."""
+        counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions], device=like.device)
+        external = torch.tensor([known for part in parts for known in part.external], device=like.device)
+        return external.repeat_interleave(counts)
 
     def _anchored(self, example: Example, totals: Totals) -> Example:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
