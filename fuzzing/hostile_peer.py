@@ -20,6 +20,7 @@ import signal
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from benchmarks.network import group as noise
 from fuzzing.hostile_answers import WASTE
@@ -199,6 +200,8 @@ class HostilePeer:
                     with suppress(CallFailed):
                         self._met[await host.dial(addresses, CALL_SECONDS)] = addresses[0]
             self._counts["peers met"] = max(self._counts["peers met"], len(self._met))
+            if self._met and self._options.ready:
+                self._options.ready.touch()
             await asyncio.sleep(ROUND_SECONDS)
 
     async def _ask(self, host: Backend) -> None:
@@ -286,6 +289,7 @@ def main() -> None:
     parser.add_argument("--victim", default="127.200.0.1", help="where announced peers are said to be")
     parser.add_argument("--rate", type=int, default=1000, help="streams a second of a flood")
     parser.add_argument("--life", type=float, default=60.0, help="seconds of an identity")
+    parser.add_argument("--ready", type=Path, help="file that is made when it has met somebody")
     parser.add_argument("--noise", action="store_true", help="groups of the environment of benchmarks.network")
     options = parser.parse_args()
     asyncio.run(attack(options))

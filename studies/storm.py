@@ -79,7 +79,11 @@ def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
         stack.enter_context(attackers)
         for number in range(attacking):
             kinds = kinds_of(number, attacking) if hostile else ()
-            attackers.add(kinds, [entrance], SWARM, work / f"hostile{number}.log", "--victim", VICTIM)
+            more = ("--victim", VICTIM, "--ready", str(work / f"ready{number}"))
+            attackers.add(kinds, [entrance], SWARM, work / f"hostile{number}.log", *more)
+        until(
+            lambda: len(list(work.glob("ready*"))) == attacking, START_SECONDS, "hostile nodes that have met somebody"
+        )
         before, began = list(map(rounds_of, homes)), time.monotonic()
         used, busy = attackers.cpu(), attackers.cpu_of_others()
         while time.monotonic() - began < 60 * options.minutes:
