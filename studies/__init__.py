@@ -6,6 +6,7 @@ figures go there too, unless `--out` names another folder, such as docs/results/
 extra `studies`.
 
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
+memory       real_node (rounds at the shape of Qwen2.5-0.5B)
 guests       mixed_swarm (a node, a TRL script, a contributor, py-libp2p), trl_beside_nodes; both use guests
 sharing      sharing, specialists (nodes that ask different tasks), equal_compute, samplers, mixed (models),
              strength (strong among weak); parts of these: runner, statistics, figures
