@@ -7,12 +7,12 @@ beside others      generation (Hugging Face), step (TRL), real (TRL with its def
                    swarm and network (genrl)
 beside a release   compatibility (same rewards), structure (rooms, imports, files an external group passes); both
                    take the release out of git
-of the pages       tutorials (how long each takes a newcomer)
+of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs a node)
 of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source), interruption, memory_plan (what fits
                    on which card), micro_batches, packing, parallel (ranks of one
                    node), scoring, start (seconds to the first
                    line), trials (of decoder and packing, first and second start)
-of its network     backends, punching (as root: network namespaces)
+of its network     backends, crowd (a bootstrap node with 500 connections), punching (as root: network namespaces)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
                    prompts, sides in turn), waiting, pages (what a reader of the documentation does; tests, too),
                    internet (hosts in network namespaces; tests, too), genrl_side, shapes (of real models), served
