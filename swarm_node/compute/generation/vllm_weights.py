@@ -16,6 +16,7 @@ Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 def has_adapters(policy: Policy) -> bool:
+    """Whether LoRA adapters are trained, not all weights."""
     return hasattr(policy.model, "disable_adapter")
 
 
@@ -38,9 +39,11 @@ class Folder:
         return str(self._folder)
 
     def write(self) -> None:
+        """Into the folder."""
         _replaced(self._policy, self._folder, self._dtype)
 
     def hand_over(self, ask: Ask) -> None:
+        """The present weights, to the server that `ask` asks."""
         self.write()
         ask("/collective_rpc", {"method": "reload_weights"})
 
@@ -57,9 +60,11 @@ class Adapters:
         return ADAPTER
 
     def write(self) -> None:
+        """Into the folder."""
         _replaced(self._policy, self._folder, None)
 
     def hand_over(self, ask: Ask) -> None:
+        """The present adapters, to the server that `ask` asks."""
         self.write()
         ask(
             "/v1/load_lora_adapter",
