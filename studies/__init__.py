@@ -2,11 +2,14 @@
 
 `python -m studies.NAME`, NAME one of those below; `--help` says what it does and takes. With `--json` the last line is
 one JSON object. Long runs are kept in runs/studies/NAME, and go on from there after an interruption. Results and
-figures go there too, unless `--out` names another folder, such as docs/results/NAME.
+figures go there too, unless `--out` names another folder, such as docs/results/NAME. Those with statistics need the
+extra `studies`.
 
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
 guests       mixed_swarm (a node, a TRL script, a contributor, py-libp2p), trl_beside_nodes; both use guests
-learning     sharing, mixed (models), poisoning (hostile nodes), staleness (old text), fp8_learning, puzzle_learning
+sharing      sharing, specialists (nodes that ask different tasks), equal_compute, samplers, mixed (models),
+             strength (strong among weak); parts of these: runner, statistics, figures
+learning     poisoning (hostile nodes), staleness (old text), fp8_learning, puzzle_learning
 figures      fp8 (mismatch by precision), scale (10,000 nodes), soak (memory through hours), temporal_clue (its puzzles)
 attacks      reflection and reflection_real (what an announced address makes nodes send), eclipse (who is in view)
 for the node catalogue_survey, which makes the catalogue of reasoning-gym

@@ -109,6 +109,7 @@ class Node:
         scoring, waiting = self._external_scoring(), self.pool.candidates()
         ready = scoring.ready(waiting, self.config.external_groups, [each.group for each in generated.groups])
         alone = not ready.groups and not self.reuse.waiting(self.clock())
+        self.sampler.observe(generated.groups)
         local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
         refused: list[Refused] = []
         considered: list[ScoredGroup] = []
@@ -201,6 +202,8 @@ class Node:
         filling = alone and config.fill_with_local
         external = 0 if filling else config.external_groups
         local = config.local_groups + (config.external_groups if filling else 0)
+        if not filling:
+            local, external = self.sampler.split(local, external)
         chosen, others = choose_local(groups, local, external, config.local_sampler == "informative", rng)
         return chosen, self.sampler.wanted(external, others)
 

@@ -30,6 +30,7 @@ from swarm_node.settings import (
     SimulationConfig,
 )
 from swarm_node.settings.sections import PlugIn
+from swarm_node.simulation.learned import HeldOut
 from swarm_node.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
 from swarm_node.telemetry.events import Event
 
@@ -205,7 +206,9 @@ def _over(how: str, stepped: bool) -> str:
 
 
 def report_page() -> str:
-    return "\n".join([REPORT, *(described(kind, "##") for kind in (Report, ArmSummary, AttackSummary, ArmCost))])
+    return "\n".join(
+        [REPORT, *(described(kind, "##") for kind in (Report, ArmSummary, HeldOut, AttackSummary, ArmCost))]
+    )
 
 
 def described(kind: type, level: str) -> str:

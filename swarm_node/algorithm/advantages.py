@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import fsum, sqrt
+from statistics import fmean, pstdev
 from typing import Literal
 
 Advantages = Callable[[Sequence[float]], list[float]]
@@ -24,6 +25,22 @@ def group_advantages(rewards: Sequence[float], scale: Literal["group", "none"] =
         return centred
     std = sqrt(fsum(c * c for c in centred) / (len(rewards) - 1))
     return [c / (std + EPSILON) for c in centred]
+
+
+def population_advantages(rewards: Sequence[float]) -> list[float]:
+    """(r - mean) / (population deviation + 1e-6), as in the published recipe for Temporal Clue."""
+    if len(set(rewards)) <= 1:
+        return [0.0] * len(rewards)
+    return [(reward - fmean(rewards)) / (pstdev(rewards) + 1e-6) for reward in rewards]
+
+
+def rare_first_advantages(rewards: Sequence[float]) -> list[float]:
+    """The group's advantages times (1 - p)^g with p the mean reward (F-GRPO, arXiv 2602.06717), g = 1.
+
+    A group that succeeds rarely counts more. The author of an external group chooses its p; the factor is at most 1.
+    """
+    p = fsum(rewards) / len(rewards) if rewards else 0.0
+    return [(1.0 - p) * advantage for advantage in group_advantages(rewards)]
 
 
 def unscaled_advantages(rewards: Sequence[float]) -> list[float]:

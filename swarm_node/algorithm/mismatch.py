@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Sums over tokens so far; add with `plus`."""
+    """Sums over tokens so far; add with `plus` and `joined`."""
 
     tokens: int = 0
     absolute: float = 0.0  # sum of |difference of log-probs|
@@ -32,9 +32,19 @@ class Mismatch:
         difference = trained.double() - generated.double()
         if not len(difference):
             return self
+        found = Mismatch(
+            len(difference),
+            float(difference.abs().sum()),
+            float(difference.abs().max()),
+            float((torch.expm1(difference) - difference).sum()),
+        )
+        return self.joined(found)
+
+    def joined(self, other: "Mismatch") -> "Mismatch":
+        """Of the tokens of both."""
         return Mismatch(
-            self.tokens + len(difference),
-            self.absolute + float(difference.abs().sum()),
-            max(self.largest, float(difference.abs().max())),
-            self.k3 + float((torch.expm1(difference) - difference).sum()),
+            self.tokens + other.tokens,
+            self.absolute + other.absolute,
+            max(self.largest, other.largest),
+            self.k3 + other.k3,
         )

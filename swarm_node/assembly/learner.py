@@ -14,12 +14,14 @@ from swarm_node import starters
 from swarm_node.algorithm.external import EXTERNAL_RULES
 from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.assembly.environments import build_environment, tasks_of
+from swarm_node.assembly.leading import LeadingGenerator, LeadingTrainer
 from swarm_node.assembly.memory import fitted, plan_here
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.loading import load_policy
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.ranks import ALONE, Ranks
 from swarm_node.compute.training.trainer import GrpoTrainer, Trust
 from swarm_node.compute.tried import Tried
 from swarm_node.environments.scoring import sandbox
@@ -60,9 +62,10 @@ def build_node(
     trainer: Trainer | None = None,
     refresh: Callable[[], bool] | None = None,
     external: ExternalScoring | None = None,
+    ranks: Ranks = ALONE,
 ) -> Node:
     """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`. `external` scores
-    external groups; without it they are scored as they are selected."""
+    external groups; without it they are scored as they are selected. `ranks`: those that this process leads."""
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or build_policy(config.model)
@@ -71,8 +74,8 @@ def build_node(
         peer_id=peer_id,
         seed=config.seed,
         environment=environment,
-        generator=build_generator(config, policy, refresh),
-        trainer=trainer or build_trainer(config, policy, _reference(config, policy.tried)),
+        generator=build_generator(config, policy, refresh, ranks),
+        trainer=trainer or build_trainer(config, policy, initial(config, policy.tried), ranks),
         network=network,
         pool=RolloutPool(peer_id, config.pool),
         reuse=Reuse(config.round.external_rounds, REUSE_SECONDS),
@@ -85,13 +88,16 @@ def build_node(
     )
 
 
-def build_generator(config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None) -> Generator:
+def build_generator(
+    config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None, ranks: Ranks = ALONE
+) -> Generator:
     """A generator in this process, or one that uses a vLLM server if the configuration names one, or wants one."""
     if config.generation.vllm_url or config.generation.vllm == "auto":
         from swarm_node.compute.generation.vllm import VllmGenerator  # loads httpx, 5 MB
 
         return VllmGenerator(policy, config.generation)
-    return BatchGenerator(policy, config.generation, refresh)
+    own = BatchGenerator(policy, config.generation, refresh, ranks)
+    return LeadingGenerator(own, ranks) if ranks.size > 1 else own
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
@@ -102,10 +108,13 @@ def build_defence(config: DefenceConfig) -> LayeredDefence:
     return LayeredDefence(config, [plugins.load("defences", name)(config) for name in names])
 
 
-def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:
+def build_trainer(
+    config: LearningConfig, policy: Policy, reference: Policy | None = None, ranks: Ranks = ALONE
+) -> GrpoTrainer:
     """The trainer with the objective and the rule for external completions that are named in the configuration."""
     training = config.training
-    return GrpoTrainer(
+    kind = LeadingTrainer if ranks.size > 1 and ranks.rank == 0 else GrpoTrainer
+    return kind(
         policy,
         training,
         config.generation,
@@ -113,7 +122,9 @@ def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | No
         trust(config),
         objective=OBJECTIVES[training.objective],
         external_rule=EXTERNAL_RULES[training.external_weight],
+        shaped=training.external_weight == "shaped",
         advantages=plugins.load("advantages", training.scale_rewards),
+        ranks=ranks,
     )
 
 
@@ -123,7 +134,7 @@ def trust(config: LearningConfig) -> Trust:
     return Trust(config.defence.floor if "clip" in use else 0.0, negatives="positives" not in use)
 
 
-def _reference(config: LearningConfig, tried: Tried) -> Policy | None:
+def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
     return build_policy(config.model, tried=tried) if config.training.beta and not config.model.lora.r else None
 

@@ -19,7 +19,9 @@ rewards.png, manifest.json and events.jsonl.
   --resume                       go on with an interrupted one
   --overwrite                    replace the report that is there
   --workers N                    processes side by side (one per core)
+  --workers-by COMMAND           where they run: "ssh host", "srun -N1"
   --model.name NAME              a starter, a folder, or a Hugging Face hub name
+  --evaluate-every N             rounds between held-out questions of all tasks
   --node-models NAME ...         models of nodes 0, 1, ... in turn
   --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
   --faults.loss SHARE            of the messages is lost; --faults.die 3@40

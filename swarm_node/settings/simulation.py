@@ -57,14 +57,26 @@ class SimulationConfig(LearningConfig):
     """Rounds of every arm and seed."""
     seeds: Positive = 1
     """Repetitions of every arm, with seeds seed, seed+1, ..."""
+    evaluate_every: Count = 0
+    """Rounds between asking every learner held-out questions of all tasks of the swarm; also after the last round. 0:
+    never. Takes time, and changes nothing else."""
+    evaluate_questions: Positive = 8
+    """Held-out questions of each task."""
+    evaluate_samples: Positive = 4
+    """Completions of each of them: the k of pass@k."""
     out: Path = Path("runs/simulation")
-    """Report folder: report.json, rewards.png, manifest.json, events.jsonl."""
+    """Report folder: report.json, rewards.png, accuracy.png, manifest.json, events.jsonl."""
     resume: bool = False
     """Go on with an interrupted run in the same folder: finished arm/seed pairs are kept."""
     overwrite: bool = False
     """Replace an existing report folder."""
     workers: Count = 0
     """Processes that run arm/seed pairs side by side. 0: one per core."""
+    workers_by: str = ""
+    """Starts each of them by a command before its own, on another machine: "ssh host", "srun -N1". Several, in turn,
+    are separated by semicolons. Code and packages there must be the same, which is checked."""
+    workers_python: str = ""
+    """Python interpreter at the other end of `workers_by`. Empty: the path of this one."""
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(use=())
@@ -97,6 +109,6 @@ class AttackSimulationConfig(SimulationConfig):
     rounds: Positive = 60
     """Rounds of every arm and seed."""
     out: Path = Path("runs/attack")
-    """Report folder: report.json, rewards.png, manifest.json, events.jsonl."""
+    """Report folder: report.json, rewards.png, accuracy.png, manifest.json, events.jsonl."""
     defence: DefenceConfig = DefenceConfig()
     attack: AttackConfig = AttackConfig(kind="stealth")

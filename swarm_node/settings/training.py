@@ -26,8 +26,9 @@ class RoundConfig(Section):
     local_sampler: Literal["uniform", "informative"] = "uniform"
     """How local groups are chosen. uniform: among all (the paper). informative: among those with an advantage."""
     external_sampler: Annotated[str, PlugIn("samplers")] = "uniform"
-    """A registered sampler, or FILE:CLASS. uniform: drop uninformative groups, then uniform (the paper). matched (an
-    ablation): a round trains on as many informative groups as if all its groups were local."""
+    """A registered sampler, or FILE:CLASS; docs/how-to/sampler.md lists them. uniform: drop uninformative groups, then
+    uniform (the paper). matched (an ablation): a round trains on as many informative groups as if all its groups were
+    local."""
 
 
 class TrainingConfig(Section):
@@ -58,9 +59,10 @@ class TrainingConfig(Section):
     """Limit of the weight of a token in decoupled, interpolated and truncated; 0 takes 5, and 2 for truncated."""
     beyond_limit: Literal["cap", "mask"] = "cap"
     """What happens to tokens above importance_limit: held there, or left out of the loss."""
-    external_weight: Literal["admission", "sequence", "expectation"] = "admission"
+    external_weight: Literal["admission", "sequence", "expectation", "shaped"] = "admission"
     """Weight of external completions. admission: as if this policy had generated them (the paper). sequence and
-    expectation compare with the log-probs that the author sends along. Only simulations send them so far."""
+    expectation compare with the log-probs that the author sends along. Only simulations send them so far. shaped: the
+    tokens of good external completions weigh by how likely they are here, most at a tenth (LUFFY)."""
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
@@ -68,7 +70,8 @@ class TrainingConfig(Section):
     dr_grpo: sum over tokens divided by completions x max_completion_length."""
     scale_rewards: Annotated[str, PlugIn("advantages")] = "group"
     """How the rewards of a group become advantages: a registered rule, or FILE:FUNCTION. group divides advantages by
-    the group's standard deviation; none leaves them in units of reward."""
+    the group's standard deviation; none leaves them in units of reward; rare_first divides, and multiplies by the
+    share of failures (F-GRPO); population divides by the population's standard deviation."""
     num_iterations: Positive = 1
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
     minibatches: Positive = 1

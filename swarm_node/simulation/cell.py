@@ -6,6 +6,7 @@ It knows nodes only as participants, and does not import torch; the population d
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from protocol.messages import Round
@@ -15,6 +16,7 @@ from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.simulation.faults import Schedule
+from swarm_node.simulation.held_out import Asked, accuracy, figures
 from swarm_node.simulation.node_options import contributors
 from swarm_node.telemetry.events import CellRound
 
@@ -30,13 +32,21 @@ class Population(Protocol):
         """Removes the node of this number from the swarm."""
         ...
 
+    def evaluate(self, nodes: Sequence[int]) -> list[Asked]:
+        """What these nodes, all present learners, answer to held-out questions of all tasks of the swarm."""
+        ...
+
     def close(self) -> None:
         """Releases all nodes."""
         ...
 
 
 def run_cell(
-    config: SimulationConfig, cell: Cell, population: Population, clock: Callable[[], float] = time.perf_counter
+    config: SimulationConfig,
+    cell: Cell,
+    population: Population,
+    clock: Callable[[], float] = time.perf_counter,
+    cpu: Callable[[], float] = time.process_time,
 ) -> Iterator[CellRound]:
     """Yields every round. First all nodes produce, then each consumes. So without delay a group arrives in the round
     in which it was generated, whatever the order of nodes. Hostile nodes and contributors only produce; reports are
@@ -54,12 +64,28 @@ def run_cell(
             if node not in members:
                 members[node] = population.join(node)
         active = schedule.active(number)
-        started = clock()  # after joining: loading models is not part of a round
+        started, burnt = clock(), cpu()  # after joining: loading models is not part of a round
         produced = {node: members[node].produce(Round(number)) for node in active}
         learning = [node for node in active if node not in silent]
         reports = {node: members[node].consume(produced[node]) for node in learning}
         rejected.update({node: report.rejected for node, report in reports.items()})
-        yield summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
+        done = summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
+        done = replace(done, seconds={**done.seconds, "cpu": cpu() - burnt})
+        yield evaluated(done, config, population, learning) if due(config, number) else done
+
+
+def due(config: SimulationConfig, number: int) -> bool:
+    """Whether held-out questions are asked after the round of this number."""
+    every = config.evaluate_every
+    return bool(every) and ((number + 1) % every == 0 or number + 1 == config.rounds)
+
+
+def evaluated(done: CellRound, config: SimulationConfig, population: Population, nodes: Sequence[int]) -> CellRound:
+    """The round with what its learners know. Its seconds are without the asking."""
+    asked = dict(zip(nodes, population.evaluate(nodes), strict=True))
+    accuracies = {node: accuracy(answers) for node, answers in asked.items()}
+    by_node = tuple(accuracies.get(node) for node in range(config.nodes))
+    return replace(done, accuracy=by_node, held_out=figures(list(asked.values())))
 
 
 def summary(
@@ -75,7 +101,7 @@ def summary(
     several = [reports[node] for node in sorted(reports)]
     rewards = {node: config.round.questions * report.reward for node, report in reports.items()}
     seconds = _total([report.seconds for report in several])
-    figures = combined(several)
+    metrics = combined(several)
     return CellRound(
         arm=str(cell.arm),
         seed=cell.seed,
@@ -84,21 +110,21 @@ def summary(
         reward=mean([rewards[node] for node in sorted(rewards)]),
         node_rewards=tuple(rewards.get(node) for node in range(config.nodes)),
         reward_by_task=_mean_by_key([report.reward_by_task for report in several]),
-        informative_share=figures["informative_share"],
-        external_groups=figures["external_informative"],
-        rollouts=int(figures["rollouts"]),
-        generated_tokens=int(figures["generated_tokens"]),
-        trained_tokens=int(figures["trained_tokens"]),
-        mean_length=figures["mean_length"],
-        ended_share=figures["ended_share"],
-        entropy=figures["entropy"],
-        grad_norm=figures["grad_norm"],
-        clip_fraction=figures["clip_fraction"],
+        informative_share=metrics["informative_share"],
+        external_groups=metrics["external_informative"],
+        rollouts=int(metrics["rollouts"]),
+        generated_tokens=int(metrics["generated_tokens"]),
+        trained_tokens=int(metrics["trained_tokens"]),
+        mean_length=metrics["mean_length"],
+        ended_share=metrics["ended_share"],
+        entropy=metrics["entropy"],
+        grad_norm=metrics["grad_norm"],
+        clip_fraction=metrics["clip_fraction"],
         skipped=count([report.skipped for report in several]),
         rejected=count([rejected[node] for node in sorted(rejected)]),
         seconds={**seconds, "round": wall},
         attack=count([report.attack for report in several if isinstance(report, VictimReport)]),
-        metrics=figures,
+        metrics=metrics,
     )
 
 

@@ -17,8 +17,10 @@ from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.manifest import manifest, write_manifest
 
 KIND = "simulation"  # in the manifest of a folder of ours
-PATTERNS = ("report.json", "rewards.png", "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
-ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}  # options that do not change a cell
+PICTURES = ("rewards.png", "accuracy.png")
+PATTERNS = ("report.json", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
+WORKERS = ("workers", "workers_by", "workers_python")
+ABOUT_THE_RUN = {"out", "resume", "overwrite", *WORKERS, "arms", "seeds"}  # options that do not change a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class ReportFolder:
         self.path = path.expanduser()
         self.report = self.path / "report.json"
         self.plot = self.path / "rewards.png"
+        self.accuracy = self.path / "accuracy.png"
         self.manifest = self.path / "manifest.json"
         self.events = self.path / "events.jsonl"
         self._cells = self.path / "cells"

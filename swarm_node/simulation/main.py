@@ -1,7 +1,6 @@
 """`simulate`: arms and seeds in, a report folder out. Imports no torch; its workers do."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -25,13 +24,12 @@ from swarm_node.simulation.node_options import contributors, is_mixed, node_conf
 from swarm_node.simulation.progress import simulation_terminal
 from swarm_node.simulation.report import Report, build_report
 from swarm_node.simulation.tables import result
+from swarm_node.simulation.workers import WORKER, local_launch, prefixes_of, remote_command
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import usable_cores
 from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
-
-WORKER = (sys.executable, "-m", "swarm_node.simulation.worker")
 
 
 def simulate(
@@ -65,6 +63,8 @@ def check(config: SimulationConfig) -> list[Cell]:
     for node in range(config.nodes):
         node_config(config, node)
     ENGINES[config.engine].check(config)
+    if prefixes_of(config):
+        remote_command(config)
     return all_cells(config)
 
 
@@ -94,7 +94,7 @@ def _simulate(
         records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
         report = build_report(config, records)
         write_json(folder.report, renamed.beside(asdict(report)))
-        _draw(report, folder.plot)
+        _draw(report, folder)
         telemetry.emit(RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
     console.print(result(report, mixed=is_mixed(config)))
     say(console, f"report: {folder.report}   plot: {folder.plot}")
@@ -115,10 +115,8 @@ def _run(
     failed: list[Failed] = []
     outcomes = run_cells(
         todo,
-        config,
         workers=_workers(config, len(todo)),
-        command=worker,
-        log=folder.log,
+        launch=local_launch(config, folder.log, worker),
         emit=telemetry.emit,
     )
     try:
@@ -151,14 +149,20 @@ def _run(
     return records
 
 
-def _draw(report: Report, path: Path) -> None:
-    """Draws the plot. Matplotlib is imported only now: earlier it would take memory from the cells."""
+def _draw(report: Report, folder: ReportFolder) -> None:
+    """Draws the plots. Matplotlib is imported only now: earlier it would take memory from the cells."""
     from swarm_node.simulation.plot import draw
 
-    draw(report, path)
+    draw(report, folder.plot)
+    if any(arm.held_out for arm in report.arms.values()):
+        from swarm_node.simulation.plot_accuracy import draw_accuracy
+
+        draw_accuracy(report, folder.accuracy)
 
 
 def _workers(config: SimulationConfig, cells: int) -> int:
+    if prefixes := prefixes_of(config):
+        return max(1, min(config.workers or len(prefixes), cells))
     processes = ENGINES[config.engine].processes(config)
     fitting = max(1, usable_cores() // (processes * (config.threads or 1)))
     return max(1, min(config.workers or fitting, cells))

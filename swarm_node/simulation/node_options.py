@@ -1,5 +1,6 @@
 """Mixed swarms: which model, tasks and device each node has. Pure data."""
 
+from swarm_node.assembly.environments import tasks_of
 from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
 
@@ -24,6 +25,16 @@ def split_tasks(text: str) -> tuple[str, ...]:
     if not tasks:
         raise UserError(f"--node-tasks {text!r} names no task; an entry is a list such as 'gcd/easy,lcm/easy'")
     return tasks
+
+
+def local_tasks(config: SimulationConfig, node: int) -> tuple[str, ...]:
+    """The tasks that this node asks."""
+    return tasks_of(node_config(config, node).environment)
+
+
+def all_tasks(config: SimulationConfig) -> tuple[str, ...]:
+    """The tasks that some node asks, in order."""
+    return tuple(dict.fromkeys(task for node in range(config.nodes) for task in local_tasks(config, node)))
 
 
 def contributors(config: SimulationConfig) -> frozenset[int]:

@@ -33,6 +33,11 @@ def draw(report: Report, path: Path) -> None:
     figure.text(0.012, 0.935, headline(report), fontsize=14, fontweight="bold")
     figure.text(0.012, 0.885, subline(report), fontsize=9.5, color="#444444")
     figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.87), w_pad=2.5)
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Whole or not at all. Raises OSError where the file can't be written."""
     part = path.with_name(f".{path.name}.part")
     try:
         figure.savefig(part, format=path.suffix.removeprefix("."))

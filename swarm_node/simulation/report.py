@@ -9,13 +9,15 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from swarm_node.reports import METRICS, mean
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Arm, parse_arms
 from swarm_node.simulation.cell import count
 from swarm_node.simulation.folder import Record
-from swarm_node.simulation.node_options import node_names
+from swarm_node.simulation.learned import HeldOut, held_out
+from swarm_node.simulation.node_options import local_tasks, node_names
 from swarm_node.simulation.statistics import ci95
 from swarm_node.telemetry.events import CellRound
 
@@ -57,6 +59,7 @@ class ArmSummary:
     rejected: Mapping[str, int]  # messages refused, by reason
     attack: AttackSummary | None  # None where nobody attacks
     metrics: Mapping[str, tuple[tuple[float, ...], ...]]  # figure of reports.METRICS -> per seed, per round
+    held_out: HeldOut | None = None  # None without --evaluate-every
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,10 @@ class ArmCost:
 
     seconds: tuple[float, ...]  # per seed: all rounds, without starting the worker
     seconds_per_round: Mapping[str, float]  # by phase, all nodes, and "round" for the whole; mean over rounds, seeds
+    wall_seconds: tuple[
+        tuple[float, ...], ...
+    ]  # per seed, per round: since the start, without asking held-out questions
+    cpu_seconds: tuple[tuple[float, ...], ...]  # the same of all cores, all processes of a cell; zeros for real nodes
     rollouts_per_second: float  # of one cell
     peak_memory_mb: float  # of one cell: its worker and what that started
     memory_mb: tuple[tuple[float, ...], ...]  # per seed, through the run
@@ -126,6 +133,7 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record], base
         skipped=count([done.skipped for done in rounds]),
         rejected=count([record.rounds[-1].rejected for record in records]),
         attack=None if config.attack.kind == "none" else _attack(records),
+        held_out=held_out(records, [frozenset(local_tasks(config, node)) for node in range(config.nodes)]),
         metrics={name: tuple(_metric(record, name) for record in records) for name in METRICS},
     )
 
@@ -158,10 +166,17 @@ def _cost(records: Sequence[Record]) -> ArmCost:
     return ArmCost(
         seconds=tuple(sum(done.seconds.get("round", 0.0) for done in record.rounds) for record in records),
         seconds_per_round={phase: mean([done.seconds.get(phase, 0.0) for done in rounds]) for phase in phases},
+        wall_seconds=tuple(_running(record, "round") for record in records),
+        cpu_seconds=tuple(_running(record, "cpu") for record in records),
         rollouts_per_second=sum(done.rollouts for done in rounds) / whole if whole else 0.0,
         peak_memory_mb=max((size for record in records for size in record.memory), default=0.0),
         memory_mb=tuple(record.memory for record in records),
     )
+
+
+def _running(record: Record, phase: str) -> tuple[float, ...]:
+    """Seconds until the end of every round, with a tenth of a second."""
+    return tuple(round(total, 1) for total in accumulate(done.seconds.get(phase, 0.0) for done in record.rounds))
 
 
 def _cumulative(record: Record) -> float:

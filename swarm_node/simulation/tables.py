@@ -1,12 +1,22 @@
 """The result of a simulation as tables for a terminal, from the numbers of the report."""
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from swarm_node.reports import mean
 from swarm_node.simulation.report import LAST, ArmSummary, Report
+from swarm_node.simulation.statistics import ci95
 
+HELD_OUT = """\
+Held-out accuracy at the end, of all tasks of the swarm, of those that a node asks
+itself, and of those that only others ask. Area: of all tasks, mean over rounds."""
+VARIETY = """\
+Pass@k: questions with a right one of k completions. Distinct: texts, of these. Agreement:
+of two nodes. Entropy: nats per token. Adoption: rounds from the first node that knew a
+task to half of them, and for how many of all tasks and seeds that came."""
 COLUMNS = ("local/external", "cumulative reward", "gain", "final reward", "informative")
 
 
@@ -46,6 +56,45 @@ def attack_table(report: Report) -> Table:
     return table
 
 
+def held_out_table(report: Report) -> Table:
+    """What the nodes of every arm know at the end, and of whose tasks."""
+    table = Table()
+    for column in ("local/external", "all tasks", "local tasks", "others' tasks", "area"):
+        table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
+    for name, arm in report.arms.items():
+        if known := arm.held_out:
+            means = (known.final, known.final_local, known.final_other, known.area)
+            table.add_row(name, *map(_mean_text, means))
+    return table
+
+
+def variety_table(report: Report) -> Table:
+    """How the held-out completions of every arm differ at the end, and how fast tasks spread."""
+    table = Table()
+    for column in ("local/external", "pass@k", "distinct", "agreement", "entropy", "adoption"):
+        table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
+    for name, arm in report.arms.items():
+        if known := arm.held_out:
+            ends = {figure: mean([row[-1] for row in rows]) for figure, rows in known.figures.items()}
+            shown = [ends.get(figure) for figure in ("pass_at_k", "distinct", "agreement", "entropy")]
+            spread = _adoption_text([rounds for rows in known.adoption.values() for rounds in rows])
+            table.add_row(name, *("-" if value is None else f"{value:.3f}" for value in shown), spread)
+    return table
+
+
+def _mean_text(values: Sequence[float | None]) -> str:
+    """Mean over seeds and the half-width of its interval."""
+    found = [value for value in values if value is not None]
+    half = ci95(found)
+    return (f"{mean(found):.3f}" if found else "-") + ("" if half is None else f" ± {half:.3f}")
+
+
+def _adoption_text(rounds: Sequence[int | None]) -> str:
+    """Mean rounds, and of how many of the tasks and seeds."""
+    found = [value for value in rounds if value is not None]
+    return (f"{mean(found):.0f} rounds, " if found else "") + f"{len(found)} of {len(rounds)}"
+
+
 def share_text(share: float | None) -> str:
     """As a percentage; a dash where there is none."""
     return "-" if share is None else f"{share:.1%}"
@@ -76,6 +125,8 @@ def result(report: Report, *, mixed: bool) -> RenderableType:
     if any(arm.attack for arm in report.arms.values()):
         words = "Attack success: share of the honest nodes' completions with the payload; it and accuracy at the end."
         parts += [Text(words), attack_table(report)]
+    if any(arm.held_out for arm in report.arms.values()):
+        parts += [Text(HELD_OUT), held_out_table(report), Text(VARIETY), variety_table(report)]
     if mixed:
         parts += [Text("Cumulative reward of each node, mean over seeds (gain)"), nodes_table(report)]
     return Group(*parts)

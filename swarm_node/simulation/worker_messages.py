@@ -20,6 +20,7 @@ from swarm_node.common.files import plain
 from swarm_node.common.stdio import take_stdout
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell, cell_config, parse_arm
+from swarm_node.simulation.elsewhere import settle_in
 from swarm_node.simulation.engines.engine import Run
 from swarm_node.telemetry.events import CellRound
 
@@ -70,14 +71,18 @@ def worker_environment(config: SimulationConfig) -> dict[str, str]:
     return {**os.environ, **node_environment(config)}
 
 
-def write_order(config: SimulationConfig, cell: Cell) -> str:
-    """The whole configuration on one line. The worker derives the cell's own from it."""
-    return json.dumps({"config": config.model_dump(mode="json"), "arm": str(cell.arm), "seed": cell.seed}) + "\n"
+def write_order(config: SimulationConfig, cell: Cell, there: Mapping[str, Any] | None = None) -> str:
+    """The whole configuration on one line. The worker derives the cell's own from it. `there`: see elsewhere.origin,
+    for a worker on another machine."""
+    order = {"config": config.model_dump(mode="json"), "arm": str(cell.arm), "seed": cell.seed}
+    return json.dumps(order if there is None else {**order, "origin": there}) + "\n"
 
 
 def read_order(line: str) -> tuple[SimulationConfig, Cell]:
-    """The inverse of `write_order`."""
+    """The inverse of `write_order`. UserError where this machine is not like the one that the order comes from."""
     order = json.loads(line)
+    if "origin" in order:
+        settle_in(order["origin"])
     return SimulationConfig.model_validate(order["config"]), Cell(parse_arm(order["arm"]), order["seed"])
 
 
@@ -98,7 +103,8 @@ def read_message(line: str) -> Message | None:
 
 def read_round(fields: Mapping[str, Any]) -> CellRound:
     """A round from its plain data."""
-    return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"])})
+    accuracy = tuple(fields.get("accuracy", ()))
+    return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"]), "accuracy": accuracy})
 
 
 def serve(begin: Callable[[SimulationConfig, Cell], Run]) -> None:

@@ -18,6 +18,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.assembly.asynchronous import driving, trainer_side
 from swarm_node.assembly.environments import leaving
 from swarm_node.assembly.external import scoring_ahead
+from swarm_node.assembly.leading import joined, lead
 from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.assembly.memory import fitted
 from swarm_node.assembly.trackers import build_trackers
@@ -31,6 +32,7 @@ from swarm_node.commands.run.traffic import Traffic
 from swarm_node.commands.run.validation import Validation
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
+from swarm_node.common.torchrun import is_rank
 from swarm_node.compute.gpu_limit import limit_gpu_memory
 from swarm_node.compute.plan import Plan, amount
 from swarm_node.compute.policy import Policy
@@ -65,11 +67,12 @@ def work(
     """Train until `max_rounds`, or until interrupted. The caller owns the home, and closes environment and network."""
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
-    with stoppable() as stop, suppress(Interrupted), stop.interruptible():
+    with stoppable(hurried=is_rank()) as stop, suppress(Interrupted), stop.interruptible():
         limit_gpu_memory(config.limits.gpu_memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
         tried = Tried(home / TRIED, kept.warnings.append)
+        ranks = joined(config)
         both, config = config, trainer_side(config)
 
         plan: Plan | None = None
@@ -78,11 +81,12 @@ def work(
             nonlocal config, plan
             policy = build_policy(config.model, resume, tried)
             config, plan = fitted(config, policy)
-            return policy, build_node(config, peer_id, environment, network, policy, external=ahead)
+            return policy, build_node(config, peer_id, environment, network, policy, external=ahead, ranks=ranks)
 
         with ExitStack() as stack:
             ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
             policy, node = kept.build(make)
+            lead(ranks, config, policy, kept.latest)
             stack.callback(node.generator.close)
             view = node_terminal(console)
             stop.note = view.note

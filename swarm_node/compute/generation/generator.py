@@ -25,6 +25,7 @@ from swarm_node.compute.generation.pacing import Astray, Pace
 from swarm_node.compute.generation.sampling import uniforms
 from swarm_node.compute.memory import OutOfMemory, attempt
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.ranks import ALONE, Ranks
 from swarm_node.compute.transfer import on_host, to_device
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
@@ -78,10 +79,16 @@ class Written:
 class BatchGenerator:
     """Implements interfaces.Generator on a policy's present weights."""
 
-    def __init__(self, policy: Policy, config: GenerationConfig, refresh: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        config: GenerationConfig,
+        refresh: Callable[[], bool] | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
         """`refresh` is asked before every token, on a GPU before every block: it may put newer weights into `policy`,
-        and says whether it did."""
-        self._policy, self._config, self._refresh = policy, config, refresh
+        and says whether it did. `ranks` generate together, each for its share of the prompts."""
+        self._policy, self._config, self._refresh, self._ranks = policy, config, refresh, ranks
         self._rule = SamplingRule(config.temperature, config.top_p, config.top_k)
         self._decoder_type = choose_decoder(policy, config.decoder)
         self._pace = Pace(config.max_concurrent_tokens, config.max_completion_length)
@@ -103,17 +110,19 @@ class BatchGenerator:
         encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
-        generated: list[GeneratedGroup | Skipped] = [Skipped("prompt longer than the context")] * len(prompts)
-        done = 0
-        while done < len(fits):
-            rest = [encoded[i] for i in fits[done:]]
+        found: dict[int, GeneratedGroup | Skipped] = {}
+        mine = self._ranks.share(len(fits))
+        done = mine.start
+        while done < mine.stop:
+            rest = [encoded[i] for i in fits[done : mine.stop]]
             some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
             sampled = self._sample(some, group_size, stream, done * group_size)
             self._pace.saw([len(one.ids) for group in sampled for one in group])
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
-                generated[i] = self._finished(group) if group else Skipped("out of device memory")
+                found[i] = self._finished(group) if group else Skipped("out of device memory")
             done += len(some)
-        return generated
+        of_all = {i: group for part in self._ranks.gather(found) for i, group in part.items()}
+        return [of_all.get(i, Skipped("prompt longer than the context")) for i in range(len(prompts))]
 
     def close(self) -> None:
         """See interfaces.Generator: there is nothing to let go of."""

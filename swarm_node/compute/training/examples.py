@@ -65,10 +65,11 @@ class Totals:
         """Counts a group that was left out."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
-    def take(self, attempt: "Totals") -> None:
-        """Go on with what a successful attempt counted from here."""
-        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "local_tokens", "staleness", "mismatch"):
-            setattr(self, name, getattr(attempt, name))
+    def add(self, other: "Totals") -> None:
+        """Takes in what the micro-batches of one step counted, of this rank or of another."""
+        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "local_tokens", "staleness"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.mismatch = self.mismatch.joined(other.mismatch)
 
 
 def flat_values(recorded: Recorded, parts: list[Example], otherwise: Tensor) -> Tensor:

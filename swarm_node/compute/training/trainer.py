@@ -7,7 +7,7 @@ comparable.
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -21,7 +21,7 @@ from swarm_node.algorithm import rows, tree
 from swarm_node.algorithm.advantages import Advantages, group_advantages
 from swarm_node.algorithm.batching import dynamic_batches
 from swarm_node.algorithm.distribution import SamplingRule
-from swarm_node.algorithm.external import ExternalRule
+from swarm_node.algorithm.external import ExternalRule, shaping
 from swarm_node.algorithm.objectives import (
     DEFAULT_IMPORTANCE,
     NEEDS_PROXIMAL,
@@ -36,6 +36,7 @@ from swarm_node.algorithm.objectives import (
 from swarm_node.common.errors import UserError
 from swarm_node.compute.memory import OutOfMemory, attempt
 from swarm_node.compute.policy import Batch, Packing, Policy
+from swarm_node.compute.ranks import ALONE, Ranks
 from swarm_node.compute.training.examples import Example, Totals, flat_values
 from swarm_node.compute.training.optimisers import build_optimizer, take_step
 from swarm_node.compute.training.recompute import blocks_of
@@ -80,16 +81,21 @@ class GrpoTrainer:
         *,
         objective: Objective = clipped,
         external_rule: ExternalRule | None = None,
+        shaped: bool = False,
         advantages: Advantages = group_advantages,
+        ranks: Ranks = ALONE,
     ) -> None:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
             external_rule: weighs external completions by the log-probs their author advises; None weighs all alike.
+            shaped: weigh tokens of good external completions by `external.shaping`.
             advantages: from the rewards of a group.
+            ranks: those that make the same update together, each the gradient of its share of the rows.
         """
-        self._policy, self._config, self._trust = policy, config, trust
+        self._policy, self._config, self._trust, self._ranks = policy, config, trust, ranks
         self._objective, self._external_rule, self._advantages = objective, external_rule, advantages
+        self._shaped = shaped
         importance = config.importance_limit or DEFAULT_IMPORTANCE.get(config.objective, Bounds().importance)
         self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
@@ -243,28 +249,32 @@ class GrpoTrainer:
         self.optimizer.zero_grad(set_to_none=True)
 
     def _gradient(self, examples: list[Example], size: StepSize, totals: Totals) -> float:
-        """Gradients of all micro-batches, and the loss."""
+        """Gradients of all micro-batches of all ranks, and the loss."""
 
         def work() -> tuple[float, Totals]:
-            parts, tried = self._rows(examples), replace(totals)
+            rows_of_all, counted = self._rows(examples), Totals(steps=totals.steps)
+            parts = [rows_of_all[i] for i in self._ranks.dealt([part.row.length for part in rows_of_all])]
             packed = [part.row for part in parts]
             batches = BATCHINGS[self._config.micro_batches](packed, self._token_budget, pads=not self._end_to_end)
-            return sum(self._backward([parts[i] for i in indices], size, tried) for indices in batches), tried
+            return sum(self._backward([parts[i] for i in indices], size, counted) for indices in batches), counted
 
-        loss, tried = self._fitting(work, totals)
-        totals.take(tried)
-        return loss
+        shares = self._ranks.gather(self._fitting(work, totals))
+        self._ranks.add_gradients(self._parameters)
+        for _, counted in shares:
+            totals.add(counted)
+        return sum(loss for loss, _ in shares)
 
     def _fitting(self, work: Callable[[], T], totals: Totals) -> T:
-        """What `work` returns, in less and less memory until it fits; NothingFits where it never does."""
+        """What `work` returns, in less and less memory until it fits, at all ranks; NothingFits where it never does."""
         while True:
-            try:
-                return attempt(work, "in training")
-            except OutOfMemory:
-                self.optimizer.zero_grad(set_to_none=True)
-                if self._go_smaller(totals):
-                    continue
-            raise NothingFits
+            found: list[T] = []
+            with suppress(OutOfMemory):
+                found = [attempt(work, "in training")]
+            if all(self._ranks.gather(bool(found))):
+                return found[0]
+            self.optimizer.zero_grad(set_to_none=True)
+            if not self._go_smaller(totals):
+                raise NothingFits
 
     def _go_smaller(self, totals: Totals) -> bool:
         """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs
@@ -288,6 +298,9 @@ class GrpoTrainer:
         behaviour = flat_values([known for part in parts for known in part.behaviour], parts, present)
         staleness = flat_values([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
         advantages, weights = self._per_token(parts, size, log_probs)
+        if self._shaped:
+            good = self._external(parts, behaviour) & (advantages > 0)
+            advantages = torch.where(good, advantages * shaping(behaviour), advantages)
         dropped = self._distrusted(parts, behaviour)
         terms = Terms(
             log_probs,
@@ -327,9 +340,13 @@ class GrpoTrainer:
 
     def _distrusted(self, parts: list[Example], old: Tensor) -> Tensor:
         """bool [tokens]: of others, and less likely than the floor when the text was admitted."""
+        return self._external(parts, old) & (old.exp() < self._trust.floor)
+
+    def _external(self, parts: list[Example], like: Tensor) -> Tensor:
+        """bool [tokens]: whether a peer generated it."""
         counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions])
-        external = torch.tensor([known for part in parts for known in part.external]).repeat_interleave(counts)
-        return to_device(external, old.device) & (old.exp() < self._trust.floor)
+        external = torch.tensor([known for part in parts for known in part.external])
+        return to_device(external.repeat_interleave(counts), like.device)
 
     def _anchored(self, example: Example, totals: Totals) -> Example:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""

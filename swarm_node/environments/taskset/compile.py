@@ -49,7 +49,7 @@ def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
     except Exception as error:  # whatever its code raises
         raise UserError(f"task set {config.name} cannot be read: {type(error).__name__}: {error}") from error
     if not read.sides[TRAIN]:
-        raise UserError(f"task set {config.name} has no question to train on: lower taskset.held_out")
+        raise UserError(f"task set {config.name} has no question to train on: lower its option held_out")
     agreed = {"hashes": sorted(read.hashes), "code": found.code(), "options": options, "held_out": config.held_out}
     version = "sha256." + hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:32]
     name = os.path.abspath(config.name) if config.name.endswith(".py") else config.name
@@ -74,14 +74,16 @@ class Read:
         from swarm_node.environments.taskset import library
 
         if not config.alone and (reason := library.unscorable(task)):
-            raise UserError(f"task set {config.name}: {reason}; train alone on it with taskset.alone")
+            raise UserError(f"task set {config.name}: {reason}; train alone on it by its option alone")
         prompt, data = library.prompt_of(task.data), library.dumped(task.data)
         if not prompt or len(prompt) > MAX_PROMPT_CHARS:
             self.left_out[LONG_PROMPT if prompt else library.NOT_TEXT] += 1
             return
         self._chars += len(json.dumps(data))
         if self._chars > MAX_CHARS:
-            raise UserError(f"task set {config.name}: more than {MAX_CHARS >> 20} MB of questions; set taskset.most")
+            raise UserError(
+                f"task set {config.name}: more than {MAX_CHARS >> 20} MB of questions; raise its option most"
+            )
         self.hashes.append(task.hash)
         self.sides[HELD_OUT if share(prompt) < config.held_out else TRAIN].append((prompt, data))
         if len(self.tries) < TRIED and not config.alone:

@@ -86,7 +86,7 @@ class TasksetEnvironment(SplitEnvironment):
 def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
     """The same task set by as many processes as files, at the same time, each with another order of sets."""
     if not config.name:
-        raise UserError("task taskset/train needs a task set: set the option environment.taskset.name")
+        raise UserError("task taskset/train needs a task set: name it in the section taskset")
     if find_spec("verifiers") is None:
         raise UserError("task sets need the extra verifiers: pip install 'swarm-node[verifiers]'")
     with ThreadPoolExecutor(len(files)) as pool:
@@ -115,7 +115,7 @@ def compare(name: str, first: Facts, second: Facts) -> None:
         if one != other:
             raise UserError(
                 f"task set {name}: question {place} of two processes differs: it must not depend on chance, time or "
-                "the order of a set; train alone on it with taskset.alone"
+                "the order of a set; train alone on it by its option alone"
             )
     for one_try, other_try in zip(first.tries, second.tries, strict=True):
         _same_scores(name, one_try, other_try["scores"], "another process")
@@ -141,7 +141,7 @@ def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: 
         if here != there:
             raise UserError(
                 f"task set {name}: {printable(text, 40)!r} scores {here} in one process and {there} in {where}; train "
-                "alone on it with taskset.alone"
+                "alone on it by its option alone"
             )
 
 

@@ -6,7 +6,7 @@ from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.cell import Population, run_cell
 from swarm_node.simulation.engines.engine import Run
-from swarm_node.simulation.memory_use import family_mb
+from swarm_node.simulation.memory_use import family_cpu, family_mb
 from swarm_node.telemetry.events import CellRound
 
 
@@ -35,7 +35,7 @@ class InMemoryRun:
         self._config, self._cell, self._population = config, cell, population
 
     def rounds(self) -> Iterator[CellRound]:
-        return run_cell(self._config, self._cell, self._population)
+        return run_cell(self._config, self._cell, self._population, cpu=family_cpu)
 
     def memory_mb(self) -> float:
         return family_mb()

@@ -1,20 +1,26 @@
 """The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch, by build."""
 
-from functools import partial
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cached_property, partial
 from random import Random
 
-from swarm_node.assembly.environments import build_environment, right_answer
+from protocol.messages import Question
+from swarm_node.assembly.environments import build_environment, by_kind, right_answer
 from swarm_node.assembly.learner import build_node
 from swarm_node.assembly.network import build_rules
+from swarm_node.environments.kinds import held_out
 from swarm_node.interfaces import Environment, Participant
 from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.node import Node
 from swarm_node.settings import LearningConfig, SimulationConfig
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.messages import Attack
 from swarm_node.simulation.attacks.payloads import payload_of
+from swarm_node.simulation.held_out import Answers, Asked, ask
 from swarm_node.simulation.identities import identity
 from swarm_node.simulation.lag import LaggedNode, bounded
-from swarm_node.simulation.node_options import node_config
+from swarm_node.simulation.node_options import all_tasks, node_config
 
 
 class LivePopulation:
@@ -25,6 +31,8 @@ class LivePopulation:
         self._identities = [identity(config.seed, node) for node in range(config.nodes)]
         self._swarm = MemorySwarm(Random(f"{config.seed}/network"), loss=config.faults.loss, delay=config.faults.delay)
         self._environments: dict[tuple[str, ...], Environment] = {}
+        self._asking = ExitStack()
+        self._learners: dict[int, Node] = {}
         self._hostile = hostile_nodes(config)
         self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
 
@@ -34,7 +42,7 @@ class LivePopulation:
         if node in self._hostile:
             return Hostile(Attack(own, who, environment, partial(right_answer, own.environment)), self._swarm)
         network = self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
-        honest = build_node(own, who.peer_id, environment, network)
+        honest = self._learners[node] = build_node(own, who.peer_id, environment, network)
         if own.attack.kind == "none":
             how = own.asynchronous
             return LaggedNode(honest, bounded(how.max_staleness)) if how.enabled else honest
@@ -43,8 +51,33 @@ class LivePopulation:
 
     def leave(self, node: int) -> None:
         self._swarm.leave(self._identities[node].peer_id)
+        self._learners.pop(node, None)
+
+    def evaluate(self, nodes: Sequence[int]) -> list[Asked]:
+        samples = self._config.evaluate_samples
+        return [self._ask(node, samples) for node in nodes]
+
+    def _ask(self, node: int, samples: int) -> Asked:
+        found: dict[Question, Answers] = {}
+        for environment, questions in self._exam:
+            stream = f"{self._config.seed}/{self._identities[node].peer_id}/held out/{len(found)}"
+            found |= ask(self._learners[node].generator, environment, questions, samples, stream)
+        return found
+
+    @cached_property
+    def _exam(self) -> list[tuple[Environment, list[Question]]]:
+        """Held-out questions of all tasks of the swarm, the same for all nodes and rounds."""
+        settings = self._config.environment.model_copy(update={"tasks": all_tasks(self._config)})
+        exam: list[tuple[Environment, list[Question]]] = []
+        for kind, tasks in by_kind(settings):
+            environment = kind.start(tasks, settings.model_copy(update={"scoring": kind.evaluated}))
+            self._asking.callback(environment.close)
+            count = environment.count or self._config.evaluate_questions * len(environment.tasks)
+            exam.append((environment, held_out(environment, count)))
+        return exam
 
     def close(self) -> None:
+        self._asking.close()
         for environment in self._environments.values():
             environment.close()
 

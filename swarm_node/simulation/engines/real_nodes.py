@@ -235,6 +235,8 @@ def check_real(config: SimulationConfig) -> None:
     for name, given in (("loss", faults.loss), ("delay", faults.delay), ("slow", faults.slow)):
         if given:
             raise UserError(f"--faults.{name} is for --engine memory; real nodes can die and join late")
+    if config.evaluate_every:
+        raise UserError("--evaluate-every is for --engine memory; ask real nodes by swarm-node eval")
     if config.node_roles:
         raise UserError("--node-roles is for --engine memory; start contributors beside real nodes by themselves")
     if config.attack.kind != "none":

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.algorithm.advantages import group_advantages
+from swarm_node.algorithm.advantages import group_advantages, population_advantages
 from tests.models import text_group
 
 REWARDS = st.lists(st.floats(0, 1), min_size=2, max_size=64)
@@ -57,3 +57,10 @@ def test_a_group_is_informative_exactly_when_an_advantage_is_not_zero(rewards) -
 def test_scaled_advantages_have_a_sample_deviation_of_one(rewards) -> None:
     advantages = group_advantages(rewards)
     assert sum(a * a for a in advantages) / (len(rewards) - 1) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_population_deviation_divides_by_all_and_adds_a_millionth() -> None:
+    # mean 1/4, population variance 3/16
+    deviation = sqrt(3 / 16) + 1e-6
+    assert population_advantages([1, 0, 0, 0]) == pytest.approx([0.75 / deviation] + [-0.25 / deviation] * 3)
+    assert population_advantages([0.1] * 8) == [0.0] * 8

@@ -3,8 +3,9 @@
 from math import inf, log
 
 import pytest
+import torch
 
-from swarm_node.algorithm.external import HIGHEST, expectation, sequence
+from swarm_node.algorithm.external import GAMMA, HIGHEST, expectation, sequence, shaping
 
 
 def test_the_sequence_weight_falls_where_we_find_the_text_less_likely_than_its_author() -> None:
@@ -32,3 +33,11 @@ def test_whatever_the_author_claims_no_weight_is_above_the_limit_or_negative(rul
     for ours in (-1e6, -5.0, 0.0):
         for weight in rule([ours, ours], [theirs, -3.0], [0, 5]):
             assert 0.0 <= weight <= HIGHEST + 1e-9
+
+
+def test_shaping_is_the_gradient_of_p_over_p_plus_g() -> None:
+    log_probs = torch.tensor([-0.001, -1.0, log(GAMMA), -5.0, -20.0], dtype=torch.float64, requires_grad=True)
+    p = log_probs.exp()
+    (p / (p + GAMMA)).sum().backward()
+    assert torch.allclose(shaping(log_probs.detach()), log_probs.grad)
+    assert float(shaping(torch.tensor(log(GAMMA)))) == pytest.approx(0.25) == float(log_probs.grad.max())

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from protocol.messages import Completion
+from swarm_node.algorithm.advantages import group_advantages
 from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
-from swarm_node.algorithm.external import EXTERNAL_RULES
+from swarm_node.algorithm.external import EXTERNAL_RULES, GAMMA
 from swarm_node.algorithm.objectives import OBJECTIVES
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Packing
@@ -564,6 +565,27 @@ def test_text_that_its_author_found_as_likely_as_we_do_weighs_as_without_advice(
 @pytest.mark.parametrize("rule", ["sequence", "expectation"])
 def test_text_that_its_author_found_far_likelier_than_we_do_hardly_counts(rule) -> None:
     assert external_gradient(rule, (0.0,) * 4).norm() < 0.1 * external_gradient(rule, None).norm()
+
+
+def test_shaped_weighs_good_external_tokens_by_their_probability_here_and_leaves_the_others() -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    trainer = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GENERATION, shaped=True)
+    seen: list[torch.Tensor] = []
+    trainer.optimizer.register_step_pre_hook(
+        lambda *_: seen.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
+    )
+    texts, rewards = ["12", "abc"], [1.0, 0.0]
+    reference = tiny_policy(eos=MANY_EOS)
+    prompt, loss = reference.encode_prompt("1+1="), torch.zeros(())
+    for text, advantage in zip(texts, group_advantages(rewards), strict=True):
+        ids = reference.encode_completion(Completion(text=text, ended=True))
+        p = plain_log_probs(reference.model, prompt, ids).exp()
+        value = p / (p + GAMMA) if advantage > 0 else p / p.detach()  # LUFFY's f(p); the ratio
+        loss = loss - (value * advantage).mean() / len(texts)
+    loss.backward()
+    expected = torch.cat([p.grad.flatten() for p in reference.model.parameters()])
+    trainer.update([text_group(rewards, texts)])
+    assert torch.allclose(seen[0], expected, rtol=1e-3, atol=1e-6)
 
 
 # --- a device without memory --------------------------------------------------------------------------------------

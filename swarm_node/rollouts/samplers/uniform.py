@@ -1,4 +1,4 @@
-"""Which groups to train on: the samplers of the paper, and those of its ablations. Registered in pyproject.toml."""
+"""The sampler of the paper (arXiv 2509.08721), that of an ablation, and the interface of all."""
 
 from collections.abc import Sequence
 from random import Random
@@ -9,6 +9,13 @@ from swarm_node.rollouts.groups import ExternalGroup, Score, ScoredGroup, Select
 
 class Sampler(Protocol):
     """Which external groups to train on. A class of your own may inherit from this one, and need only `select`."""
+
+    def observe(self, local: Sequence[ScoredGroup]) -> None:
+        """Once a round, before all else: the groups that this node generated in it."""
+
+    def split(self, local: int, external: int) -> tuple[int, int]:
+        """How many local and external groups to train on: as configured, unless a sampler decides by what it saw."""
+        return local, external
 
     def wanted(self, external: int, others: Sequence[ScoredGroup]) -> int:
         """How many informative external groups to look for. `external`: the configured number; `others`: as many more

@@ -1,0 +1,171 @@
+"""What may be said of runs that share seeds: differences in pairs, with intervals and exact tests.
+
+The arms of a seed share questions, identities and initial weights. So they are compared seed by seed. What is chosen
+among several on some seeds is measured again on others, and every p of a family is corrected by Holm's rule.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+from statistics import fmean
+
+import numpy as np
+from scipy import stats
+
+LEVEL = 0.95  # of intervals
+RESAMPLES = 9999
+WIDENINGS = 3  # of a sweep, towards each side
+
+Pair = tuple[float, float]  # ends of an interval
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One against another over the same seeds."""
+
+    name: str
+    seeds: int
+    mean: float
+    base: float  # mean of what it is compared with
+    difference: float  # mean - base
+    difference_interval: Pair | None  # 95 %, bootstrap over seeds; None for fewer than three
+    ratio: float | None  # mean / base; None where base is 0
+    ratio_interval: Pair | None  # 95 %, bootstrap over seeds, both together
+    p: float  # exact two-sided permutation test of the differences
+    p_holm: float = 1.0  # corrected for the family; as p where it stands alone
+
+
+COMPARED = ("against the first", "seeds", "first", "mean", "ratio", "95 %", "p", "p (Holm)")
+
+
+def compared_line(each: Comparison) -> list[str]:
+    """Under the headings `COMPARED`."""
+    ends = "-" if each.ratio_interval is None else f"{each.ratio_interval[0]:.2f} to {each.ratio_interval[1]:.2f}"
+    ratio = "-" if each.ratio is None else f"{each.ratio:.2f}x"
+    ps = (f"{each.p:.4f}", f"{each.p_holm:.4f}")
+    return [each.name, f"{each.seeds}", f"{each.base:.3f}", f"{each.mean:.3f}", ratio, ends, *ps]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What was measured at every rate, and whether the best is between two worse ones."""
+
+    best: float
+    values: Mapping[float, float]  # rate -> what is to be as high as possible
+    edge: str  # "" where bracketed on both sides, else "lowest" or "highest"
+
+
+def interval(values: Sequence[float]) -> Pair | None:
+    """95 % percentile bootstrap interval of the mean. None for fewer than three values, which show no spread."""
+    if len(values) < 3:
+        return None
+    return _interval((values,), lambda sample, axis: np.mean(sample, axis=axis))
+
+
+def compare(name: str, values: Sequence[float], base: Sequence[float]) -> Comparison:
+    """`values` against `base`, seed by seed. ValueError where they differ in number, or are none."""
+    if len(values) != len(base) or not values:
+        raise ValueError(f"{name}: {len(values)} values against {len(base)}: pairs are needed")
+    enough = len(values) >= 3
+    ratio = fmean(values) / fmean(base) if fmean(base) else None
+    return Comparison(
+        name=name,
+        seeds=len(values),
+        mean=fmean(values),
+        base=fmean(base),
+        difference=fmean(values) - fmean(base),
+        difference_interval=interval([one - other for one, other in zip(values, base, strict=True)]),
+        ratio=ratio,
+        ratio_interval=_interval((values, base), _ratio) if enough and ratio is not None else None,
+        p=exact_p(values, base),
+        p_holm=exact_p(values, base),
+    )
+
+
+def exact_p(values: Sequence[float], base: Sequence[float]) -> float:
+    """Two-sided p of the paired permutation test over all 2^n exchanges: how often chance alone gives a mean
+    difference as large. The smallest that n seeds can show is 2 / 2^n."""
+    differences = np.subtract(values, base)
+    count = len(differences)
+    if count > 20:  # a million exchanges: from here on a sample of them
+        found = stats.permutation_test(
+            (values, base), _mean_difference, permutation_type="samples", n_resamples=RESAMPLES, rng=0, vectorized=True
+        )
+        return float(found.pvalue)
+    signs = 1 - 2 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
+    sums = np.abs(signs @ differences)
+    return float(np.mean(sums >= sums[0] * (1 - 1e-12)))
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's (1979) step-down correction: the k-th smallest of n times n - k + 1, never below one before it."""
+    corrected, least = [0.0] * len(ps), 0.0
+    for rank, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
+        least = max(least, min(1.0, (len(ps) - rank) * ps[index]))
+        corrected[index] = least
+    return corrected
+
+
+def family(candidates: Mapping[str, Sequence[float]], base: Sequence[float]) -> list[Comparison]:
+    """Every candidate against `base`, corrected for their number; the best first."""
+    found = [compare(name, values, base) for name, values in candidates.items()]
+    corrected = holm([each.p for each in found])
+    rows = [replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True)]
+    return sorted(rows, key=lambda each: -each.difference)
+
+
+def chosen(candidates: Mapping[str, Sequence[float]], base: Sequence[float], most: int) -> list[str]:
+    """The candidates, at most so many, whose mean is above that of `base`, the best first: to be confirmed on other
+    seeds. Nothing is claimed from these."""
+    return [each.name for each in family(candidates, base) if each.difference > 0][:most]
+
+
+def sweep(rates: Sequence[float], measure: Callable[[float], float], widenings: int = WIDENINGS) -> Sweep:
+    """Measures the rates; while the best is the lowest or the highest, one more beyond it, at the distance of its
+    neighbour. `widenings` bounds how many are added."""
+    values = {rate: measure(rate) for rate in sorted(rates)}
+    for _ in range(widenings):
+        beyond = _beyond(values)
+        if beyond is None:
+            break
+        values[beyond] = measure(beyond)
+    best = max(values, key=values.__getitem__)
+    edge = "" if _beyond(values) is None else ("lowest" if best == min(values) else "highest")
+    return Sweep(best, dict(sorted(values.items())), edge)
+
+
+def _beyond(values: Mapping[float, float]) -> float | None:
+    """The next rate to try; None where the best has worse ones on both sides, or stands alone."""
+    order = sorted(values)
+    best = order.index(max(values, key=values.__getitem__))
+    if len(order) < 2 or 0 < best < len(order) - 1:
+        return None
+    inner = order[1] if best == 0 else order[-2]
+    return float(f"{order[best] * order[best] / inner:.6g}")
+
+
+def _ratio(values: "np.ndarray", base: "np.ndarray", axis: int) -> "np.ndarray":
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.mean(values, axis=axis) / np.mean(base, axis=axis))
+
+
+def _mean_difference(values: "np.ndarray", base: "np.ndarray", axis: int) -> "np.ndarray":
+    return np.asarray(np.mean(values - base, axis=axis))
+
+
+def _interval(samples: tuple[Sequence[float], ...], statistic: Callable[..., object]) -> Pair | None:
+    if all(len(set(values)) == 1 for values in samples):  # nothing varies, so there is nothing to resample
+        value = float(np.asarray(statistic(*(np.array(values) for values in samples), axis=-1)))
+        return (value, value)
+    found = stats.bootstrap(
+        tuple(np.array(values) for values in samples),
+        statistic,
+        confidence_level=LEVEL,
+        n_resamples=RESAMPLES,
+        paired=len(samples) > 1,
+        vectorized=True,
+        method="percentile",
+        rng=0,
+    ).confidence_interval
+    low, high = float(found.low), float(found.high)
+    return (low, high) if isfinite(low) and isfinite(high) else (min(low, inf), inf)

@@ -1,0 +1,130 @@
+"""Workers by a command prefix: a real sshd on loopback with keys of its own, and what must be the same over there."""
+
+import getpass
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from swarm_node.common.errors import UserError
+from swarm_node.settings import SimulationConfig
+from swarm_node.simulation import elsewhere
+from swarm_node.simulation.arms import Cell, parse_arm
+from swarm_node.simulation.worker_messages import read_order, write_order
+from swarm_node.simulation.workers import prefixes_of, remote_command
+from tests.commands import ended, started
+from tests.waiting import until
+
+FLAGS = ["--arms", "2/0,1/1", "--nodes", "2", "--round.questions", "2", "--model.name", "dense", "--workers", "2"]
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+
+
+@pytest.fixture
+def ssh(tmp_path: Path) -> Iterator[str]:
+    """The prefix of a command that reaches an sshd of this test, with keys that exist in it alone."""
+    folder = tmp_path / "ssh"
+    folder.mkdir(mode=0o700)
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    shutil.copy(folder / "user.pub", folder / "authorized")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    Path("/run/sshd").mkdir(exist_ok=True)  # sshd wants it, empty
+    (folder / "config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder / 'host'}\nAuthorizedKeysFile {folder / 'authorized'}\n"
+        f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+    )
+    server = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "config"], stderr=(folder / "log").open("w"))
+    known = f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}"
+    (folder / "known").write_text(known)
+    try:
+        until(lambda: "listening" in (folder / "log").read_text(), 10, "sshd")
+        yield (
+            f"ssh -F none -p {port} -i {folder / 'user'} -o UserKnownHostsFile={folder / 'known'} -o BatchMode=yes "
+            f"-o LogLevel=ERROR {getpass.getuser()}@127.0.0.1"
+        )
+    finally:
+        server.kill()
+        server.wait()
+
+
+def rewards(folder: Path) -> dict[str, object]:
+    report = json.loads((folder / "report.json").read_text())
+    return {name: (arm["rewards"], arm["node_rewards"]) for name, arm in report["arms"].items()}
+
+
+def workers() -> list[psutil.Process]:
+    """Worker processes on this machine that are not our children, as sshd's are not."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "swarm_node.simulation.worker" in words and words[0] != "ssh":
+            found.append(process)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SSHD is None, reason="no sshd: apt-get install openssh-server")
+def test_workers_over_ssh_compute_the_same_and_end_with_the_driver(tmp_path, ssh):
+    over = started("simulate", *FLAGS, "--rounds", 2, "--out", tmp_path / "over", "--workers-by", ssh)
+    here = ended("simulate", *FLAGS, "--rounds", 2, "--out", tmp_path / "here")
+    output, _ = over.communicate(timeout=120)
+    assert over.returncode == here.returncode == 0, output + here.stdout + here.stderr
+    assert rewards(tmp_path / "over") == rewards(tmp_path / "here")
+
+    before = {process.pid for process in workers()}
+    driver = started("simulate", *FLAGS, "--rounds", 10_000, "--out", tmp_path / "long", "--workers-by", ssh)
+    try:
+        until(lambda: len([p for p in workers() if p.pid not in before]) >= 2, 60, "two workers at the other end")
+        ours = [process for process in workers() if process.pid not in before]
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.communicate()
+    until(lambda: not any(process.is_running() for process in ours), 30, "the end of the workers")
+
+
+def order(**changes: object) -> str:
+    there = {**elsewhere.origin(), "folder": "/nowhere", "environment": {}, **changes}
+    return write_order(SimulationConfig(), Cell(parse_arm("4/4"), 1), there)
+
+
+def test_a_worker_that_is_the_same_takes_the_order():
+    assert read_order(order())[1] == Cell(parse_arm("4/4"), 1)
+
+
+def test_other_code_is_refused():
+    with pytest.raises(UserError, match="has other code: install commit abc there"):
+        read_order(order(code="0", commit="abc"))
+
+
+def test_another_package_is_refused():
+    with pytest.raises(UserError, match=r"has torch .*, not 1\.0: install the same there"):
+        read_order(order(versions={**elsewhere.origin()["versions"], "torch": "1.0"}))
+
+
+def test_folder_and_environment_are_taken_over(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("HF_HOME", "before")
+    read_order(order(folder=str(tmp_path), environment={"HF_HOME": "/models"}))
+    assert (Path.cwd(), os.environ["HF_HOME"]) == (tmp_path, "/models")
+
+
+def test_prefixes_take_turns_and_mistakes_are_one_line():
+    assert prefixes_of(SimulationConfig(workers_by="ssh a; srun -N1")) == [["ssh", "a"], ["srun", "-N1"]]
+    assert prefixes_of(SimulationConfig()) == []
+    for wrong, said in (("ssh a;", "a prefix is empty"), ('ssh "a', "no closing quotation")):
+        with pytest.raises(UserError, match=said):
+            prefixes_of(SimulationConfig(workers_by=wrong))
+    with pytest.raises(UserError, match="not docker"):
+        prefixes_of(SimulationConfig(workers_by="ssh a", engine="docker"))
+    with pytest.raises(UserError, match="without spaces"):
+        remote_command(SimulationConfig(workers_python="/my python"))
+    assert remote_command(SimulationConfig())[-3:] == [sys.executable, "-m", "swarm_node.simulation.worker"]
