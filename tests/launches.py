@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 WAITS = {"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "unique_dim", "_unique2"}
 NO_KERNEL = {"_unsafe_view", "_reshape_alias", "detach", "empty", "empty_like", "new_empty", "empty_strided"}
+CASTS = {"to", "_to_copy"}
 MASKS = {"index", "index_put", "index_put_"}  # by a mask of booleans: how many it picks must be known
 
 
@@ -24,17 +25,20 @@ class Launches(TorchDispatchMode):
         super().__init__()
         self.inside = self.outside = self.blocks = 0
         self.waits: Counter[str] = Counter()
-        self.waits_inside = 0
+        self.waits_inside = self.cast_weights_inside = 0
         self._depth = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.__name__.split(".")[0]
-        if not func.is_view and name not in NO_KERNEL:
+        made = func(*args, **(kwargs or {}))
+        cast = name in CASTS and made.dtype != args[0].dtype
+        self.cast_weights_inside += cast and self._depth > 0 and isinstance(args[0], torch.nn.Parameter)
+        if cast or (not func.is_view and name not in NO_KERNEL):
             self.inside += self._depth > 0
             self.outside += self._depth == 0
         if name in WAITS or (name in MASKS and any(_is_mask(index) for index in args[1])):
             self.wait(name)
-        return func(*args, **(kwargs or {}))
+        return made
 
     def wait(self, name: str) -> None:
         self.waits[name] += 1

@@ -151,8 +151,12 @@ class BatchGenerator:
             tuple(Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group),
         )
 
-    @torch.inference_mode()
     def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
+        # Inference mode is a little faster, but in it autocast casts weights for every product anew.
+        with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
+            return self._decoded(prompts, group_size, stream, first)
+
+    def _decoded(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         policy, limit = self._policy, self._config.max_completion_length
         rows = len(prompts) * group_size
         uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], policy.device)
