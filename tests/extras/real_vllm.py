@@ -92,11 +92,11 @@ def test_ten_updates_arrive_and_one_that_is_withheld_is_noticed(learner: Learner
         found = learner.round(str(turn))
         assert all(isinstance(group, GeneratedGroup) for group in found), (found, differences)
         differences.append(learner.generator.difference)
-    print("nats per token:", " ".join(f"{each:.4f}" for each in differences))
+    sys.stdout.write(f"nats per token: {' '.join(f'{each:.4f}' for each in differences)}\n")
     assert max(differences) < BOUND
     assert learner.generator._server is not None and learner.generator._server.starts == 1
     with monkeypatch.context() as patch:
         patch.setattr(learner.generator._weights, "hand_over", lambda ask: None)
         assert learner.round("withheld") == [Skipped("vLLM failed")] * len(PROMPTS)
-        print("withheld:", f"{learner.generator.difference:.4f}")
+        sys.stdout.write(f"withheld: {learner.generator.difference:.4f}\n")
     assert all(isinstance(group, GeneratedGroup) for group in learner.round("after"))
