@@ -29,14 +29,14 @@ class Engine:
             self.models[str(self.folder)] = AutoModelForCausalLM.from_pretrained(self.folder).eval()
         return {"results": [None]}
 
-    def load_adapter(self, body: dict[str, Any]) -> dict[str, Any]:
+    def load_adapter(self, body: dict[str, Any]) -> str:
         from peft import PeftModel
 
         assert body["load_inplace"] is True
         with self.lock:
             base = AutoModelForCausalLM.from_pretrained(self.folder)
             self.models[body["lora_name"]] = PeftModel.from_pretrained(base, body["lora_path"]).eval()
-        return {}
+        return "Success: LoRA adapter added successfully."  # in words, as vLLM does
 
     def sleep(self, body: dict[str, Any]) -> dict[str, Any]:
         self.asleep = True
@@ -96,8 +96,8 @@ def main() -> None:
             }
             self.reply(routes[self.path.partition("?")[0]](body))
 
-        def reply(self, said: dict[str, Any]) -> None:
-            reply = json.dumps(said).encode()
+        def reply(self, said: dict[str, Any] | str) -> None:
+            reply = (said if isinstance(said, str) else json.dumps(said)).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(reply)))
             self.end_headers()

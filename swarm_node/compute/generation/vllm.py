@@ -222,12 +222,13 @@ class VllmGenerator:
         ours = log_probs_of(logits, ids[0, len(before) :], rule)
         return [abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)]
 
-    def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:
+        """What it replies; nothing where that is known to be words for people."""
         try:
             reply = self._client.post(self._url + path, json=body)
             if not reply.is_success:
                 raise ServerError(f"HTTP error {reply.status_code}: {reply.reason_phrase}")
-            return dict(reply.json()) if reply.content.strip() else {}
+            return dict(reply.json()) if reply.content.strip() and not in_words else {}
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise ServerError(str(error) or type(error).__name__) from error
 

@@ -12,7 +12,7 @@ from swarm_node.compute.policy import Policy
 ADAPTER = "swarm-node"  # the name that the server knows our adapters by
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM takes as the largest
 
-Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+Ask = Callable[..., dict[str, Any]]  # a path, a body, and `in_words`
 
 
 def has_adapters(policy: Policy) -> bool:
@@ -69,6 +69,7 @@ class Adapters:
         ask(
             "/v1/load_lora_adapter",
             {"lora_name": ADAPTER, "lora_path": str(self._folder), "load_inplace": True},
+            in_words=True,
         )
 
 
