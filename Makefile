@@ -21,6 +21,7 @@ $(READY): pyproject.toml
 		rm -rf $(VENV); \
 		sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 		$$sudo apt-get update -q && $$sudo apt-get install -qy python3-venv && $(PYTHON) -m venv $(VENV); }
+	sh docker/locked.sh $(BIN) docker/locks/dev-linux-x86_64-py311.txt
 	$(BIN)/pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 

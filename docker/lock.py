@@ -1,7 +1,10 @@
-"""Writes the lock that the image installs from, and its bill of materials, from what pip resolves.
+"""Writes a lock and its bill of materials from what pip resolves. The image installs from the first, CI from the other.
 
     pip install --dry-run --ignore-installed --quiet --report report.json '.[libp2p]'
     python docker/lock.py report.json docker/locks/cpu-linux-x86_64-py311
+
+    pip install --dry-run --ignore-installed --quiet --report report.json '.[dev]'
+    python docker/lock.py report.json docker/locks/dev-linux-x86_64-py311
 
 For the platform and Python that pip ran on, each file with its SHA-256: NAME.txt is for `pip install --require-hashes`,
 NAME.cdx.json is CycloneDX.

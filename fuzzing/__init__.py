@@ -11,6 +11,7 @@ slow       how long a completion can keep each scorer busy
 home       what a home survives: damaged files, signals at any moment, a full disk at any write
 interrupts Ctrl-C while a command starts
 flood      a real node under a thousand requests a second
+hostile_peer  a peer that attacks a swarm by several kinds; studies start it
 """
 
 import benchmarks as benchmarks  # sets the environment, which counts only before torch is imported

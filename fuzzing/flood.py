@@ -4,7 +4,8 @@
 
 The node is a network process with its daemon on loopback. An honest peer asks for announcements about once a second
 from its own process; the flooder, another process, opens as many streams as it can up to the given rate. CPU is that of
-the node's network process and daemon; latency is that of the honest peer's answered calls, median.
+the node's network process and daemon, also for each stream of the flood, which does not depend on how many of them a
+busy machine lets through; latency is that of the honest peer's answered calls, median.
 """
 
 import argparse
@@ -54,7 +55,10 @@ def main() -> None:
     lines = [[name, f"{100 * it['cpu']:.1f}", f"{1000 * it['latency']:.1f}"] for name, it in sides.items()]
     command.show(["", "CPU, % of a core", "honest call, ms"], lines)
     print(f"honest peer {quiet}\nbeside the flood {flooded}")
-    command.finish(options, {"ratio": flooded["latency"] / quiet["latency"], **sides})
+    rate = flooded["flood"]["rate"]
+    each = {name: 1e6 * (share - quiet["parts"][name]) / rate for name, share in flooded["parts"].items()}
+    print("us of CPU for a stream of the flood: " + ", ".join(f"{name} {value:.0f}" for name, value in each.items()))
+    command.finish(options, {"ratio": flooded["latency"] / quiet["latency"], "us_per_stream": each, **sides})
 
 
 def measured(address: str, seconds: float, rate: int | None) -> dict[str, Any]:
@@ -65,9 +69,10 @@ def measured(address: str, seconds: float, rate: int | None) -> dict[str, Any]:
         time.sleep(1.5)  # until it is connected and busy
     before, began = cpu(node), time.monotonic()
     honest = json.loads(launch("honest", address, seconds, 0).communicate()[0])
-    share = (cpu(node) - before) / (time.monotonic() - began)
+    wall = time.monotonic() - began
+    share = {name: (spent - before[name]) / wall for name, spent in cpu(node).items()}
     flood = json.loads(flooder.communicate()[0]) if flooder else {}
-    return {"cpu": share, **honest, **({"flood": flood} if flood else {})}
+    return {"cpu": sum(share.values()), "parts": share, "mb": megabytes(node), **honest, "flood": flood}
 
 
 def launch(role: str, address: str, seconds: float, rate: int | None) -> "subprocess.Popen[bytes]":
@@ -75,8 +80,17 @@ def launch(role: str, address: str, seconds: float, rate: int | None) -> "subpro
     return subprocess.Popen([*again, "--seconds", str(seconds), "--rate", str(rate)], stdout=subprocess.PIPE)
 
 
-def cpu(processes: list[psutil.Process]) -> float:
-    return float(sum(times.user + times.system for times in (process.cpu_times() for process in processes)))
+def cpu(processes: list[psutil.Process]) -> dict[str, float]:
+    """Seconds, by name of the program."""
+    spent: Counter[str] = Counter()
+    for process in processes:
+        times = process.cpu_times()
+        spent[process.name()] += times.user + times.system
+    return dict(spent)
+
+
+def megabytes(processes: list[psutil.Process]) -> dict[str, float]:
+    return {process.name(): process.memory_info().rss / 1e6 for process in processes}
 
 
 async def ask(role: str, address: str, rate: int, seconds: float) -> dict[str, Any]:

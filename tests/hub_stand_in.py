@@ -21,6 +21,7 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, dict[str, bytes]] = {}  # repository -> path -> content
         self.private: dict[str, bool] = {}
+        self.asked: set[tuple[str, str]] = set()  # revisions and files
         self.refuse = 0  # a status that every request gets, if not 0
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -61,8 +62,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         files = self.server.files
-        if match := re.match(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", self.path):
-            content = files.get(match[1], {}).get(match[2])
+        if match := re.match(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path):
+            self.server.asked.add((match[2], match[3]))
+            content = files.get(match[1], {}).get(match[3])
             if content is None:
                 self._say({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
             else:

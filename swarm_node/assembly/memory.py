@@ -59,7 +59,7 @@ def plan_for(config: LearningConfig, size: str) -> Plan:
     name = config.model.name
     try:
         source = str(starters.folder(name)) if name in starters.NAMES else name
-        found = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        found = AutoConfig.from_pretrained(source, revision=config.model.revision or "main", trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own
         raise UserError(f"cannot read the shape of model {name!r}: {str(error).splitlines()[0][:200]}") from error
     return plan_of(config, found, float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB))

@@ -15,7 +15,7 @@ def check_model(config: ModelConfig) -> None:
     if name in starters.NAMES or Path(name).expanduser().is_dir():
         return
     if hub.is_hub_name(name):
-        hub.only_here(name)
+        hub.only_here(name, config.revision)
         return
     raise UserError(f"model folder {name!r} does not exist")
 

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 from swarm_node.common.errors import UserError
 
@@ -22,19 +23,31 @@ def is_hub_name(name: str) -> bool:
 
 
 @cache
-def only_here(name: str) -> bool:
+def only_here(name: str, revision: str = "") -> bool:
     """Whether to load this hub model from the cache alone, as the hub does not answer. UserError where it is not there.
 
     Where the hub answers, also that there is no such model, its library has the word.
     """
     offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
-    problem = "HF_HUB_OFFLINE is set" if offline else _problem(f"{_endpoint()}/{name}/resolve/main/config.json")
+    problem = "HF_HUB_OFFLINE is set" if offline else _problem(_url(name, revision))
     if problem and not _cached(name):
         raise UserError(
             f"model {name!r} cannot be had: {problem}, and it is not in the cache; get it where there is a connection "
             f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, such as rare"
         )
     return bool(problem)
+
+
+def commit_of(name: str, revision: str) -> str:
+    """Of a model that was just loaded by this revision: where the library keeps it; "" where it does not say."""
+    from huggingface_hub import try_to_load_from_cache  # now: where a model is loaded, it is there
+
+    found = try_to_load_from_cache(name, "config.json", revision=revision)
+    return Path(found).parent.name if isinstance(found, str) else ""
+
+
+def _url(name: str, revision: str) -> str:
+    return f"{_endpoint()}/{name}/resolve/{quote(revision or 'main', safe='')}/config.json"
 
 
 def _endpoint() -> str:

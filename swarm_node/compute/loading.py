@@ -46,10 +46,12 @@ def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
 
 def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None) -> Policy:
     # trust_remote_code: when not told, transformers asks whoever sits at the terminal
-    here = isinstance(source, str) and hub.only_here(source)
-    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, local_files_only=here)
+    here = isinstance(source, str) and hub.only_here(source, config.revision)
+    revision = config.revision or "main"  # a folder has none, and takes no notice
+    tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False, local_files_only=here)
     model, loading = AutoModelForCausalLM.from_pretrained(
         source,
+        revision=revision,
         dtype=weights_dtype(config, device),
         use_safetensors=True,
         trust_remote_code=False,
@@ -67,7 +69,8 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         model = _with_lora(model, config.lora, resume).to(device)
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
-    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, fp8)
+    commit = hub.commit_of(source, revision) if isinstance(source, str) else ""
+    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, fp8, commit)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back

@@ -55,6 +55,7 @@ class Policy:
     autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
     name: str = ""
     fp8: Fp8 | None = None  # the layers of `model` that compute in FP8
+    commit: str = ""  # of the hub model that was loaded; "" for a folder
     checkpointing: bool = False  # blocks are computed again on the way back instead of kept
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     tried: Tried = field(default_factory=Tried)  # what works for this model here

@@ -25,6 +25,9 @@ class ModelConfig(Section):
     name: str = "rare"
     """A starter (dense, rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub
     name."""
+    revision: str = ""
+    """Commit, tag or branch of a hub model; empty takes its main branch. Checkpoints and cards name the commit that was
+    loaded, and a resumed run takes that one."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, else float32."""
     autocast: Literal["auto", "off", "bfloat16"] = "auto"

@@ -1,5 +1,6 @@
 """A trained model leaves the home: as a folder, and to a hub that stands in on loopback."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import ended
-from tests.hub_stand_in import TOKEN, Hub, hub_on_loopback
+from tests.hub_stand_in import COMMIT, TOKEN, Hub, hub_on_loopback
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -76,6 +77,29 @@ def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) 
         assert "model.safetensors" in hub.files["me/model"] and "state.json" not in hub.files["me/model"]
         (checkpoint,) = (HOME / "checkpoints").iterdir()
         assert logits("me/model", env) == logits(checkpoint)
+
+
+def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (checkpoint,) = (HOME / "checkpoints").iterdir()
+    run = ["run", "--home", home, "--model.name", "me/model", "--network.no-enabled", "--model.lora.r", 2, *FEW]
+    with hub_on_loopback() as hub:
+        env = environment(hub, tmp_path)
+        files = [file for file in checkpoint.iterdir() if file.name not in ("state.json", "optimizer.safetensors")]
+        hub.files["me/model"] = {file.name: file.read_bytes() for file in files}
+        done = ended(*run, "--model.revision", "v1", "--max-rounds", 1, env=env)
+        assert done.returncode == 0, done.stderr
+        assert ("v1", "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
+        (kept,) = (home / "checkpoints").iterdir()
+        assert json.loads((kept / "state.json").read_text())["extra"]["model"]["revision"] == COMMIT
+        hub.asked.clear()
+        done = ended(*run, "--max-rounds", 2, env=env)  # of the same home: by the commit, whatever main is now
+        assert done.returncode == 0, done.stderr
+        assert (COMMIT, "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
+        other = ended(*run, "--model.revision", "1" * 40, "--max-rounds", 3, env=env)
+    assert other.returncode == 2 and f"model.revision {COMMIT!r}" in other.stderr
+    assert ended("export", tmp_path / "out", "--home", home).returncode == 0
+    assert f"base model: me/model at {COMMIT}" in (tmp_path / "out" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(("token", "status"), [("hf_wrong", 0), (TOKEN, 503)])

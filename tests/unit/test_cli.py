@@ -93,6 +93,11 @@ def test_an_unknown_command_is_named():
     assert_one_line(ended("frobnicate"), "frobnicate", "simulate")
 
 
+def test_a_terminal_that_knows_only_ascii_gets_the_line_too(tmp_path):
+    result = ended("run", "--model.name", tmp_path / "né", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert_one_line(result, "n?", "does not exist")
+
+
 @pytest.mark.slow
 def test_an_identity_is_made_once_and_private(tmp_path):
     home = tmp_path / "home"

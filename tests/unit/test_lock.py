@@ -1,8 +1,14 @@
-"""The lock of the image has every dependency, by hash, within the ranges of pyproject.toml."""
+"""Locks have every dependency, by hash, within the ranges of pyproject.toml, and p2pd is the binary that we say."""
 
+import hashlib
 import json
+import platform
 import re
+import subprocess
+import sys
 import tomllib
+from base64 import urlsafe_b64encode
+from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -10,12 +16,13 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "docker" / "locks" / "cpu-linux-x86_64-py311.txt"
+DEV = LOCK.with_name("dev-linux-x86_64-py311.txt")  # what CI installs from
 LINE = re.compile(r"([a-z0-9.-]+)==(\S+) --hash=sha256:([0-9a-f]{64})")
 
 
-def locked() -> dict[str, tuple[str, str]]:
+def locked(lock: Path = LOCK) -> dict[str, tuple[str, str]]:
     found = {}
-    for line in LOCK.read_text().splitlines()[1:]:
+    for line in lock.read_text().splitlines()[1:]:
         match = LINE.fullmatch(line)
         assert match, line
         found[canonicalize_name(match[1])] = (match[2], match[3])
@@ -30,6 +37,42 @@ def test_every_dependency_is_locked_within_its_range() -> None:
         assert wanted.specifier.contains(version), text
 
 
+def test_what_ci_installs_by_hash_is_within_the_ranges_too() -> None:
+    """What it lacks, as after a new extra, is installed by its range."""
+    project, known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"], locked(DEV)
+    extras = project["optional-dependencies"]
+    wanted = [
+        Requirement(text) for text in [*project["dependencies"], *(text for all in extras.values() for text in all)]
+    ]
+    found = [each for each in wanted if canonicalize_name(each.name) in known and each.name != "swarm-node"]
+    assert len(found) > 40
+    assert [each for each in found if not each.specifier.contains(known[canonicalize_name(each.name)][0])] == []
+    assert DEV.name in (ROOT / "Makefile").read_text()
+
+
+def test_what_is_not_what_the_lock_says_ends_the_installation_and_what_cannot_be_had_does_not(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    head = f"# Python {sys.version_info[0]}.{sys.version_info[1]}, {platform.machine()}. Made for a test."
+    lock = tmp_path / "lock.txt"
+
+    def install(first: str, pip: str) -> "subprocess.CompletedProcess[str]":
+        lock.write_text(f"{first}\n")
+        (tmp_path / "bin" / "pip").write_text(f"#!/bin/sh\n{pip}\n")
+        (tmp_path / "bin" / "pip").chmod(0o700)
+        words = ["sh", str(ROOT / "docker" / "locked.sh"), str(tmp_path / "bin"), str(lock)]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    other = install("# Python 2.7, vax. Made for a test.", "exit 9")
+    assert other.returncode == 0 and "another platform" in other.stdout
+    if sys.platform == "linux":
+        changed = install(head, "echo 'THESE PACKAGES DO NOT MATCH THE HASHES' >&2; exit 1")
+        assert changed.returncode == 1
+        missing = install(head, "echo 'no matching distribution' >&2; exit 1")
+        assert missing.returncode == 0 and "by ranges" in missing.stdout
+        assert install(head, 'case "$*" in *--require-hashes*) exit 0;; esac; exit 3').stdout == ""
+
+
 def test_the_bill_of_materials_has_the_same_files() -> None:
     bill = json.loads(LOCK.with_suffix(".cdx.json").read_text())
     parts = {canonicalize_name(it["name"]): (it["version"], it["hashes"][0]["content"]) for it in bill["components"]}
@@ -38,3 +81,14 @@ def test_the_bill_of_materials_has_the_same_files() -> None:
 
 def test_the_image_installs_from_it() -> None:
     assert f"ARG LOCK=docker/locks/{LOCK.name}" in (ROOT / "Dockerfile").read_text()
+
+
+def test_p2pd_is_the_file_of_the_locked_wheel_and_of_security_md() -> None:
+    installed = distribution("hivemind")
+    assert installed.version == locked()["hivemind"][0]
+    (entry,) = [each for each in installed.files or () if each.name == "p2pd"]
+    digest = hashlib.sha256(Path(str(entry.locate())).read_bytes()).digest()
+    assert entry.hash is not None and entry.hash.mode == "sha256"
+    assert entry.hash.value == urlsafe_b64encode(digest).rstrip(b"=").decode()
+    if (sys.platform, platform.machine()) == ("linux", "x86_64"):
+        assert digest.hex() in (ROOT / "SECURITY.md").read_text()

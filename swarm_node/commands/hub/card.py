@@ -22,6 +22,7 @@ class Story:
     licence: str
     rounds: int
     swarm: str = ""
+    revision: str = ""  # of a hub model: its commit
     adapters: int = 0  # rank, 0 where all weights were trained
     rewards: list[tuple[int, float]] = field(default_factory=list)  # (round, mean reward)
     validated: list[tuple[int, float]] = field(default_factory=list)
@@ -34,6 +35,7 @@ class Story:
 def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
     """Of a home after `rounds` rounds of this model. What is missing there is left out."""
     told = Story(str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora"]["r"]))
+    told.revision = str(model.get("revision", ""))
     events = home / "events.jsonl"
     for event in read_jsonlines(events) if events.exists() else ():
         if event.get("event") == "RoundDone" and event["report"]["round"] < rounds:
@@ -75,7 +77,7 @@ def card(told: Story) -> str:
         *head,
         f"# {name}, trained by a swarm",
         "",
-        f"- base model: {name}; its licence: {told.licence}",
+        f"- base model: {name}{f' at {told.revision}' if told.revision else ''}; its licence: {told.licence}",
         f"- trained: {how}, by GRPO on local and external completions (swarm-node), {told.rounds} rounds",
         f"- swarm: {told.swarm or UNKNOWN}; {told.external} informative external groups were trained on",
         f"- questions: {', '.join(told.tasks) or UNKNOWN}" + (f" of {told.data}" if told.data else ""),

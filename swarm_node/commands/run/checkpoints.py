@@ -1,5 +1,6 @@
 """What a node keeps in its home folder to go on from: checkpoints of the last rounds, and of the best validation."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from swarm_node.telemetry.events import CheckpointSaved, Notice, Validated, Warn
 from swarm_node.telemetry.sinks import Telemetry
 
 LAST, BEST = "checkpoints", "best"  # folders in the home
+COMMIT = re.compile("[0-9a-f]{40}")
 SPARE = 1.1  # times the size of the last checkpoint must be free for the next
 ADAM_BYTES = 8  # of each trained weight
 
@@ -52,6 +54,15 @@ class Kept:
                 assert self.latest is not None, error
                 self._fall_back(self.latest, error)
                 self._look()
+
+    def pinned(self) -> NodeConfig:
+        """The configuration with the commit of the base model that the checkpoints began from: adapters fit no other.
+        A commit that is asked for must be that one."""
+        config, earlier = self._config, str(self._extra.get("model", {}).get("revision", ""))
+        wanted = config.model.revision
+        if COMMIT.fullmatch(wanted) and COMMIT.fullmatch(earlier) and wanted != earlier:
+            raise self._other("revision", earlier, wanted)
+        return config.model_copy(update={"model": config.model.model_copy(update={"revision": earlier or wanted})})
 
     def tell(self, telemetry: Telemetry) -> None:
         """What was found."""
@@ -107,10 +118,13 @@ class Kept:
         earlier, wanted = extra["model"], self._config.model.model_dump(mode="json")
         for key in ("name", "lora"):
             if earlier[key] != wanted[key]:
-                raise UserError(
-                    f"home {self._config.home} holds checkpoints of model.{key} {earlier[key]!r}, not {wanted[key]!r}: "
-                    "choose another --home, or move its checkpoints away"
-                )
+                raise self._other(key, earlier[key], wanted[key])
+
+    def _other(self, key: str, earlier: object, wanted: object) -> UserError:
+        return UserError(
+            f"home {self._config.home} holds checkpoints of model.{key} {earlier!r}, not {wanted!r}: "
+            "choose another --home, or move its checkpoints away"
+        )
 
 
 class Keeper:
@@ -119,7 +133,8 @@ class Keeper:
     def __init__(self, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry) -> None:
         self._home, self._config = config.home.expanduser(), config.checkpoint
         self._node, self._policy, self._telemetry = node, policy, telemetry
-        self._whose = {"peer_id": node.peer_id, "model": config.model.model_dump(mode="json")}
+        model = config.model.model_copy(update={"revision": policy.commit or config.model.revision})
+        self._whose = {"peer_id": node.peer_id, "model": model.model_dump(mode="json")}
 
     def due(self, done: int) -> bool:
         """Whether a checkpoint is to be written after `done` rounds."""

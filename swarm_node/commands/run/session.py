@@ -71,6 +71,7 @@ def work(
         limit_gpu_memory(config.limits.gpu_memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
+        config = kept.pinned()
         tried = Tried(home / TRIED, kept.warnings.append)
         ranks = joined(config)
         both, config = config, trainer_side(config)

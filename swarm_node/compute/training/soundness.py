@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from swarm_node.common import private
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
+TABLES = {"absmax1", "absmax2", "qmap1", "qmap2"}  # AdamW in 8 bits has these for large weights only
 TEMPLATE_STEPS = 3_000_000  # lines of Python; to compile a long template takes a tenth
 MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
 
@@ -70,7 +71,9 @@ def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.
             raise Damaged(f"the optimiser's {key!r} has the shape {tuple(tensor.shape)}, of no weight of this model")
         if not bool(torch.isfinite(tensor).all()):
             raise Damaged(f"the optimiser's {key!r} is not finite")
-    if len(set(map(frozenset, names.values()))) > 1:
+    if len({frozenset(each - TABLES) for each in names.values()}) > 1 or any(
+        each & TABLES and not each >= TABLES for each in names.values()
+    ):
         raise Damaged("the optimiser lacks the state of some weights")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from protocol.identity import Identity
@@ -89,16 +90,17 @@ class HivemindBackend(Backend):
             self._tending.append(asyncio.create_task(self._punching.run()))
         answering = Answering(handlers, limits, self._max_inbound)
 
+        loop = asyncio.get_running_loop()
+
+        def welcome(info: Any) -> bool:
+            peer = _peer(info.peer)
+            return peer is not None and answering.admits(peer, loop.time())
+
         async def serve(info: Any, stream: Pipe) -> None:
-            try:
-                caller = Caller(peer_text(info.peer), _text(info.addr))
-            except ValueError:  # a key of another kind: no node of ours
-                await stream.close()
-            else:
-                await answering.serve(stream, caller, info.proto)
+            await answering.serve(stream, Caller(peer_text(info.peer), _text(info.addr)), info.proto)
 
         if handlers:
-            await self._daemon.listen(list(handlers), serve)
+            await self._daemon.listen(list(handlers), welcome, serve)
         if not any(usefulness(address) == 0 for address in await self.addresses()):
             self._tending.append(asyncio.create_task(self._relays.run()))
 
@@ -263,6 +265,15 @@ def _further(text: str, addresses: Sequence[str], timeout: float) -> int:
     chosen = {split_peer(address)[0] for address in addresses}
     others = [each for each in re.findall(r"\* \[(/[^]]+)\] (?!dial backoff)", text) if each not in chosen]
     return sum(QUIC_BYTES if "/udp/" in each else TCP_BYTES for each in others)
+
+
+@lru_cache(maxsize=KNOWN_PEERS)  # asked for every stream of a flood
+def _peer(data: bytes) -> PeerId | None:
+    """None for a key of another kind: no node of ours."""
+    try:
+        return peer_text(data)
+    except ValueError:
+        return None
 
 
 def _text(data: bytes) -> str:

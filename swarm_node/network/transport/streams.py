@@ -20,6 +20,8 @@ STREAMS_PER_SLOT = 16  # open inbound streams for each request that may be in wo
 REFUSAL_SECONDS = (
     1.0  # until a refusal is said: hanging up would cost us a handshake when they call again, waiting costs them
 )
+WINDOW_SECONDS = 10.0
+NEW_STREAMS = 64  # of a peer in that time; honest ones ask again on those they have
 SLOTS_PER_PEER = 4  # a peer holds at most 1/4 of the slots
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,9 @@ class Answering:
         self._max_streams = slots * STREAMS_PER_SLOT
         self._share = max(1, slots // SLOTS_PER_PEER)
         self._streams: dict[asyncio.Task[None], PeerId] = {}  # the longest silent first
+        self._open: Counter[PeerId] = Counter()  # streams of each
+        self._come: Counter[PeerId] = Counter()  # streams of each since `_window`
+        self._window = 0.0  # seconds
         self._working: Counter[PeerId] = Counter()
 
     async def serve(self, stream: Stream, caller: Caller, protocol: str) -> None:
@@ -68,9 +73,14 @@ class Answering:
         task = asyncio.current_task()
         assert task is not None
         try:
-            if not self._make_room(caller.peer):
+            if not self.has_room(caller.peer):
                 return
+            if len(self._streams) >= self._max_streams:
+                oldest = next(iter(self._streams))
+                self._leave(oldest)
+                oldest.cancel()
             self._streams[task] = caller.peer
+            self._open[caller.peer] += 1
             patience = CALL_SECONDS  # for the first call
             more = True
             while more:
@@ -83,18 +93,29 @@ class Answering:
         except (TimeoutError, EOFError, OSError):
             pass  # the peer's doing
         finally:
-            self._streams.pop(task, None)
+            self._leave(task)
             await stream.close()
 
-    def _make_room(self, peer: PeerId) -> bool:
-        """Whether one more stream of this peer may be open."""
-        if sum(other == peer for other in self._streams.values()) >= self._share * STREAMS_PER_SLOT:
+    def admits(self, peer: PeerId, now: float) -> bool:
+        """Whether to take in a new stream of this peer at all, at `now` seconds: before anything is spent on it."""
+        if now >= self._window + WINDOW_SECONDS:
+            self._window = now
+            self._come.clear()
+        if self._come[peer] >= NEW_STREAMS or not self.has_room(peer):
             return False
-        if len(self._streams) >= self._max_streams:
-            oldest = next(iter(self._streams))
-            del self._streams[oldest]
-            oldest.cancel()
+        self._come[peer] += 1
         return True
+
+    def has_room(self, peer: PeerId) -> bool:
+        """Whether one more stream of this peer may be open."""
+        return self._open[peer] < self._share * STREAMS_PER_SLOT
+
+    def _leave(self, task: "asyncio.Task[None]") -> None:
+        peer = self._streams.pop(task, None)
+        if peer is not None:
+            self._open[peer] -= 1
+            if not self._open[peer]:
+                del self._open[peer]
 
     async def _answer(self, stream: Stream, caller: Caller, protocol: str, size: int) -> bool:
         """One call, whose request has `size` bytes; whether there may be another on this stream."""

@@ -43,7 +43,7 @@ def test_bash_completes_commands(script: Path) -> None:
 
 
 def test_bash_completes_options_their_short_names_and_their_values(script: Path) -> None:
-    assert completed(script, "run", "--environment.ta") == {"--environment.tasks"}
+    assert completed(script, "run", "--environment.tim") == {"--environment.time-limit"}
     assert completed(script, "check", "--al") == {"--all"}
     assert completed(script, "run", "--pe") == {"--peers"}
     assert completed(script, "attack", "--kind", "s") == {"stealth", "sybil"}

@@ -16,12 +16,15 @@ LESSONS = [[text_group([0.0, 1.0], [f"{k}", f"{k}x"], index=k)] for k in range(6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 4])
-def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank) -> None:
-    tiny_model().save_pretrained(tmp_path / "base")
+@pytest.mark.parametrize(("rank", "optimizer"), [(0, "adamw"), (4, "adamw"), (0, "adamw_8bit"), (4, "adamw_8bit")])
+def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank, optimizer) -> None:
+    if optimizer == "adamw_8bit":
+        pytest.importorskip("bitsandbytes")
+    # wide enough that some weights have state in 8 bits, which those of up to 4,096 elements have not
+    tiny_model(intermediate_size=160).save_pretrained(tmp_path / "base")
     characters().save_pretrained(tmp_path / "base")
     config = ModelConfig(name=str(tmp_path / "base"), device="cpu", lora=LoraConfig(r=rank))
-    training = TrainingConfig(learning_rate=1e-2, warmup_steps=5)
+    training = TrainingConfig(learning_rate=1e-2, warmup_steps=5, optimizer=optimizer)
 
     def start(folder=None):
         torch.manual_seed(0)  # adapters start at random
@@ -31,6 +34,9 @@ def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank) -> None:
     policy, trainer = start()
     for lesson in LESSONS[:3]:
         trainer.update(lesson)
+    if optimizer == "adamw_8bit" and not rank:
+        states = [trainer.optimizer.state[p] for p in policy.model.parameters()]
+        assert any("qmap1" in each for each in states) and not all("qmap1" in each for each in states)
     saved = checkpoint.save(tmp_path / "checkpoints", 3, policy, trainer, {}, keep=2)
     again, resumed = start(saved)
     checkpoint.restore_trainer(saved, resumed)

@@ -19,7 +19,7 @@ from swarm_node.network.process.messages import Rules
 from swarm_node.network.process.remote import INBOX_FULL, RemoteNetwork
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig
-from tests.groups import external, group
+from tests.groups import KIND, external, group
 from tests.waiting import until
 
 OWN, OTHER = (Identity.from_seed_bytes(bytes([n]) * 32) for n in (1, 2))
@@ -28,7 +28,9 @@ STAND_IN = str(Path(__file__).with_name("stand_in.py"))
 
 @contextmanager
 def network(home: Path, way: str, progress: Callable[[], dict[str, int]] = dict) -> Iterator[RemoteNetwork]:
-    rules = Rules(swarm="test", environments={})
+    rules = Rules(
+        swarm="test", environments={KIND["environment"]: (KIND["version"], {KIND["dataset"]: (KIND["config_id"],)})}
+    )
     command = (sys.executable, STAND_IN, way, str(home / "lives"))
     made = RemoteNetwork(OWN, home, NetworkConfig(), rules, 4, progress, command)
     made.start()
