@@ -14,12 +14,13 @@ It meets whom it can, as an honest node does, and without a kind it is idle: it 
 import argparse
 import asyncio
 import json
+import os
 import random
 import signal
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from benchmarks.network import group as noise
 from fuzzing.hostile_answers import WASTE
@@ -199,6 +200,8 @@ class HostilePeer:
                     with suppress(CallFailed):
                         self._met[await host.dial(addresses, CALL_SECONDS)] = addresses[0]
             self._counts["peers met"] = max(self._counts["peers met"], len(self._met))
+            if self._met and self._options.ready:
+                self._options.ready.touch()
             await asyncio.sleep(ROUND_SECONDS)
 
     async def _ask(self, host: Backend) -> None:
@@ -264,15 +267,17 @@ class HostilePeer:
 
 
 async def attack(options: argparse.Namespace) -> None:
-    """One identity after another: who is found out comes again as somebody else."""
+    """One identity after another, until SIGTERM: who is found out comes again as somebody else."""
     counts: Counter[str] = Counter()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)  # type: ignore[union-attr]
-    try:
-        while True:
-            counts["identities"] += 1
-            await HostilePeer(options, counts).live(options.life)
-    except asyncio.CancelledError:
+
+    def leave() -> None:
         print(json.dumps(counts), flush=True)
+        os._exit(0)  # in the middle of whatever it does; its daemon ends with it
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
+    while True:
+        counts["identities"] += 1
+        await HostilePeer(options, counts).live(options.life)
 
 
 def main() -> None:
@@ -284,10 +289,10 @@ def main() -> None:
     parser.add_argument("--victim", default="127.200.0.1", help="where announced peers are said to be")
     parser.add_argument("--rate", type=int, default=1000, help="streams a second of a flood")
     parser.add_argument("--life", type=float, default=60.0, help="seconds of an identity")
+    parser.add_argument("--ready", type=Path, help="file that is made when it has met somebody")
     parser.add_argument("--noise", action="store_true", help="groups of the environment of benchmarks.network")
     options = parser.parse_args()
     asyncio.run(attack(options))
-    sys.exit(0)
 
 
 if __name__ == "__main__":

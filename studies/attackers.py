@@ -47,9 +47,7 @@ class Attacker:
         """Stop it if it has had its share, and let it go on if not."""
         now, share = time.monotonic(), self._share
         if now - self._looked > FAMILY_SECONDS:
-            with suppress(psutil.Error):
-                self._family = [self._root, *self._root.children(recursive=True)]
-            self._looked = now
+            self._family, self._looked = self.family(), now
         held = share > 0 and self.cpu() > share * (now - self._began) + BURST
         if held or self._held:
             self._signal(signal.SIGSTOP if held else signal.SIGCONT)
@@ -65,6 +63,12 @@ class Attacker:
                 total += times.children_user + times.children_system if each is self._root else 0.0
         self._spent = max(self._spent, total)
         return self._spent
+
+    def family(self) -> list[psutil.Process]:
+        """It and its daemon."""
+        with suppress(psutil.Error):
+            return [self._root, *self._root.children(recursive=True)]
+        return [self._root]
 
     def close(self) -> None:
         """Ends it; `counts` is what it did."""
@@ -111,6 +115,17 @@ class Attackers:
     def cpu(self) -> float:
         """Seconds of CPU that all have used."""
         return sum(member.cpu() for member in self._members)
+
+    def cpu_of_others(self) -> float:
+        """Seconds of all that this process has started beside them, and of what those have seen ending."""
+        theirs = {each.pid for member in self._members for each in member.family()}
+        total = 0.0
+        for each in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if each.pid not in theirs:
+                    times = each.cpu_times()
+                    total += times.user + times.system + times.children_user + times.children_system
+        return total
 
     def counts(self) -> dict[str, int]:
         """What all did, after the end."""

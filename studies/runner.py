@@ -54,12 +54,16 @@ class Run:
         return self.config.training.learning_rate
 
     @property
-    def estimate(self) -> float:
-        """Seconds of a core."""
+    def training(self) -> float:
+        """Estimated seconds of a core for its rounds."""
+        return self.config.rounds * self.config.nodes * NODE_ROUND
+
+    @property
+    def asking(self) -> float:
+        """The same for held-out questions, of nine tasks."""
         config = self.config
         asked = config.rounds // config.evaluate_every if config.evaluate_every else 0
-        completions = asked * config.nodes * 9 * config.evaluate_questions * config.evaluate_samples
-        return START + config.rounds * config.nodes * NODE_ROUND + completions * COMPLETION
+        return asked * config.nodes * 9 * config.evaluate_questions * config.evaluate_samples * COMPLETION
 
     def report(self, runs: Path) -> dict[str, Any] | None:
         """What it came to; None where it has not been done."""
@@ -120,10 +124,8 @@ def needed(run: Run, folder: Path) -> dict[str, Any]:
 def cost(runs: Sequence[Run], missing: Sequence[Run], folder: Path, cores: int) -> str:
     """One line, before anything begins. What is done here says how fast this machine is."""
     done = [(run, report) for run in runs if (report := run.report(folder)) is not None]
-    speed = 1.0
-    if done:
-        speed = fmean(_wall(report) / run.estimate for run, report in done)
-    hours = speed * sum(run.estimate for run in missing) / 3600
+    speed = fmean(_cpu(report) / run.training for run, report in done) if done else 1.0
+    hours = sum(START + speed * (run.training + run.asking) for run in missing) / 3600
     return (
         f"{len(runs)} runs, {len(done)} done; {len(missing)} to do: about {hours:.1f} hours of a core, "
         f"{hours / max(1, cores):.1f} on {cores}"
@@ -183,8 +185,8 @@ def paired(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[list[f
     return [one[seed] for seed in both], [other[seed] for seed in both]
 
 
-def _wall(report: Mapping[str, Any]) -> float:
-    return START + sum(float(seconds) for cost in report["cost"].values() for seconds in cost["seconds"])
+def _cpu(report: Mapping[str, Any]) -> float:
+    return sum(float(seconds[-1]) for cost in report["cost"].values() for seconds in cost["cpu_seconds"])
 
 
 def _one(run: Run, folder: Path) -> None:

@@ -2,15 +2,18 @@
 
     python -m studies.sharing                    # hours on 2 cores; interrupted, it goes on where it stopped
     python -m studies.sharing --starters rare    # a part
+    python -m studies.sharing --report --out docs/results/sharing    # tables and figure of what lies there
 
-For each starter: a sweep of learning rates, the same for all arms, on a seed of its own. Then every arm runs at its
-best rate, on other seeds. Two ablations show where the gain comes from.
+For each starter and arm: a sweep of learning rates on a seed of its own, which widens itself until the best rate is
+between two worse ones. Then every arm runs at its best rate, on other seeds. Two ablations show where the gain comes
+from.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,6 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from benchmarks import command
+from studies.rates import sweep
 from studies.simulated import simulated
 from swarm_node.settings import RoundConfig, SimulationConfig
 from swarm_node.simulation.plot import COLOURS
@@ -72,6 +76,7 @@ class Result:
     rewards: tuple[tuple[float, ...], ...]  # per seed, per round
     generated_tokens: int
     trained_tokens: int
+    edge: str = ""  # whether the best rate is the lowest or the highest that was tried
 
 
 def main() -> None:
@@ -86,8 +91,16 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="*", default=[1.5e-4, 3e-4, 6e-4])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ablations", action="store_true", help="also the two ablations")
+    parser.add_argument("--report", action="store_true", help="run nothing: tables and figure of what is in --out")
     options = parser.parse_args()
     out, contents = command.out(options), []
+    if options.report:
+        found = [json.loads(file.read_text()) for name in ORDER if (file := out / f"{name}.json").exists()]
+        for each in found:
+            show(each["starter"], [Result(**fields) for fields in each["results"]])
+        draw(out)
+        command.finish(options, {"studies": found})
+        return
     for starter in options.starters:
         variants = MAIN + (ABLATIONS if options.ablations else ())
         size = Size(options.rounds, options.sweep_rounds or options.rounds, options.seeds, tuple(options.rates))
@@ -103,18 +116,22 @@ def main() -> None:
 def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -> list[Result]:
     """Simulations run side by side, one a core, each with one worker."""
     with ThreadPoolExecutor(usable_cores()) as pool:
-        rates = size.rates if len(size.rates) > 1 else ()  # one rate needs no sweep
-        jobs = [(variant, rate) for rate in rates for variant in variants if not variant.round]
-        sweeps = pool.map(lambda job: run(starter, job[0], job[1], size.sweep_rounds, SWEEP_SEED, 1, folder), jobs)
-        swept = dict(zip(jobs, sweeps, strict=True))
-        best = {variant: best_rate(variant, swept) if swept else size.rates[0] for variant in variants}
+        plain = [variant for variant in variants if not variant.round and len(size.rates) > 1]  # one rate: no sweep
+
+        def measure(variant: Variant, rate: float) -> float:
+            return fmean(totals(run(starter, variant, rate, size.sweep_rounds, SWEEP_SEED, 1, folder)))
+
+        sweeps = dict(zip(plain, pool.map(lambda v: sweep(size.rates, partial(measure, v)), plain), strict=True))
+        by_arm = {variant.arm: found for variant, found in sweeps.items()}  # an ablation takes its arm's rate
+        best = {v: by_arm[v.arm].best if v.arm in by_arm else size.rates[0] for v in variants}
         finals = list(pool.map(lambda v: run(starter, v, best[v], size.rounds, 0, size.seeds, folder), variants))
     base = next((fmean(totals(final)) for v, final in zip(variants, finals, strict=True) if v.name == ALONE), 0.0)
     return [
         Result(
             variant=variant.name,
             learning_rate=best[variant],
-            sweep={f"{rate:g}": fmean(totals(report)) for (v, rate), report in swept.items() if v == variant},
+            sweep={f"{rate:g}": value for rate, value in sweeps[variant].values.items()} if variant in sweeps else {},
+            edge=sweeps[variant].edge if variant in sweeps else "",
             cumulative_reward=totals(final),
             mean=fmean(totals(final)),
             ci95=ci95(totals(final)),
@@ -125,12 +142,6 @@ def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -
         )
         for variant, final in zip(variants, finals, strict=True)
     ]
-
-
-def best_rate(variant: Variant, swept: Mapping[tuple[Variant, float], Mapping[str, Any]]) -> float:
-    """Of the sweep of the variant's arm; an ablation takes the rate of the arm it changes."""
-    rates = {rate: fmean(totals(report)) for (other, rate), report in swept.items() if other.arm == variant.arm}
-    return max(rates, key=rates.__getitem__)
 
 
 def run(
@@ -172,14 +183,18 @@ def totals(report: Mapping[str, Any]) -> tuple[float, ...]:
 
 def show(starter: str, results: Sequence[Result]) -> None:
     lines = []
+    base = next((result.trained_tokens for result in results if result.variant == ALONE), 0)
     for result in results:
         half = "" if result.ci95 is None else f" ± {result.ci95:.0f}"
         seeds = ", ".join(f"{value:.0f}" for value in result.cumulative_reward)
         gain = "-" if result.gain is None else f"{result.gain:.2f}x"
-        lines.append([result.variant, f"{result.learning_rate:g}", f"{result.mean:.0f}{half}", seeds, gain])
+        rate = f"{result.learning_rate:g}{f' ({result.edge} tried)' if result.edge else ''}"
+        tokens = f"{result.trained_tokens / base:.2f}x" if base else "-"
+        lines.append([result.variant, rate, f"{result.mean:.0f}{half}", seeds, gain, tokens])
     print(f"\n### {starter}")
     command.show(
-        ["local / external groups", "best rate", "cumulative reward, 95 %", "per seed", "gain over alone"], lines
+        ["local / external", "best rate", "cumulative reward, 95 %", "per seed", "gain over alone", "trained tokens"],
+        lines,
     )
 
 

@@ -21,8 +21,9 @@ from typing import Any
 from benchmarks import command
 from studies import runner
 from studies.figures import draw_cases
+from studies.rates import Sweep, sweep
 from studies.runner import Run
-from studies.statistics import COMPARED, Comparison, Sweep, compare, compared_line, holm, interval, sweep
+from studies.statistics import COMPARED, Comparison, compare, compared_line, holm, interval
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 
 ARMS = ("8/0", "4/4", "2/6")
@@ -106,7 +107,7 @@ def rates_of(
 def measured(pair: tuple[str, str], options: argparse.Namespace, one: Callable[..., Run], rate: float) -> float:
     """The area at a rate. NotDone where it has not been run, and may not be now."""
     asked = one(*pair, SWEEP_SEED, rate)
-    if asked.report(options.runs) is None:
+    if asked.report(options.runs) is None and not (options.cost or options.report):
         runner.do([asked], options)
     return float(runner.row(asked, runner.needed(asked, options.runs))["area"])
 

@@ -14,7 +14,6 @@ from scipy import stats
 
 LEVEL = 0.95  # of intervals
 RESAMPLES = 9999
-WIDENINGS = 3  # of a sweep, towards each side
 
 Pair = tuple[float, float]  # ends of an interval
 
@@ -44,15 +43,6 @@ def compared_line(each: Comparison) -> list[str]:
     ratio = "-" if each.ratio is None else f"{each.ratio:.2f}x"
     ps = (f"{each.p:.4f}", f"{each.p_holm:.4f}")
     return [each.name, f"{each.seeds}", f"{each.base:.3f}", f"{each.mean:.3f}", ratio, ends, *ps]
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """What was measured at every rate, and whether the best is between two worse ones."""
-
-    best: float
-    values: Mapping[float, float]  # rate -> what is to be as high as possible
-    edge: str  # "" where bracketed on both sides, else "lowest" or "highest"
 
 
 def interval(values: Sequence[float]) -> Pair | None:
@@ -118,30 +108,6 @@ def chosen(candidates: Mapping[str, Sequence[float]], base: Sequence[float], mos
     """The candidates, at most so many, whose mean is above that of `base`, the best first: to be confirmed on other
     seeds. Nothing is claimed from these."""
     return [each.name for each in family(candidates, base) if each.difference > 0][:most]
-
-
-def sweep(rates: Sequence[float], measure: Callable[[float], float], widenings: int = WIDENINGS) -> Sweep:
-    """Measures the rates; while the best is the lowest or the highest, one more beyond it, at the distance of its
-    neighbour. `widenings` bounds how many are added."""
-    values = {rate: measure(rate) for rate in sorted(rates)}
-    for _ in range(widenings):
-        beyond = _beyond(values)
-        if beyond is None:
-            break
-        values[beyond] = measure(beyond)
-    best = max(values, key=values.__getitem__)
-    edge = "" if _beyond(values) is None else ("lowest" if best == min(values) else "highest")
-    return Sweep(best, dict(sorted(values.items())), edge)
-
-
-def _beyond(values: Mapping[float, float]) -> float | None:
-    """The next rate to try; None where the best has worse ones on both sides, or stands alone."""
-    order = sorted(values)
-    best = order.index(max(values, key=values.__getitem__))
-    if len(order) < 2 or 0 < best < len(order) - 1:
-        return None
-    inner = order[1] if best == 0 else order[-2]
-    return float(f"{order[best] * order[best] / inner:.6g}")
 
 
 def _ratio(values: "np.ndarray", base: "np.ndarray", axis: int) -> "np.ndarray":

@@ -10,7 +10,8 @@ single one does it all.
 
 A hostile node is stopped whenever it has had more than its share of a core, and what it took is counted. Where all
 share a machine, `ratio` is that of honest rounds for each second of a core that the hostile ones left; `rounds_ratio`
-is that of rounds a second, whatever they took.
+is that of rounds a second, whatever they took. Both need a quiet machine. `cpu_per_round_ratio`, of the CPU time of all
+processes of honest nodes for a round, does not.
 """
 
 import argparse
@@ -78,18 +79,25 @@ def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
         stack.enter_context(attackers)
         for number in range(attacking):
             kinds = kinds_of(number, attacking) if hostile else ()
-            attackers.add(kinds, [entrance], SWARM, work / f"hostile{number}.log", "--victim", VICTIM)
-        before, began, used = list(map(rounds_of, homes)), time.monotonic(), attackers.cpu()
+            more = ("--victim", VICTIM, "--ready", str(work / f"ready{number}"))
+            attackers.add(kinds, [entrance], SWARM, work / f"hostile{number}.log", *more)
+        until(
+            lambda: len(list(work.glob("ready*"))) == attacking, START_SECONDS, "hostile nodes that have met somebody"
+        )
+        before, began = list(map(rounds_of, homes)), time.monotonic()
+        used, busy = attackers.cpu(), attackers.cpu_of_others()
         while time.monotonic() - began < 60 * options.minutes:
             victim.look()
             time.sleep(LOOK_SECONDS)
         seconds, cpu = time.monotonic() - began, attackers.cpu() - used
+        busy = attackers.cpu_of_others() - busy
         done = [now - then for now, then in zip(map(rounds_of, homes), before, strict=True)]
         reports = list(map(guests.reports, homes))
         names = [str(guests.peer_id(home)) for home in homes]
     return {
         "seconds": seconds,
         "rounds": done,
+        "cpu_per_round": busy / max(1, sum(done)),
         "rewards": [[report["reward"] for report in each] for each in reports],
         "external": fmean(report["external_informative"] for each in reports for report in each),
         "trained_on_hostile": trained_on_others(reports, names),
@@ -133,6 +141,7 @@ def compared(calm: Mapping[str, Any], storm: Mapping[str, Any]) -> dict[str, Any
     return {
         "ratio": rate["storm"] / left["storm"] / (rate["calm"] / left["calm"]),
         "rounds_ratio": rate["storm"] / rate["calm"],
+        "cpu_per_round_ratio": storm["cpu_per_round"] / calm["cpu_per_round"],
         "slowest_node_ratio": min(
             (b / storm["seconds"]) / max(1e-9, a / calm["seconds"])
             for a, b in zip(calm["rounds"], storm["rounds"], strict=True)
@@ -156,16 +165,26 @@ def show(calm: Mapping[str, Any], storm: Mapping[str, Any], result: Mapping[str,
     lines = []
     for name, side in (("calm", calm), ("storm", storm)):
         rate = sum(side["rounds"]) / side["seconds"]
-        rounds = f"{sum(side['rounds'])}", f"{rate:.2f}", f"{min(side['rounds'])} to {max(side['rounds'])}"
+        rounds = [f"{sum(side['rounds'])}", f"{rate:.2f}", f"{min(side['rounds'])} to {max(side['rounds'])}"]
+        rounds.append(f"{side['cpu_per_round']:.3f}")
         learnt = f"{side['external']:.2f}", f"{result['reward_at_end'][name]:.3f}"
         hostile = f"{side['hostile']['cores']:.2f}", f"{side['trained_on_hostile']}", f"{side['victim']['bytes']}"
         lines.append([name, *rounds, *learnt, *hostile])
-    columns = ["rounds", "a second", "of a node", "external groups a round", f"reward, last {WINDOW} of both"]
+    columns = [
+        "rounds",
+        "a second",
+        "of a node",
+        "CPU s of one",
+        "external groups a round",
+        f"reward, last {WINDOW} of both",
+    ]
     command.show(["", *columns, "cores of the hostile", "their groups trained on", "bytes at the victim"], lines)
     print(f"\nhostile nodes did {storm['hostile']['did']}")
     whole = "none" if result["reward_ratio"] is None else f"{result['reward_ratio']:.2f}"
+    slowest = result["slowest_node_ratio"]
     print(
-        f"rounds a second {result['rounds_ratio']:.2f}, slowest node {result['slowest_node_ratio']:.2f}, reward {whole}"
+        f"rounds a second {result['rounds_ratio']:.2f}, of the slowest node {slowest:.2f}, reward {whole},"
+        f" CPU of honest nodes for a round {result['cpu_per_round_ratio']:.2f}"
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="extra studies")
 
-from studies.statistics import chosen, compare, exact_p, family, holm, interval, sweep
+from studies.statistics import chosen, compare, exact_p, family, holm, interval
 
 
 def test_the_exact_p_of_three_seeds_that_all_rise_is_a_quarter():
@@ -69,20 +69,3 @@ def test_a_family_is_corrected_for_its_number_and_the_best_comes_first():
 def test_only_what_is_above_the_base_is_chosen_and_no_more_than_asked():
     candidates = {"a": [1.0, 1.0], "b": [3.0, 3.0], "c": [-1.0, 0.0], "d": [2.0, 2.0]}
     assert chosen(candidates, [0.5, 0.5], most=2) == ["b", "d"]
-
-
-def test_a_sweep_widens_itself_until_the_best_is_between_two_worse_ones():
-    found = sweep([1.0, 2.0, 4.0], lambda rate: -abs(rate - 8.0))
-    assert found.best == 8.0 and list(found.values) == [1.0, 2.0, 4.0, 8.0, 16.0] and found.edge == ""
-    down = sweep([4.0, 8.0], lambda rate: -abs(rate - 2.0))
-    assert down.best == 2.0 and list(down.values) == [1.0, 2.0, 4.0, 8.0] and down.edge == ""
-
-
-def test_a_sweep_that_finds_no_end_says_so():
-    found = sweep([1.0, 2.0], lambda rate: rate, widenings=2)
-    assert (found.best, found.edge) == (8.0, "highest")
-    assert sweep([1.0, 2.0], lambda rate: -rate, widenings=1).edge == "lowest"
-
-
-def test_a_single_rate_is_no_sweep():
-    assert sweep([3.0], lambda rate: rate).edge == ""
