@@ -7,7 +7,7 @@ beside others      generation (Hugging Face), step (TRL), real (TRL with its def
                    swarm and network (genrl)
 beside a release   compatibility (same rewards), structure (rooms, imports, files an external group passes); both
                    take the release out of git
-of the pages       tutorials (how long each takes a newcomer)
+of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs a node)
 of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source), interruption, memory_plan (what fits
                    on which card), micro_batches, packing, parallel (ranks of one
                    node), scoring, start (seconds to the first

@@ -9,7 +9,7 @@ on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
 memory       real_node (rounds at the shape of Qwen2.5-0.5B)
 guests       mixed_swarm (a node, a TRL script, a contributor, py-libp2p), trl_beside_nodes; both use guests
 sharing      sharing, specialists (nodes that ask different tasks), equal_compute, samplers, mixed (models),
-             strength (strong among weak); parts of these: runner, statistics, figures
+             strength (strong among weak), person (who answers now and then); parts: runner, statistics, figures
 learning     poisoning (hostile nodes), staleness (old text), fp8_learning, puzzle_learning
 figures      fp8 (mismatch by precision), scale (10,000 nodes), soak (memory through hours), temporal_clue (its puzzles)
 attacks      reflection and reflection_real (what an announced address makes nodes send), eclipse (who is in view),

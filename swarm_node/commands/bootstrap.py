@@ -16,6 +16,7 @@ from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network.process import cache, control
+from swarm_node.network.process.sampled import SampledTasks
 from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.settings import BootstrapConfig, NetworkConfig
@@ -62,23 +63,24 @@ async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Cal
                 shown.add(address)
                 show(address)
 
-    identity = load_identity(home)
+    identity, tasks = load_identity(home), SampledTasks()
     service = NetworkService(
         identity,
         config.swarm,
         home,
         _network(config),
         cache.load(home, config.swarm),
-        deliver=lambda action: None,
+        deliver=tasks.take,
         say=lambda text, warning: warn(text),
         changed=changed,
     )
 
     async def answer() -> dict[str, object]:
-        network = {"running": True, **service.view()}
+        network = {"running": True, **service.view(), "sampled_tasks": tasks.counts()}
         return {"role": "bootstrap", "peer_id": identity.peer_id, "pid": os.getpid(), "network": network}
 
     living = asyncio.create_task(service.live())
+    looking = asyncio.create_task(tasks.keep_looking(service)) if config.page else None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
@@ -92,6 +94,8 @@ async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Cal
         with suppress(asyncio.CancelledError):
             await living
     finally:
+        if looking is not None:
+            looking.cancel()
         if server is not None:
             server.close()
 

@@ -21,7 +21,11 @@ class ContributeConfig(Section):
     key_file: Path | None = None
     """File whose first line is the server's key. Else the variable SWARM_NODE_API_KEY."""
     human: bool = False
-    """A person answers, in this terminal, in place of a server."""
+    """A person answers, in this terminal or on a page, in place of a server."""
+    page: str = ""
+    """HOST:PORT of a page on which the person answers in a browser; --page alone takes 127.0.0.1:8420."""
+    page_names: tuple[str, ...] = ()
+    """Host names by which that page is reached; numbers and localhost always work."""
     samples: Annotated[int, Field(ge=2, le=64)] = 8
     """Completions per prompt."""
     max_tokens: Positive = 512

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.commands import read_until, started
@@ -161,18 +162,22 @@ def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, vis
         process.stdout.close()
 
 
-def test_a_run_of_100_000_rounds_is_painted_within_a_second(
+def test_a_run_of_100_000_rounds_is_painted_at_once_and_whole_a_little_later(
     tmp_path: Path, serve: Any, visit: Callable[..., Any], record_property: Any
 ) -> None:
-    """The first paint; on a machine that does other things too the bound is wider."""
+    """Figures: `python -m benchmarks.page`. On a machine that does other things too the bound is wider."""
     page = serve(home_with(tmp_path / "home", 100_000))
-    until(lambda: not page.get("/api/state").json()["loading"], 300, "reading", 1.0)
     seen = visit(page.addresses[0])
-    seen.tab.locator("canvas").first.wait_for()
+    seen.tab.get_by_text("99,999").wait_for()
+    seen.tab.get_by_text("Older ones are still being read").wait_for()
     painted = seen.tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     record_property("first_paint_ms", painted)
     assert painted < 5000
+    assert page.get("/metrics").status_code == 503  # a part of the sums would look like a leap
+    until(lambda: not page.get("/api/state").json()["partial"], 300, "reading", 1.0)
+    seen.tab.get_by_text("each point is the mean of 128 rounds").wait_for()
     assert len(page.get("/api/state").content) < 2_000_000
+    assert psutil.Process(page.process.pid).memory_info().rss < 100_000_000
 
 
 @pytest.mark.network

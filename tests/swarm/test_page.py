@@ -2,7 +2,11 @@
 
 import json
 import os
+import resource
+import shutil
 import signal
+import socket
+import threading
 from pathlib import Path
 
 import httpx
@@ -11,6 +15,7 @@ import pytest
 
 from swarm_node.commands.page.beside import completed
 from swarm_node.settings.page import LISTEN
+from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, read_until, started
 from tests.waiting import until
 
@@ -72,3 +77,67 @@ def test_a_page_ends_with_its_node_and_samples_are_there_unless_turned_off(tmp_p
 def test_a_mistake_in_the_address_is_one_line(tmp_path: Path) -> None:
     done = ended("run", "--home", tmp_path / "home", "--page", "here", *SMALL)
     assert done.returncode == 2 and "must be HOST:PORT" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def figures(home: Path) -> dict[int, tuple[float, ...]]:
+    """What a node learnt, by round, as far as its events tell."""
+    found = [each["report"] for each in read_jsonlines(home / "events.jsonl") if each["event"] == "RoundDone"]
+    return {each["round"]: (each["reward"], each["generated_tokens"], each["step"]["loss"]) for each in found}
+
+
+@pytest.mark.slow
+def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
+    """Viewers that never read, events cut within a line, a full disk and a killed page, one after the other beside a
+    node that trains. Then a node of the same identity without a page does the same rounds: all figures are equal."""
+    home, alone = tmp_path / "home", tmp_path / "alone"
+    ended("init", "--home", home)
+    shutil.copytree(home, alone)
+    process = started("run", "--home", home, "--page", "127.0.0.1:0", *SMALL)
+    events = home / "events.jsonl"
+    try:
+        address = httpx.URL(
+            next(text for text in process.stdout if text.startswith("page: ")).split(": ", 1)[1].strip()
+        )
+        token = {"authorization": f"Bearer {address.params['token']}"}
+        threading.Thread(target=process.stdout.read, daemon=True).start()  # so that its pipe is never full
+
+        def shown() -> int:
+            state = httpx.get(f"http://127.0.0.1:{address.port}/api/state", headers=token, timeout=20).json()
+            return -1 if state["loading"] else max(state["whole"]["rounds"], default=-1)
+
+        def goes_on(what: str) -> None:
+            here = max(figures(home), default=0)
+            until(lambda: max(figures(home), default=0) > here + 3, 60, f"rounds after {what}")
+
+        until(lambda: shown() > 3, 60, "rounds")
+        request = f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token['authorization']}\r\n\r\n"
+        deaf = [socket.create_connection(("127.0.0.1", address.port)) for _ in range(20)]
+        for each in deaf:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            each.sendall(request.encode())
+        goes_on("viewers that never read")
+        until(lambda: shown() > max(figures(home)) - 50, 30, "a page beside deaf viewers")
+        os.truncate(events, events.stat().st_size - 100)
+        goes_on("a cut line")
+        until(lambda: shown() > max(figures(home)) - 50, 30, "a page that reads again")
+        node = psutil.Process(process.pid)
+        full = events.stat().st_size + 2000
+        node.rlimit(psutil.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))  # no file grows beyond: as on a full disk
+        before = node.cpu_times().user
+        until(lambda: node.cpu_times().user > before + 1.0, 60, "training on a full disk")
+        assert events.stat().st_size <= full
+        node.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        goes_on("a full disk")
+        (page,) = [each for each in node.children() if "page" in each.cmdline()]
+        page.kill()
+        goes_on("a killed page")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    disturbed = figures(home)
+    assert ended("run", "--home", alone, "--max-rounds", max(disturbed) + 1, *SMALL).returncode == 0
+    undisturbed = figures(alone)
+    assert len(disturbed) < max(disturbed) + 1, "the full disk took some lines"
+    assert disturbed == {number: undisturbed[number] for number in disturbed}

@@ -124,6 +124,7 @@ def test_a_bootstrap_node_has_the_network_of_the_page(tmp_path: Path) -> None:
         "dropped",
         "resting",
         "leaving",
+        "sampled_tasks",
     }
 
 

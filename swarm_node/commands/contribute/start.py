@@ -16,6 +16,7 @@ from swarm_node.commands.contribute.budget import Budget, take_key
 from swarm_node.commands.contribute.human import Human, Left
 from swarm_node.commands.contribute.session import Complete, Contributor, Rounds
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.commands.page.beside import completed
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
@@ -39,6 +40,7 @@ OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
   --api URL                  such as http://127.0.0.1:11434/v1
   --model NAME               as the server calls it
   --human                    you answer, here, in place of a server
+  --human --page             you answer in a browser
   --peers MULTIADDR ...      any running node
   --environment.tasks LIST   tasks of the swarm
   --samples N                completions per prompt (8)
@@ -71,7 +73,7 @@ def contribute(config: ContributeConfig, read: Callable[[], str], say: Callable[
         )  # 0: it fetches nothing
         questions = 1 if config.human else config.questions
         contributor = Contributor(identity.peer_id, environment, network, Rounds(home / "rounds.json"), questions)
-        complete = _completer(config, key, contributor, stack, read, say)
+        complete, say = _completer(config, key, contributor, stack, read, say)
         network.start()
         stack.callback(network.close)
         say(f"contributor {identity.peer_id} in {home}")
@@ -109,17 +111,29 @@ def _completer(
     stack: ExitStack,
     read: Callable[[], str],
     say: Callable[[str], None],
-) -> Complete:
-    """Who completes a prompt."""
+) -> tuple[Complete, Callable[[str], None]]:
+    """Who completes a prompt, and who is told what happens."""
+    if config.page:
+        from swarm_node.commands.contribute.browser import shown_in_browser
+        from swarm_node.commands.contribute.desk import Desk
+
+        desk = Desk(config.samples, lambda: contributor.published)
+        stack.enter_context(shown_in_browser(desk, config.home.expanduser(), config.page, config.page_names, say))
+
+        def tell(text: str) -> None:
+            desk.say(text)
+            say(text)
+
+        return lambda question, prompt: desk.drafts(question, prompt, contributor.score), tell
     if config.human:
         human = Human(read, say, config.samples)
-        return lambda question, prompt: human.drafts(question, prompt, contributor.score)
+        return lambda question, prompt: human.drafts(question, prompt, contributor.score), say
     budget = Budget(
         config.tokens_per_day, config.requests_per_minute, config.home.expanduser() / "budget.json", time.time
     )
     api = ApiGenerator(config, key, budget, _pause, say, Random())
     stack.callback(api.close)
-    return lambda question, prompt: api.complete(prompt)
+    return lambda question, prompt: api.complete(prompt), say
 
 
 def _progress(contributor: Contributor, began: float) -> dict[str, object]:
@@ -149,9 +163,11 @@ def _pause(seconds: float) -> None:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop."""
-    config = from_command_line(ContributeConfig, argv, "swarm-node contribute")
+    config = from_command_line(ContributeConfig, completed(argv), "swarm-node contribute")
     if config.human == bool(config.api):
         raise UserError("name a server, --api URL --model NAME, or answer yourself with --human")
+    if config.page and not config.human:
+        raise UserError("--page of a contributor is where a person answers: add --human")
     check_addresses(config.network)
     if config.network.enabled:
         check_installed(config.network.backend)

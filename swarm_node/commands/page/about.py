@@ -10,7 +10,7 @@ from swarm_node.settings import NodeConfig, SimulationConfig
 from swarm_node.settings.sources import describe, flatten
 
 MOST_BYTES = 4 * 1024 * 1024  # of a manifest
-SECRET = ("token", "key", "password", "secret")  # parts of names of options whose values are not shown
+SECRET = ("token", "key", "password", "secret")  # last words of names of options whose values are not shown
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _options(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     origins = content.get("origins")
     origins = origins if isinstance(origins, dict) else {}
     for name, value in flatten(config).items():
-        hidden = any(part in SECRET for part in name.replace(".", "_").split("_")) and bool(value)
+        hidden = name.replace(".", "_").rpartition("_")[2] in SECRET and bool(value)
         differs = name not in defaults or value != defaults[name]
         yield {
             "name": name,

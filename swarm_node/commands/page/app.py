@@ -22,6 +22,7 @@ from swarm_node.reports import METRICS
 
 MOST_VIEWERS = 100
 DOCTOR_SECONDS = 120.0
+LATER = {"retry-after": "30"}
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -75,7 +76,9 @@ class Answers:
         return answer(await self._doctor.findings())
 
     async def metrics(self, _: Request) -> Response:
-        """For Prometheus."""
+        """For Prometheus. Sums over a part of the events would look like a counter that leaps."""
+        if self._page.loading or self._page.watched.partial:
+            return Response("503: older events are still read\n", 503, media_type="text/plain", headers=LATER)
         status = await self._page.asking.fresh() if self._page.node is not None else {}
         return Response(exposition(self._page, status), media_type=CONTENT_TYPE)
 
@@ -86,7 +89,7 @@ class Answers:
     async def stream(self, request: Request) -> Any:
         """News, until the viewer goes."""
         if self._page.viewers >= MOST_VIEWERS:
-            return Response("503: too many viewers\n", 503, media_type="text/plain", headers={"retry-after": "30"})
+            return Response("503: too many viewers\n", 503, media_type="text/plain", headers=LATER)
         try:
             serial = int(request.query_params.get("serial", "-1"))
         except ValueError:

@@ -28,12 +28,18 @@ class Guard:
     """Host, origin, method, token, and the headers of every answer."""
 
     def __init__(
-        self, app: ASGIApp, token: str, cookie: str, names: Sequence[str] = (), free: Sequence[str] = ()
+        self,
+        app: ASGIApp,
+        token: str,
+        cookie: str,
+        names: Sequence[str] = (),
+        free: Sequence[str] = (),
+        writes: Sequence[str] = (),
     ) -> None:
         """`names`: host names by which the page may be asked for, besides numbers and localhost. `free`: paths that
-        need no token. An empty `token` opens all."""
+        need no token. `writes`: paths that take JSON by POST, from this page alone. An empty `token` opens all."""
         self._app, self._token, self._cookie = app, token.encode(), cookie
-        self._names, self._free = {name.lower() for name in names}, set(free)
+        self._names, self._free, self._writes = {name.lower() for name in names}, set(free), set(writes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -57,14 +63,20 @@ class Guard:
             return PlainTextResponse(f"421: no page of this name here; {hint}\n", 421)
         if sum(len(key) + len(value) for key, value in headers.items()) > HEADER_BYTES:
             return PlainTextResponse("431: too many headers\n", 431)  # the server's bound sees only what comes in parts
-        if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("405: a page only shows\n", 405, {"allow": "GET, HEAD"})
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-        strange = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-        if strange or (site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate"):
-            return PlainTextResponse("403: asked by another site\n", 403)
+        if refusal := self._of_method(scope, headers) or _of_origin(headers):
+            return refusal
         if self._token and not entered and scope["path"] not in self._free and not self._may_enter(headers):
             return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})
+        return None
+
+    def _of_method(self, scope: Scope, headers: Mapping[str, str]) -> PlainTextResponse | None:
+        if scope["path"] in self._writes:
+            if scope["method"] != "POST":
+                return PlainTextResponse("405: this takes a POST\n", 405, {"allow": "POST"})
+            if "origin" not in headers or headers.get("content-type") != "application/json":
+                return PlainTextResponse("403: not sent by this page\n", 403)
+        elif scope["method"] not in ("GET", "HEAD"):
+            return PlainTextResponse("405: a page only shows\n", 405, {"allow": "GET, HEAD"})
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -99,3 +111,11 @@ class Guard:
             attributes = f"Max-Age={COOKIE_SECONDS}; Path=/; HttpOnly; SameSite=Strict"
             own["set-cookie"] = f"{self._cookie}={self._token.decode()}; {attributes}"
         return [(key.encode(), value.encode()) for key, value in own.items()]
+
+
+def _of_origin(headers: Mapping[str, str]) -> PlainTextResponse | None:
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+    strange = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+    if strange or (site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate"):
+        return PlainTextResponse("403: asked by another site\n", 403)
+    return None

@@ -23,10 +23,13 @@ class NodeWatch:
     """Implements watched.Watched, and counts for /metrics."""
 
     kind = "node"
+    partial = False
 
-    def __init__(self, home: Path) -> None:
-        self._tail = Tail(home / "events.jsonl", older=home / "events.1.jsonl")
-        self._before: Tail | None = Tail(home / "events.1.jsonl")  # read once, at the start
+    def __init__(self, home: Path, end: int = 0) -> None:
+        """`end`: so many bytes at the end of the events are read, and what comes; 0 for all."""
+        older = home / "events.1.jsonl"
+        self._tail = Tail(home / "events.jsonl", older, end)
+        self._before: Tail | None = None if end else Tail(older)  # read once, at the start
         self._news = News()
         self._forget()
 
@@ -75,6 +78,10 @@ class NodeWatch:
 
     def news(self, serial: int) -> list[tuple[int, dict[str, Any]]] | None:
         return self._news.after(serial)
+
+    def anew(self, serial: int) -> None:
+        """Browsers that had news from elsewhere, up to `serial`, begin anew."""
+        self._news.anew(serial)
 
     def _take(self, record: Mapping[str, Any]) -> None:
         match record["event"]:

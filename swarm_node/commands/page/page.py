@@ -3,42 +3,51 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 from swarm_node.commands.page.asking import Ask, Asking
+from swarm_node.commands.page.newest_first import NewestFirst
 from swarm_node.commands.page.node import NodeWatch
 from swarm_node.commands.page.rollouts import SamplesWatch
 from swarm_node.commands.page.watched import Watched
 
 POLL = 0.5  # seconds between two looks at the files
-BREATH = 0.001  # seconds between two portions of a long file, in which viewers are served
+BREATH = 0.001  # seconds between two portions of a long file at least, in which viewers are served
 
 
 class Page:
     """What all viewers share."""
 
     def __init__(self, folder: Path, watched: Watched, ask: Ask, clock: Callable[[], float]) -> None:
-        self.folder, self.watched = folder, watched
+        self.folder, self.watched, self._clock = folder, watched, clock
         self.samples = SamplesWatch(folder)
         self.asking = Asking(folder, ask, clock)
         self.viewers = 0
-        self.loading = True  # whether what was written before is still being read
+        self.loading = True  # whether there is nothing to show yet
         self.closing = False
         self.hooks: list[Callable[[], None]] = []  # called at each look
         self._changed: asyncio.Event = asyncio.Event()
 
     async def follow(self) -> None:
-        """For ever."""
+        """For ever, and for all viewers. A long history takes half of a core at most."""
+        looked = -POLL
         while True:
+            began = process_time()
             more = self.watched.read()
-            if not more:
-                self.loading = False
-                self.samples.read()
-                self.asking.tick()
-                for hook in self.hooks:
-                    hook()
-                self._wake()
-            await asyncio.sleep(BREATH if more else POLL)
+            spent = process_time() - began
+            self.loading = self.loading and more and not self.watched.partial
+            if not more or (not self.loading and self._clock() - looked >= POLL):
+                looked = self._clock()
+                self._look()
+            await asyncio.sleep((BREATH if self.loading else max(BREATH, spent)) if more else POLL)
+
+    def _look(self) -> None:
+        self.samples.read()
+        self.asking.tick()
+        for hook in self.hooks:
+            hook()
+        self._wake()
 
     def close(self) -> None:
         """Lets the viewers go."""
@@ -58,9 +67,11 @@ class Page:
 
     def state(self) -> dict[str, Any]:
         """For a browser that begins."""
-        return {"kind": self.watched.kind, "loading": self.loading, **self.watched.state()}
+        about = {"kind": self.watched.kind, "loading": self.loading, "partial": self.watched.partial}
+        return {**about, **self.watched.state()}
 
     @property
     def node(self) -> NodeWatch | None:
-        """None where a simulation is shown."""
-        return self.watched if isinstance(self.watched, NodeWatch) else None
+        """All that the node has written. None where a simulation is shown, and until all has been read once."""
+        watched = self.watched.whole if isinstance(self.watched, NewestFirst) else self.watched
+        return watched if isinstance(watched, NodeWatch) else None

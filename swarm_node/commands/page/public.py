@@ -66,8 +66,10 @@ class PublicView:
         return found if isinstance(found, dict) else {}
 
     def _tasks(self) -> dict[str, float]:
-        """Shares of the groups that this node sampled."""
-        found = Counter(str(sample.get("task")) for sample in self._page.samples.last())
+        """Shares of the groups that this node sampled: a bootstrap node says so itself, another one kept some."""
+        sampled = self._network().get("sampled_tasks", {})
+        found = Counter({str(task): int(count) for task, count in sampled.items()})
+        found.update(str(sample.get("task")) for sample in self._page.samples.last())
         return {task: count / found.total() for task, count in found.most_common(MOST_TASKS)}
 
 

@@ -79,8 +79,8 @@ class Server(uvicorn.Server):
         yield
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """A listening socket. UserError where it cannot be had."""
+def bound(host: str, port: int, flag: str = "--listen") -> socket.socket:
+    """A listening socket. UserError, which names the flag, where it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -89,16 +89,12 @@ def bound(host: str, port: int) -> socket.socket:
         found.listen(128)  # before its address is shown
     except OSError as error:
         found.close()
-        raise UserError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen HOST:PORT"
-        ) from error
+        raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; choose another {flag} HOST:PORT") from error
     return found
 
 
-async def serve(
-    page: Page, app: ASGIApp, listener: socket.socket, ready: Callable[[], None], with_parent: bool
-) -> None:
-    """Until SIGINT or SIGTERM, or, if asked, until standard input is closed."""
+def server_of(app: ASGIApp) -> Server:
+    """With every bound of this module."""
     options: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False, "lifespan": "off"}
     config = uvicorn.Config(
         app,
@@ -111,7 +107,14 @@ async def serve(
         timeout_graceful_shutdown=1,
         **options,
     )
-    server = Server(config)
+    return Server(config)
+
+
+async def serve(
+    page: Page, app: ASGIApp, listener: socket.socket, ready: Callable[[], None], with_parent: bool
+) -> None:
+    """Until SIGINT or SIGTERM, or, if asked, until standard input is closed."""
+    server = server_of(app)
     loop = asyncio.get_running_loop()
 
     def leave() -> None:

@@ -17,6 +17,7 @@ class SimulationWatch:
     """Implements watched.Watched. Rewards are those of a completion: a round's sum, divided by its questions."""
 
     kind = "simulation"
+    partial = False
 
     def __init__(self, folder: Path, questions: int) -> None:
         """`questions`: per node and round."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 from swarm_node.commands.page.about import read_manifest
-from swarm_node.commands.page.node import NodeWatch
+from swarm_node.commands.page.newest_first import NewestFirst
 from swarm_node.commands.page.simulation import SimulationWatch
 from swarm_node.commands.page.watched import Watched
 from swarm_node.commands.status import ask
@@ -44,7 +44,7 @@ def command(argv: list[str]) -> None:
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
     watched = watched_in(folder)
-    token = token_of(folder, keep=isinstance(watched, NodeWatch)) if config.token or config.public else ""
+    token = token_of(folder, keep=watched.kind == "node") if config.token or config.public else ""
     if config.with_parent:
         os.nice(NICE)
     asyncio.run(_show(config, folder, watched, token))
@@ -54,7 +54,7 @@ def watched_in(folder: Path) -> Watched:
     """A simulation where its manifest says so, else a node."""
     content = read_manifest(folder)
     if content.get("kind") != "simulation":
-        return NodeWatch(folder)
+        return NewestFirst(folder)
     try:
         questions = int(content["config"]["round"]["questions"])
     except (KeyError, TypeError, ValueError):

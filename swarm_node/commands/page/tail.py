@@ -5,16 +5,17 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-PORTION = 2 * 1024 * 1024  # bytes read at a time
+PORTION = 256 * 1024  # bytes read at a time: a hundredth of a second, in which no viewer is served
 LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
 
 
 class Tail:
     """Follows one file by its path. A line counts when it is whole; one that is broken is skipped."""
 
-    def __init__(self, path: Path, older: Path | None = None) -> None:
-        """`older`: where the file is put when it is large and a new one begins; then reading goes on in the new one."""
-        self._path, self._older = path, older
+    def __init__(self, path: Path, older: Path | None = None, end: int = 0) -> None:
+        """`older`: where the file is put when it is large and a new one begins; then reading goes on in the new one.
+        `end`: begin no more than so many bytes before the end of the file, with the first line that is whole."""
+        self._path, self._older, self._end = path, older, end
         self._file: BinaryIO | None = None
         self._rest = b""  # of a line that is not whole yet
         self._skipping = False  # the line is too long: up to its end nothing counts
@@ -26,7 +27,7 @@ class Tail:
         if not turned and self._replaced():
             self.close()
         try:
-            self._file = self._file or self._path.open("rb")
+            self._file = self._file or self._opened()
             data = self._file.read(PORTION)
             if turned and not data:
                 self._file.close()
@@ -48,6 +49,15 @@ class Tail:
             self._file.close()
             self.restarts += 1
         self._file, self._rest, self._skipping = None, b"", False
+
+    def _opened(self) -> BinaryIO:
+        file = self._path.open("rb")
+        size = os.fstat(file.fileno()).st_size
+        if 0 < self._end < size:
+            file.seek(size - self._end)
+            self._skipping = True  # what is there is within a line
+        self._end = 0  # a file that is read again is another one
+        return file
 
     def _turned(self) -> bool:
         if self._file is None or self._older is None:

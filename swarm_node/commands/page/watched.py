@@ -11,6 +11,11 @@ class Watched(Protocol):
 
     kind: str  # "node" or "simulation": what the browser draws
 
+    @property
+    def partial(self) -> bool:
+        """Whether `state` has the newest rounds already, while older ones are still being read."""
+        ...
+
     def read(self) -> bool:
         """Take in a portion of what was written since; whether there may be more at once."""
         ...
@@ -37,9 +42,9 @@ class News:
         self.serial += 1
         self._pieces.append((self.serial, piece))
 
-    def anew(self) -> None:
-        """Everything changed: no piece says how."""
-        self.serial += 1
+    def anew(self, serial: int = 0) -> None:
+        """Everything changed: no piece says how. `serial`: the last one that browsers have had, if not from here."""
+        self.serial = max(self.serial, serial) + 1
         self._reset = self.serial
         self._pieces.clear()
 

@@ -83,6 +83,12 @@ class Exchange:
         self._fetching.begin(count, 1, now)
         return self._finish([], now)
 
+    def look(self, count: int, now: float) -> list[Action]:
+        """Of a node that trains nothing: so many groups, to look at. Those of the last look are held no longer."""
+        store = self._knowledge.store
+        store.remove(store.external(len(store)))
+        return self.want(count, now)
+
     def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float, rounds: int = 1) -> list[Action]:
         """Own sealed groups of a round, and how many external groups the next one would like to have. Quick rounds may
         be told together: then of so many rounds, and for so many."""

@@ -178,6 +178,10 @@ class NetworkService:
             spent=self.spent(),
         )
 
+    def look(self, groups: int) -> None:
+        """Fetch so many groups, where some are announced: `deliver` gets them. For a node that trains nothing."""
+        self.runner.perform(self.exchange.look(groups, self.clock()))
+
     def view(self) -> dict[str, Any]:
         """Plain data for those who ask."""
         now = self.clock()

@@ -8,13 +8,14 @@ import pytest
 
 from swarm_node.commands.page import tail as tail_module
 from swarm_node.commands.page.history import History, Recent
+from swarm_node.commands.page.newest_first import NewestFirst
 from swarm_node.commands.page.node import NodeWatch
 from swarm_node.commands.page.rollouts import SamplesWatch
 from swarm_node.commands.page.simulation import SimulationWatch
 from swarm_node.commands.page.start import watched_in
 from swarm_node.commands.page.tail import Tail
 from swarm_node.commands.page.watched import KEPT, News, Watched
-from tests.runs import cell_round, line, round_done
+from tests.runs import cell_round, home_with, line, round_done
 
 DATA = Path(__file__).parents[2] / "data" / "0.1.0"
 
@@ -117,7 +118,7 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
 
 def test_a_node_is_read_from_its_home_of_an_older_release_too() -> None:
     watched = watched_in(DATA / "synchronous")
-    assert isinstance(watched, NodeWatch)
+    assert isinstance(watched, NewestFirst)
     read(watched)
     state = watched.state()
     assert state["whole"]["rounds"] == list(range(45))
@@ -125,7 +126,7 @@ def test_a_node_is_read_from_its_home_of_an_older_release_too() -> None:
         "series"
     ].keys()
     assert state["tasks"] == ["count_bits/easy", "gcd/easy"]
-    assert watched.totals["rounds"] == 45
+    assert watched.whole is not None and watched.whole.totals["rounds"] == 45
     assert state["validations"]["rounds"]
 
 
@@ -189,7 +190,7 @@ def test_arms_of_a_running_simulation_grow(tmp_path: Path) -> None:
 
 def test_a_manifest_that_is_broken_is_a_node_without_one(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{")
-    assert isinstance(watched_in(tmp_path), NodeWatch)
+    assert watched_in(tmp_path).kind == "node"
     (tmp_path / "manifest.json").write_text(json.dumps({"kind": "simulation", "config": {"round": "?"}}))
     assert isinstance(watched_in(tmp_path), SimulationWatch)
 
@@ -205,3 +206,27 @@ def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
     samples.read()
     assert [each["n"] for each in samples.last()] == [2, 1, 0]
     assert samples.number == 3
+
+
+def test_the_last_rounds_of_a_long_run_are_shown_first_and_all_of_them_later(tmp_path: Path) -> None:
+    home = home_with(tmp_path, 400)
+    watched = NewestFirst(home, end=20_000)
+    while not watched.partial:
+        assert watched.read()
+    state = watched.state()
+    assert state["last"]["round"] == 399 and 5 < len(state["recent"]["rounds"]) < 20
+    assert watched.whole is None
+    with (home / "events.jsonl").open("a") as file:
+        file.write(line(round_done(400)))
+    watched.read()
+    assert [piece["round"][0] for _, piece in watched.news(state["serial"]) or []] == [400]
+    read(watched)
+    assert not watched.partial
+    assert watched.news(state["serial"]) is None  # who had the last rounds begins anew
+    assert watched.state()["whole"]["rounds"] == list(range(401))
+    assert watched.whole is not None and watched.whole.totals["rounds"] == 401
+    serial = watched.state()["serial"]
+    with (home / "events.jsonl").open("a") as file:
+        file.write(line(round_done(401)))
+    read(watched)
+    assert [piece["round"][0] for _, piece in watched.news(serial) or []] == [401]

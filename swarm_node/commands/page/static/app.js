@@ -1,5 +1,5 @@
 // The page of a run: fetches what there is, follows what comes, and shows one section at a time.
-import { make, replace, get, short, number } from "./tools.js";
+import { make, replace, get, short, number, keepTokenOut } from "./tools.js";
 import { theme } from "./charts.js";
 import { Learning } from "./learning.js";
 import { Arms } from "./arms.js";
@@ -16,14 +16,6 @@ const SECTIONS = {
 const RECENT = 512, MOST = 3000; // rounds; with more points than that, fetch the whole run anew
 const run = { state: null, status: {}, samples: 0 };
 let kind = null, name = null, section = null, source = null, late = null;
-
-function keepTokenOut() {
-  const here = new URL(location.href);
-  if (here.searchParams.has("token")) {
-    here.searchParams.delete("token");
-    history.replaceState(null, "", here);
-  }
-}
 
 async function begin() {
   try {

@@ -27,7 +27,7 @@ function show(view) {
   charts.announcements.show(x, [{ name: "a minute", values: view.history.announcements, colour: 1 }]);
   replace(versions, make("h3", {}, "≈ Protocol versions"), table("Protocol versions", [["version", ""], ["nodes", "number"]], Object.entries(view.versions).map(([name, count]) => [name, number(count)])));
   const rows = Object.entries(view.tasks).map(([name, share]) => [name, percent(share)]);
-  replace(tasks, make("h3", {}, "≈ Tasks"), rows.length ? table("Tasks", [["task", ""], ["share of sampled groups", "number"]], rows) : make("p", { class: "empty" }, "this node samples no groups"));
+  replace(tasks, make("h3", {}, "≈ Tasks"), rows.length ? table("Tasks", [["task", ""], ["share of sampled groups", "number"]], rows) : make("p", { class: "empty" }, "no group was sampled yet"));
 }
 
 async function ask() {

@@ -47,7 +47,7 @@ export function number(value, digits = 3) {
   return value.toFixed(digits);
 }
 
-export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`);
+export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(value && value < 0.1 ? 1 : 0)} %`);
 
 export function bytes(value) {
   if (value === null || value === undefined) return "–";
@@ -102,4 +102,13 @@ export async function get(path) {
   const reply = await fetch(path, { credentials: "same-origin" });
   if (!reply.ok) throw new Error(`${reply.status}`);
   return reply.json();
+}
+
+// It is in a cookie by now; in the address it would be copied along.
+export function keepTokenOut() {
+  const here = new URL(location.href);
+  if (here.searchParams.has("token")) {
+    here.searchParams.delete("token");
+    history.replaceState(null, "", here);
+  }
 }
