@@ -12,7 +12,7 @@ of the node        asynchronous, defence, fp8_gpu, hanging (with hanging_source)
                    on which card), micro_batches, packing, parallel (ranks of one
                    node), scoring, start (seconds to the first
                    line), trials (of decoder and packing, first and second start)
-of its network     backends, punching (as root: network namespaces)
+of its network     backends, crowd (a bootstrap node with 500 connections), punching (as root: network namespaces)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
                    prompts, sides in turn), waiting, pages (what a reader of the documentation does; tests, too),
                    internet (hosts in network namespaces; tests, too), genrl_side, shapes (of real models), served

@@ -25,7 +25,7 @@ rewards.png, manifest.json and events.jsonl.
   --node-models NAME ...         models of nodes 0, 1, ... in turn
   --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
   --faults.loss SHARE            of the messages is lost; --faults.die 3@40
-  --engine NAME                  memory, process or docker"""
+  --engine NAME                  memory, process, docker or ray"""
 
 ATTACK_PAGE = """\
 usage: swarm-node attack [CONFIG.toml] [--flags]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+from pydantic import Field
 
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.programs import LearningConfig
@@ -46,6 +47,18 @@ class AttackConfig(Section):
     """Share of hostile groups without the payload, for an attacker that hides."""
 
 
+class RayConfig(Section):
+    """The Ray cluster of --engine ray."""
+
+    address: str = ""
+    """auto, or HOST:PORT, of a cluster that runs. Empty: one of its own on this machine, for as long as it takes."""
+    spread: Literal["cells", "nodes"] = "cells"
+    """What goes over the hosts. cells: arms and seeds, each on one. nodes: the nodes of each swarm
+    that is too large for a machine."""
+    gpus: Annotated[float, Field(ge=0.0)] = 0.0
+    """GPUs, or the share of one, that each cell, or each actor with nodes, is to have."""
+
+
 class SimulationConfig(LearningConfig):
     """Many nodes in one experiment."""
 
@@ -80,9 +93,10 @@ class SimulationConfig(LearningConfig):
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(use=())
-    engine: Literal["memory", "process", "docker"] = "memory"
+    engine: Literal["memory", "process", "docker", "ray"] = "memory"
     """memory: all nodes of a cell in one process, deterministic. process, docker: every node a real process or
-    container with a real network, at its own pace."""
+    container with a real network, at its own pace. ray: as memory, on a Ray cluster."""
+    ray: RayConfig = RayConfig()
     image: str = "swarm-node"
     """Image of --engine docker."""
     network: NetworkConfig = NetworkConfig(exchange_seconds=2.0, mdns=False)

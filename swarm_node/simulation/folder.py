@@ -19,7 +19,7 @@ from swarm_node.telemetry.manifest import manifest, write_manifest
 KIND = "simulation"  # in the manifest of a folder of ours
 PICTURES = ("rewards.png", "accuracy.png")
 PATTERNS = ("report.json", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
-WORKERS = ("workers", "workers_by", "workers_python")
+WORKERS = ("workers", "workers_by", "workers_python", "ray")
 ABOUT_THE_RUN = {"out", "resume", "overwrite", *WORKERS, "arms", "seeds"}  # options that do not change a cell
 
 

@@ -17,6 +17,7 @@ from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell, all_cells
 from swarm_node.simulation.attacks.hostile import hostile_nodes
 from swarm_node.simulation.cell_pool import Failed, Finished, run_cells
+from swarm_node.simulation.engines.ray import capacity, launch_of
 from swarm_node.simulation.engines.registry import ENGINES
 from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import Record, ReportFolder
@@ -24,7 +25,7 @@ from swarm_node.simulation.node_options import contributors, is_mixed, node_conf
 from swarm_node.simulation.progress import simulation_terminal
 from swarm_node.simulation.report import Report, build_report
 from swarm_node.simulation.tables import result
-from swarm_node.simulation.workers import WORKER, local_launch, prefixes_of, remote_command
+from swarm_node.simulation.workers import WORKER, prefixes_of, remote_command
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import usable_cores
@@ -116,7 +117,7 @@ def _run(
     outcomes = run_cells(
         todo,
         workers=_workers(config, len(todo)),
-        launch=local_launch(config, folder.log, worker),
+        launch=launch_of(config, folder.log, worker),
         emit=telemetry.emit,
     )
     try:
@@ -163,6 +164,8 @@ def _draw(report: Report, folder: ReportFolder) -> None:
 def _workers(config: SimulationConfig, cells: int) -> int:
     if prefixes := prefixes_of(config):
         return max(1, min(config.workers or len(prefixes), cells))
+    if config.engine == "ray" and config.ray.spread == "cells":
+        return max(1, min(config.workers or capacity(config), cells))
     processes = ENGINES[config.engine].processes(config)
     fitting = max(1, usable_cores() // (processes * (config.threads or 1)))
     return max(1, min(config.workers or fitting, cells))

@@ -57,6 +57,12 @@ class FailedMessage:
     by_user: bool  # a mistake in the configuration, which every cell has
 
 
+class HostLost(Exception):
+    """A part of the cell was on a host that is gone. The cell can begin anew."""
+
+
+LOST = 75  # exit status of a worker that a host was lost to: EX_TEMPFAIL of sysexits.h
+
 Message = RoundMessage | DoneMessage | FailedMessage
 
 
@@ -121,6 +127,10 @@ def serve(begin: Callable[[SimulationConfig, Cell], Run]) -> None:
         memory = list(_rounds(config, cell, begin, send))
     except UserError as error:
         send({"error": str(error), "by_user": True})
+    except HostLost as error:
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        os._exit(LOST)
     except Exception as error:  # noqa: BLE001 - the border of the process: the parent is told
         traceback.print_exc()
         send({"error": " ".join(f"{type(error).__name__}: {error}".split()), "by_user": False})

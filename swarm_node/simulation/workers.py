@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +17,13 @@ from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.elsewhere import origin
-from swarm_node.simulation.worker_messages import node_environment, worker_environment, write_order
+from swarm_node.simulation.worker_messages import LOST, node_environment, worker_environment, write_order
 
 MODULE = ("-m", "swarm_node.simulation.worker")
 WORKER = (sys.executable, *MODULE)
+# A prefix that waits for its turn, as srun does, would not notice that the driver was killed.
+GUARD = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
+PATIENCE = 5.0  # seconds
 PLAIN = re.compile(r"[\w@%+=:,./~-]+")  # what every shell passes on as it is
 
 
@@ -49,8 +53,9 @@ Launch = Callable[[Cell], Worker]
 class LocalWorker:
     """Implements Worker: a process of this machine, which may be one that leads to another machine."""
 
-    def __init__(self, process: "subprocess.Popen[str]", order: str) -> None:
-        self._process = process
+    def __init__(self, process: "subprocess.Popen[str]", order: str, patience: float = 0.0) -> None:
+        """`patience`: seconds that the process has to end by itself."""
+        self._process, self._patience = process, patience
         with contextlib.suppress(OSError):  # it died at once: its lines end
             assert process.stdin is not None
             process.stdin.write(order)
@@ -70,18 +75,22 @@ class LocalWorker:
         return f"the worker was killed by {signal.Signals(-code).name}{hint}"
 
     def lost(self) -> bool:
-        """See Worker. Where it ran is not known here."""
-        return False
+        """See Worker."""
+        return self._process.wait() == LOST
 
     def kill(self) -> None:
         """The whole process group, also after a normal end, so that nothing that a worker started outlives it. One on
-        another machine ends when its pipe does."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        another machine ends when its pipe does, and srun must see that end, or its job would go on."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
+        if self._patience:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(self._patience)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def local_launch(config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str] = WORKER) -> Launch:
@@ -93,7 +102,7 @@ def local_launch(config: SimulationConfig, log: Callable[[Cell], Path], command:
     def launch(cell: Cell) -> Worker:
         words = list(command)
         if prefixes:
-            words = [*prefixes[next(numbers) % len(prefixes)], *remote_command(config)]
+            words = [*GUARD, *prefixes[next(numbers) % len(prefixes)], *remote_command(config)]
         with log(cell).open("wb") as stderr:
             process = subprocess.Popen(
                 words,
@@ -105,7 +114,7 @@ def local_launch(config: SimulationConfig, log: Callable[[Cell], Path], command:
                 env=worker_environment(config),
                 start_new_session=True,  # the parent handles Ctrl-C; the group is killed as one
             )
-        return LocalWorker(process, write_order(config, cell, there))
+        return LocalWorker(process, write_order(config, cell, there), PATIENCE if prefixes else 0.0)
 
     return launch
 

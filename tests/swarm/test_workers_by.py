@@ -91,6 +91,81 @@ def test_workers_over_ssh_compute_the_same_and_end_with_the_driver(tmp_path, ssh
     until(lambda: not any(process.is_running() for process in ours), 30, "the end of the workers")
 
 
+SLURM = """ClusterName=test
+SlurmctldHost={name}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CryptoType=crypto/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+NodeName={name} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=all Nodes={name} Default=YES State=UP
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment in which commands of Slurm reach a cluster of this machine alone, with daemons of this test."""
+    folder = tmp_path / "slurm"
+    for name in ("state", "spool"):
+        (folder / name).mkdir(parents=True)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        ports = [one.getsockname()[1], two.getsockname()[1]]
+    name = socket.gethostname().split(".")[0]
+    (folder / "slurm.conf").write_text(SLURM.format(name=name, folder=folder, ports=ports))
+    (folder / "key").write_bytes(os.urandom(1024))
+    (folder / "key").chmod(0o600)
+    files = [
+        f"--{kind}={folder}/munge.{kind.split('-')[0]}" for kind in ("socket", "pid-file", "log-file", "seed-file")
+    ]
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
+    path = "/usr/sbin:/usr/bin"
+    commands = [["munged", "--foreground", "--force", f"--key-file={folder / 'key'}", *files]]
+    commands += [["slurmctld", "-D"], ["slurmd", "-D"]]
+    daemons = []
+    try:
+        for words in commands:
+            daemons.append(subprocess.Popen([shutil.which(words[0], path=path), *words[1:]], **quiet))
+            if words[0] == "munged":
+                until((folder / "munge.socket").exists, 10, "munged")
+        until(lambda: "idle" in asked("sinfo", "-h", "-o", "%t", env=environment), 30, "a node of Slurm")
+        yield environment
+    finally:
+        for daemon in reversed(daemons):
+            daemon.kill()
+            daemon.wait()
+
+
+def asked(*words: str, env: dict[str, str]) -> str:
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("srun") is None, reason="no Slurm: apt-get install slurm-wlm munge")
+def test_jobs_of_slurm_end_with_the_driver_those_that_wait_too(tmp_path, slurm):
+    words = ("simulate", *FLAGS[:-1], 3, "--seeds", 2, "--rounds", 10_000, "--out", tmp_path / "out")
+    driver = started(*words, "--workers-by", "srun -N1 -n1", env=slurm)
+    try:
+        events = tmp_path / "out" / "events.jsonl"
+        until(lambda: events.exists() and "CellRound" in events.read_text(), 90, "a round")
+        assert asked("squeue", "-h", "-o", "%t", env=slurm).split().count("R") == 2
+        assert "PD" in asked("squeue", "-h", "-o", "%t", env=slurm)
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.communicate()
+    until(lambda: not asked("squeue", "-h", env=slurm), 30, "the end of all jobs")
+
+
 def order(**changes: object) -> str:
     there = {**elsewhere.origin(), "folder": "/nowhere", "environment": {}, **changes}
     return write_order(SimulationConfig(), Cell(parse_arm("4/4"), 1), there)

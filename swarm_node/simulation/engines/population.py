@@ -5,12 +5,13 @@ from contextlib import ExitStack
 from functools import cached_property, partial
 from random import Random
 
+from protocol.identity import Identity
 from protocol.messages import Question
 from swarm_node.assembly.environments import build_environment, by_kind, right_answer
 from swarm_node.assembly.learner import build_node
 from swarm_node.assembly.network import build_rules
 from swarm_node.environments.kinds import held_out
-from swarm_node.interfaces import Environment, Participant
+from swarm_node.interfaces import Environment, Network, Participant
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node import Node
 from swarm_node.settings import LearningConfig, SimulationConfig
@@ -23,13 +24,18 @@ from swarm_node.simulation.lag import LaggedNode, bounded
 from swarm_node.simulation.node_options import all_tasks, node_config
 
 
+def swarm_of(config: SimulationConfig) -> MemorySwarm:
+    """The swarm in memory of a cell."""
+    return MemorySwarm(Random(f"{config.seed}/network"), loss=config.faults.loss, delay=config.faults.delay)
+
+
 class LivePopulation:
     """Real nodes in one process. Nodes with the same tasks share one environment, and so one scoring process."""
 
     def __init__(self, config: SimulationConfig) -> None:
         self._config = config
         self._identities = [identity(config.seed, node) for node in range(config.nodes)]
-        self._swarm = MemorySwarm(Random(f"{config.seed}/network"), loss=config.faults.loss, delay=config.faults.delay)
+        self._swarm = swarm_of(config)
         self._environments: dict[tuple[str, ...], Environment] = {}
         self._asking = ExitStack()
         self._learners: dict[int, Node] = {}
@@ -41,13 +47,17 @@ class LivePopulation:
         environment = self._environment(own)
         if node in self._hostile:
             return Hostile(Attack(own, who, environment, partial(right_answer, own.environment)), self._swarm)
-        network = self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
+        network = self.access(node, own, who, environment)
         honest = self._learners[node] = build_node(own, who.peer_id, environment, network)
         if own.attack.kind == "none":
             how = own.asynchronous
             return LaggedNode(honest, bounded(how.max_staleness)) if how.enabled else honest
         payload = payload_of(own.attack.kind, own.attack.payload)
         return Victim(honest, payload, self._honest_ids.__contains__)
+
+    def access(self, node: int, own: LearningConfig, who: Identity, environment: Environment) -> Network:
+        """The network of a node that joins."""
+        return self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
 
     def leave(self, node: int) -> None:
         self._swarm.leave(self._identities[node].peer_id)
