@@ -78,7 +78,7 @@ class GenerationConfig(Section):
     vllm_python: str = ""
     """Python of the environment that vLLM is installed in, for vllm auto; empty for this one."""
     vllm_arguments: tuple[str, ...] = ()
-    """More arguments for the server that vllm auto starts, e.g. --gpu-memory-utilization=0.4."""
+    """More arguments for the server that vllm auto starts, each as vLLM's own command line has it."""
     vllm_sleep: bool = False
     """Let the server sleep while this node trains, so that both have one card's memory in turn (vLLM's sleep mode)."""
     vllm_url: str = ""
