@@ -40,6 +40,7 @@ CHARS = 256  # of a completion: what a node of a starter lets in
 GROUPS = 8  # of a round
 ROUND_SECONDS = 5.0
 SERVED_ROUNDS = 4
+MEETING_SECONDS = 12.0  # before it does what it is banned for: whom it has met until then, it attacks
 MET = 48  # peers that it stays connected to
 SILENT = 200  # connections that say nothing
 FLIGHT = 256  # calls of a flood under way
@@ -229,6 +230,7 @@ class HostilePeer:
 
     async def _flood(self, host: Backend) -> None:
         """Streams to everybody it met, as many as the rate says."""
+        await asyncio.sleep(MEETING_SECONDS)
         space, calls = asyncio.Semaphore(FLIGHT), set[asyncio.Task[None]]()
         request = wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(self._options.swarm), 8, {}, b""))
 
@@ -259,6 +261,7 @@ class HostilePeer:
 
     async def _junk(self, host: Backend) -> None:
         """Requests that are none."""
+        await asyncio.sleep(MEETING_SECONDS)
         while True:
             for peer in list(self._met):
                 protocol = self._rng.choice([wire.EXCHANGE, wire.PULL, wire.HELLO])
