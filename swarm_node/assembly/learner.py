@@ -91,8 +91,8 @@ def build_node(
 def build_generator(
     config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None, ranks: Ranks = ALONE
 ) -> Generator:
-    """A generator in this process, or one that uses a vLLM server if the configuration names one."""
-    if config.generation.vllm_url:
+    """A generator in this process, or one that uses a vLLM server if the configuration names one, or wants one."""
+    if config.generation.vllm_url or config.generation.vllm == "auto":
         from swarm_node.compute.generation.vllm import VllmGenerator  # loads httpx, 5 MB
 
         return VllmGenerator(policy, config.generation)

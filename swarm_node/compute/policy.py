@@ -89,12 +89,14 @@ class Policy:
         texts = self.tokenizer.batch_decode(completions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return list(texts)
 
-    def save(self, folder: Path) -> None:
-        """Weights and tokenizer, as `from_pretrained` opens them. OSError, or safetensors' own, on a full disk."""
+    def save(self, folder: Path, dtype: torch.dtype | None = None) -> None:
+        """Weights, in `dtype` if given, and tokenizer, as `from_pretrained` opens them. OSError, or safetensors' own,
+        on a full disk."""
+        cast = {} if dtype is None else {"state_dict": _cast(self.model, dtype)}
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()  # checkpoints come all the time, between lines of rounds
         try:
-            self.model.save_pretrained(folder)
+            self.model.save_pretrained(folder, **cast)
             self.tokenizer.save_pretrained(folder)
         finally:
             if shown:
@@ -108,6 +110,14 @@ class Policy:
     def _autocast(self) -> torch.autocast:
         kind, wanted = self.device.type, self.autocast_dtype
         return torch.autocast(kind, dtype=wanted or torch.bfloat16, enabled=wanted is not None)
+
+    def casts_held(self) -> AbstractContextManager[Any]:
+        """Weights that autocast casts inside are cast once, not at each `forward`."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=False)  # only the outermost forgets them
+
+    def forget_casts(self) -> None:
+        """To be called inside `casts_held` where weights have changed."""
+        torch.clear_autocast_cache()
 
     @property
     def arithmetic(self) -> str:
@@ -168,8 +178,8 @@ class Policy:
     def _hidden(self, batch: Batch) -> Tensor:
         """[tokens, hidden]: what the output head makes `logits` of."""
         if isinstance(batch, tree.TreeBatch):
-            return self._of_tree(batch, self.packing, self._causal.base_model)
-        return self._of_rows(batch, self._causal.base_model)
+            return self._of_tree(batch, self.packing, self.causal.base_model)
+        return self._of_rows(batch, self.causal.base_model)
 
     def _of_rows(self, batch: rows.RowBatch, module: Any) -> Tensor:
         """[tokens, ...] of what `module` puts out: the model logits, its body hidden states."""
@@ -211,21 +221,21 @@ class Policy:
         return checkpointing(self.model, around) if self.checkpointing and torch.is_grad_enabled() else nullcontext()
 
     @property
-    def _causal(self) -> Any:
+    def causal(self) -> Any:
         """The model under its adapters."""
         return self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
 
     @cached_property
     def _head(self) -> nn.Linear | None:
         """The output head, where all that follows the hidden states is a plain linear layer: found by trying."""
-        head = self._causal.get_output_embeddings()
+        head = self.causal.get_output_embeddings()
         if type(head) is not nn.Linear or head.out_features < SMALL_VOCABULARY:
             return None
         ids = torch.tensor([[(7 * i + 3) % head.out_features for i in range(11)]], device=self.device)
 
         def project() -> tuple[Tensor, Tensor]:
             with torch.no_grad(), self.exact(), self._autocast():
-                return head(self._causal.base_model(input_ids=ids).last_hidden_state), self.model(input_ids=ids).logits
+                return head(self.causal.base_model(input_ids=ids).last_hidden_state), self.model(input_ids=ids).logits
 
         def plain() -> bool | None:
             found = probed(project, "in trying the output head")
@@ -241,7 +251,7 @@ class Policy:
 
     @cached_property
     def _selects_logits(self) -> bool:
-        return "logits_to_keep" in signature(self._causal.forward).parameters
+        return "logits_to_keep" in signature(self.causal.forward).parameters
 
     @cached_property
     def packing(self) -> Packing | None:
@@ -306,6 +316,13 @@ def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
     """
     tolerance = AGREEMENT * (100.0 if coarse else 1.0) * float(reference.abs().max())
     return bool((ours.float() - reference.float()).abs().max() <= tolerance)
+
+
+def _cast(model: Any, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Its weights in another type; those that are one stay one."""
+    made: dict[int, Tensor] = {}
+    state = model.state_dict(keep_vars=True)
+    return {name: made.setdefault(id(value), value.detach().to(dtype)) for name, value in state.items()}
 
 
 def _kernel(way: Packing | None) -> str:

@@ -13,12 +13,13 @@ import struct
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from swarm_node.compute.policy import Policy
+from swarm_node.compute.transfer import finish, pin
 
 HEADER = 64  # bytes: the version, then room, so that tensors are aligned
 ALIGNMENT = 64
@@ -35,6 +36,7 @@ class SharedWeights:
     layout: Layout
     _memory: mmap.mmap
     _tensors: dict[str, Tensor]  # views of the memory
+    _pinned: list[bool] = field(default_factory=list)  # whether it could be pinned, once that was tried
 
     @classmethod
     def create(cls, policy: Policy) -> "SharedWeights":
@@ -64,8 +66,10 @@ class SharedWeights:
         parameters = _trained(policy)
         with self._locked(fcntl.LOCK_EX):
             self._set_version(NOTHING)
+            self._pin(policy.device)
             for name, shared in self._tensors.items():
-                shared.copy_(parameters[name].detach())
+                shared.copy_(parameters[name].detach(), non_blocking=True)
+            finish(policy.device)  # once for all of them
             self._set_version(policy.version)
 
     def take(self, policy: Policy) -> bool:
@@ -76,8 +80,10 @@ class SharedWeights:
                 return False
             parameters = _trained(policy)
             with torch.no_grad():
+                self._pin(policy.device)
                 for name, shared in self._tensors.items():
-                    parameters[name].copy_(shared)
+                    parameters[name].copy_(shared, non_blocking=True)
+                finish(policy.device)  # before the next snapshot may be written
         policy.version = version
         return True
 
@@ -85,6 +91,11 @@ class SharedWeights:
         """Let go of the memory; other processes keep theirs."""
         self._tensors.clear()
         os.close(self.descriptor)
+
+    def _pin(self, device: torch.device) -> None:
+        """Once, where there is a GPU to copy to or from."""
+        if device.type == "cuda" and not self._pinned:
+            self._pinned.append(pin(torch.frombuffer(self._memory, dtype=torch.uint8)))
 
     @property
     def version(self) -> int:

@@ -70,9 +70,20 @@ class GenerationConfig(Section):
     decoder: Literal["auto", "native", "model"] = "auto"
     """native: our decoder for Llama and Qwen shapes. model: the forward of transformers. auto: native if its logits
     agree with the model's."""
+    graphs: bool = False
+    """On CUDA, record a block of 16 tokens as one graph and replay it: fewer launches, more memory. Not yet run on a
+    card."""
+    vllm: Literal["off", "auto"] = "off"
+    """auto: start a vLLM server for this node, watch it, and end it. Or name one that runs, by vllm_url."""
+    vllm_python: str = ""
+    """Python of the environment that vLLM is installed in, for vllm auto; empty for this one."""
+    vllm_arguments: tuple[str, ...] = ()
+    """More arguments for the server that vllm auto starts, each as vLLM's own command line has it."""
+    vllm_sleep: bool = False
+    """Let the server sleep while this node trains, so that both have one card's memory in turn (vLLM's sleep mode)."""
     vllm_url: str = ""
     """Generate with the vLLM server at this address, e.g. http://127.0.0.1:8000, instead of in this process."""
     vllm_folder: Path = Path("~/.swarm-node/vllm")
-    """Folder that the server serves: the weights are written there after each update."""
+    """Folder that the server serves, or loads LoRA adapters from: written after each update."""
     vllm_timeout: Annotated[float, Field(gt=0.0)] = 600.0
     """Seconds that the server may take for one prompt and its completions."""

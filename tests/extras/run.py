@@ -24,6 +24,7 @@ LANES = {
     "trl": ["tests/network/test_trl.py"],
     "dev": ["tests/unit/compute/test_fp8_triton.py", "tests/unit/compute/test_trainer_beside_trl.py"],
     "bench": ["tests/benchmarks"],
+    "vllm": ["tests/extras/real_vllm.py"],
 }
 HEAD = """# Every extra in an environment of its own
 

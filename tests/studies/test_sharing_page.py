@@ -1,5 +1,6 @@
 """docs/results/sharing.md and README say what the raw numbers beside them say."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -45,3 +46,12 @@ def test_the_tokens_are_those_of_the_runs():
         assert f"{min(tokens):.1f} to {max(tokens):.1f} times" in " ".join(page.read_text(encoding="utf-8").split()), (
             page
         )
+
+
+def test_the_table_of_specialists_is_that_of_their_runs():
+    with (RESULTS / "sharing" / "specialists.csv").open() as file:
+        runs = {run["arm"]: run for run in csv.DictReader(file)}
+    assert [run["seed"] for run in runs.values()] == ["0", "0"], "more seeds are done: give means, intervals and tests"
+    for figure, digits in (("final", 3), ("final_local", 3), ("final_other", 3), ("cumulative_reward", 0)):
+        values = [f"{float(runs[arm][figure]):.{digits}f}" for arm in ("8/0", "4/4")]
+        assert f"| {values[0]} | {values[1]} |" in PAGE, figure

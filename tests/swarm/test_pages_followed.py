@@ -26,7 +26,7 @@ from benchmarks.pages import (
 from swarm_node import starters
 
 PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
-NO_COMMANDS = {"hostile_peers"}  # it is about a file
+NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",

@@ -2,7 +2,9 @@
 
 Against the library's forward it saves work rather than changing it: q, k and v are one product, as are gate and up;
 the group attends to its shared prompt with one product per prompt and head instead of a copy of the prompt's cache per
-completion; new keys and values go into buffers that grow in blocks, one pair per layer; prompts are not padded.
+completion; new keys and values go into buffers that grow in blocks, one pair per layer; prompts are not padded; LoRA
+adapters are merged into a copy. What a step reads and writes has a place on the device that does not depend on numbers
+of the host, so that a graph of some steps can be used again until buffers move.
 
 What it is not: a training forward (no gradients), a general model (other architectures keep their own forward), or
 trusted blindly: `decoding.agrees` compares its logits with the model's before it is used.
@@ -11,6 +13,7 @@ trusted blindly: `decoding.agrees` compares its logits with the model's before i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
@@ -18,13 +21,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from swarm_node.compute.fast_cpu.families import require_known
+from swarm_node.compute.fast_cpu.merging import merged_weight, require_mergeable
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.precision.kernels import Kernel, reference
 from swarm_node.compute.precision.linear import Fp8Linear
 from swarm_node.compute.precision.quantise import Quantised
 from swarm_node.compute.training.tree_attention import attention_dtype
+from swarm_node.compute.transfer import to_device
 
-BLOCK = 16  # tokens by which the room for keys and values grows
+BLOCK = 16  # tokens by which the room for keys and values grows on a CPU, where a step costs what it attends to
+DEVICE_BLOCK = 128  # elsewhere, where buffers that move cost a new graph
+PLACES = count(1)
 PACKED_FROM = 2**17  # weights of a product that gains from packing; with 2**15 it loses 15 % in float32
 
 
@@ -81,9 +88,10 @@ class LlamaDecoder:
     """Implements generator.Decoder. Takes a snapshot of the policy's weights when made."""
 
     def __init__(self, policy: Policy) -> None:
-        model = policy.model
+        model = policy.causal
         config = model.config
         require_known(model)
+        require_mergeable(model)
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
         one_flow = policy.fp8 is not None and policy.fp8.in_training  # autocast leaves what is between layers as it is
@@ -94,7 +102,7 @@ class LlamaDecoder:
         self._eps = config.rms_norm_eps
         self._embedding = self._cast(model.model.embed_tokens.weight)
         self._final_norm = self._cast(model.model.norm.weight)
-        self._head = self._linear(model.lm_head, dtype=self._product_dtype)
+        self._head = self._output(model)
         self._layers = [self._fuse(layer) for layer in model.model.layers]
         rotary = model.model.rotary_emb
         self._frequencies, self._rope_scale = rotary.inv_freq.to(self._device), rotary.attention_scaling
@@ -102,23 +110,29 @@ class LlamaDecoder:
         self._prefix: list[tuple[Tensor, Tensor]] = []  # a layer: keys [P * kv, dim, longest], values transposed
         self._suffix: list[tuple[Tensor, Tensor]] = []  # per layer: keys and values [P, kv, group, room, dim]
         self._bias = torch.empty(0)  # [P * kv, 1, longest + room]: 0, or -inf at pads and at tokens not yet written
-        self._new = 0  # tokens fed since prefill
+        self._new = 0  # tokens for which there was room since prefill
+        self._most = 0  # there will ever be
+        self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
+        self.place: int | None = 0
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
         """Only attention later sees pads: prompts are fed end to end, 1.05 times as fast as padded ones."""
         sizes = [len(p) for p in prompts]
-        count, longest = len(prompts), max(sizes)
-        ids = torch.tensor([token for p in prompts for token in p], device=self._device)
-        lengths = torch.tensor(sizes, device=self._device)
-        real = torch.arange(longest, device=self._device) < lengths[:, None]
-        place = real.flatten().nonzero()[:, 0]
-        self._prefix, self._new = [], 0
+        asked, longest = len(prompts), max(sizes)
+        ids = to_device([token for p in prompts for token in p], self._device)
+        ends = torch.tensor(sizes)
+        on_cpu = torch.arange(longest) < ends[:, None]
+        place = to_device(on_cpu.flatten().nonzero()[:, 0], self._device)
+        real, lengths = to_device(on_cpu, self._device), to_device(ends, self._device)
+        self._prefix, self._new, self._most = [], 0, max_new
+        self._at.zero_()
+        self._moved()
         cos, sin = self._rope_table(place % longest)
 
         def padded(x: Tensor) -> Tensor:  # [P, heads, longest, dim]; zeros, since a weight of 0 does not hide a NaN
-            spread = x.new_zeros(count * longest, *x.shape[1:]).index_copy_(0, place, x)
-            return spread.view(count, longest, *x.shape[1:]).transpose(1, 2)
+            spread = x.new_zeros(asked * longest, *x.shape[1:]).index_copy_(0, place, x)
+            return spread.view(asked, longest, *x.shape[1:]).transpose(1, 2)
 
         def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             keys, values = padded(k).transpose(2, 3).flatten(0, 1), padded(v).flatten(0, 1)
@@ -132,21 +146,25 @@ class LlamaDecoder:
         hidden = self._forward(self._embedding[ids], cos, sin, attend, lengths.cumsum(0) - 1)
         bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(~real, float("-inf"))
         self._bias = bias.repeat_interleave(self._kv_heads, 0).unsqueeze(1)
-        nothing = bias.new_empty(count, self._kv_heads, group_size, 0, self._head_dim)
+        nothing = bias.new_empty(asked, self._kv_heads, group_size, 0, self._head_dim)
         self._suffix = [(nothing, nothing) for _ in self._layers]
         positions = lengths[:, None, None] + torch.arange(max_new, device=self._device)
-        self._cos, self._sin = self._rope_table(positions.expand(count, group_size, max_new))
+        self._cos, self._sin = self._rope_table(positions.expand(asked, group_size, max_new))
         return self._head(hidden).repeat_interleave(group_size, 0)
 
     @torch.inference_mode()
-    def step(self, tokens: Tensor) -> Tensor:
-        if self._new == self._suffix[0][0].shape[3]:
+    def reserve(self, tokens: int) -> None:
+        self._new += tokens
+        while self._new > self._suffix[0][0].shape[3]:
             self._grow()
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor) -> Tensor:
         longest = self._prefix[0][1].shape[1]
-        self._bias[..., longest + self._new] = 0
-        cos, sin = (table[:, :, self._new].flatten(0, 1).unsqueeze(1) for table in (self._cos, self._sin))
+        self._bias.index_fill_(2, self._at + longest, 0.0)
+        cos, sin = (table.index_select(2, self._at).view(-1, 1, self._head_dim) for table in (self._cos, self._sin))
         hidden = self._forward(self._embedding[tokens], cos, sin, self._attend_new)
-        self._new += 1
+        self._at.add_(1)
         return self._head(hidden)
 
     def keep(self, slots: Tensor) -> None:
@@ -160,6 +178,7 @@ class LlamaDecoder:
         self._prefix = [(k[flat], v[flat]) for k, v in self._prefix]
         place = (prompts[:, None, None], heads[:, None], members[:, None, :])
         self._suffix = [(k[place], v[place]) for k, v in self._suffix]
+        self._moved()
 
     def _grow(self) -> None:
         """Room for a block of new tokens, zeros and masked.
@@ -167,8 +186,15 @@ class LlamaDecoder:
         All room is attended to, written or not: products copy a slice of a buffer before they use it in bfloat16, and
         this is 1.07 times as fast in float32 and 1.09 in bfloat16.
         """
-        self._suffix = [(F.pad(k, (0, 0, 0, BLOCK)), F.pad(v, (0, 0, 0, BLOCK))) for k, v in self._suffix]
-        self._bias = F.pad(self._bias, (0, BLOCK), value=float("-inf"))
+        missing = -(-self._most // BLOCK) * BLOCK - self._suffix[0][0].shape[3]
+        more = BLOCK if self._device.type == "cpu" else max(BLOCK, min(missing, DEVICE_BLOCK))
+        self._suffix = [(F.pad(k, (0, 0, 0, more)), F.pad(v, (0, 0, 0, more))) for k, v in self._suffix]
+        self._bias = F.pad(self._bias, (0, more), value=float("-inf"))
+        self._moved()
+
+    def _moved(self) -> None:
+        """Buffers lie elsewhere now, or have another shape."""
+        self.place = next(PLACES)
 
     def _attend_new(self, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """One new token per slot attends to its prompt (one product per prompt) and to its own new tokens."""
@@ -176,8 +202,8 @@ class LlamaDecoder:
         prefix_keys, prefix_values = self._prefix[index]
         prompts, kv, group, room, dim = keys.shape
         per_kv, longest = self._heads // kv, prefix_values.shape[1]
-        keys[:, :, :, self._new] = k.view(prompts, group, kv, dim).transpose(1, 2)
-        values[:, :, :, self._new] = v.view(prompts, group, kv, dim).transpose(1, 2)
+        for buffer, new in ((keys, k), (values, v)):
+            buffer.index_copy_(3, self._at, new.view(prompts, group, kv, 1, dim).transpose(1, 2))
         q = q.view(prompts, group, kv, per_kv, dim).transpose(1, 2) * dim**-0.5  # [P, kv, group, per_kv, dim]
         by_prompt = q.reshape(prompts * kv, group * per_kv, dim)
         by_slot = by_prompt.reshape(-1, per_kv, dim)  # of a single prompt the line above made a view
@@ -253,6 +279,15 @@ class LlamaDecoder:
     def _cast(self, weight: Tensor) -> Tensor:
         return weight.detach().to(self._dtype)
 
+    def _output(self, model: Any) -> Linear | Fp8Map:
+        """The head; where it is the embedding in the same type, and not laid out anew, there is one copy of both."""
+        head = model.lm_head
+        tied = type(head) is nn.Linear and head.weight is model.model.embed_tokens.weight
+        if tied and self._dtype == self._product_dtype and not _worth_packing(self._embedding):
+            bias = None if head.bias is None else head.bias.detach().to(self._product_dtype)
+            return Linear(self._embedding, bias, packed=False)
+        return self._linear(head, dtype=self._product_dtype)
+
     def _linear(self, *modules: nn.Linear, dtype: torch.dtype | None = None) -> Linear | Fp8Map:
         """One product for all of them, in `dtype` or the compute type."""
         dtype = dtype or self._dtype
@@ -263,7 +298,7 @@ class LlamaDecoder:
             parts, kernel = tuple(m.quantised().forwards for m in fp8), fp8[0].kernel
             dense = torch.cat([part.exact for part in parts]) if kernel.product is reference else None
             return Fp8Map(parts, bias, kernel, dense, self._product_dtype)
-        weights = [_weight(m).to(dtype) for m in modules]
+        weights = [merged_weight(m).to(dtype) for m in modules]
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         if _worth_packing(weight):
             return Linear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, packed=True)
@@ -281,10 +316,3 @@ def _worth_packing(weight: Tensor) -> bool:
     if not there or weight.device.type != "cpu" or weight.numel() < PACKED_FROM:
         return False
     return weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and ops._is_mkldnn_bf16_supported())
-
-
-def _weight(module: Any) -> Tensor:
-    """Of a plain linear layer. An adapter around it (LoRA, quantisation) computes something else: refused."""
-    if type(module) is not nn.Linear:
-        raise TypeError(f"{type(module).__name__} is not a plain linear layer")
-    return module.weight.detach()

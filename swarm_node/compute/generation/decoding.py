@@ -9,13 +9,14 @@ from transformers.cache_utils import DynamicLayer
 
 from swarm_node.compute.memory import probed
 from swarm_node.compute.policy import Policy, agreement
+from swarm_node.compute.transfer import on_host, to_device
 
 
 def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """ids, attention mask and positions, each [prompts, longest]."""
     width = max(map(len, prompts))
-    ids = torch.tensor([[pad_id] * (width - len(p)) + list(p) for p in prompts], device=device)
-    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+    ids = to_device([[pad_id] * (width - len(p)) + list(p) for p in prompts], device)
+    mask = to_device([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device)
     return ids, mask, (mask.cumsum(1) - 1).clamp_min(0)
 
 
@@ -54,7 +55,12 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no
 
 
 class ModelDecoder:
-    """The model's forward and cache: prompts prefilled once, the cache repeated for the group."""
+    """The model's forward and cache: prompts prefilled once, the cache repeated for the group.
+
+    transformers looks at its mask for every token, which a device is waited for.
+    """
+
+    place: int | None = None
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -75,6 +81,9 @@ class ModelDecoder:
         self._position = positions[:, -1:].repeat_interleave(group_size, 0) + 1
         logits: Tensor = output.logits[:, -1]
         return logits.repeat_interleave(group_size, 0)
+
+    def reserve(self, tokens: int) -> None:
+        """Nothing to do: `prefill` has made room for all."""
 
     def step(self, tokens: Tensor) -> Tensor:
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
@@ -102,6 +111,8 @@ class RecomputeDecoder:
     Rows are fed one prompt length at a time and without padding, because recurrent layers see pads.
     """
 
+    place: int | None = None
+
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._sequences: list[list[int]] = []
@@ -110,13 +121,16 @@ class RecomputeDecoder:
         self._sequences = [list(prompt) for prompt in prompts for _ in range(group_size)]
         return self._forward()
 
+    def reserve(self, tokens: int) -> None:
+        """Nothing to do: there is no cache."""
+
     def step(self, tokens: Tensor) -> Tensor:
-        for sequence, token in zip(self._sequences, tokens.tolist(), strict=True):
+        for sequence, token in zip(self._sequences, on_host(tokens).tolist(), strict=True):
             sequence.append(token)
         return self._forward()
 
     def keep(self, slots: Tensor) -> None:
-        self._sequences = [self._sequences[slot] for slot in slots.flatten().tolist()]
+        self._sequences = [self._sequences[slot] for slot in on_host(slots.flatten()).tolist()]
 
     def _forward(self) -> Tensor:
         by_length: dict[int, list[int]] = {}
@@ -124,7 +138,7 @@ class RecomputeDecoder:
             by_length.setdefault(len(sequence), []).append(index)
         parts: list[Tensor] = [torch.empty(0)] * len(self._sequences)
         for indices in by_length.values():
-            ids = torch.tensor([self._sequences[i] for i in indices], device=self._policy.device)
+            ids = to_device([self._sequences[i] for i in indices], self._policy.device)
             for index, row in zip(
                 indices, _forward(self._policy, input_ids=ids, use_cache=False).logits[:, -1], strict=True
             ):
@@ -154,7 +168,10 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
 
 
 def _probe(decoder: Any, prompts: list[list[int]], fed: list[Tensor], slots: Tensor) -> Tensor:
-    seen = [decoder.prefill(prompts, 2, 4), decoder.step(fed[0])]
+    seen = [decoder.prefill(prompts, 2, 4)]
+    decoder.reserve(1)
+    seen.append(decoder.step(fed[0]))
     decoder.keep(slots)
+    decoder.reserve(1)
     seen.append(decoder.step(fed[1][slots.flatten()]))
     return torch.cat(seen)

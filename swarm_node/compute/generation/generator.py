@@ -2,51 +2,35 @@
 
 Rows are kept in slots [prompts, group]. When half of them have ended the others are moved together, so that a few
 long completions do not cost what all of them would. Randomness is one uniform number per row and token, sampled ahead
-from a named stream: a completion depends on its own draws only, not on who else is in the batch.
+from a named stream: a completion depends on its own draws only, not on who else is in the batch. On a GPU tokens come
+in blocks (block.py), and the host looks at what has ended between blocks.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion
-from swarm_node.algorithm.distribution import SamplingRule, log_distribution
+from swarm_node.algorithm.distribution import SamplingRule
 from swarm_node.common.errors import UserError
 from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
+from swarm_node.compute.generation.block import BLOCK, Decoder, Drawing, Graphs, Slots, Work, block
 from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.compute.generation.pacing import Astray, Pace
+from swarm_node.compute.generation.sampling import uniforms
 from swarm_node.compute.memory import OutOfMemory, attempt
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.ranks import ALONE, Ranks
+from swarm_node.compute.transfer import on_host, to_device
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
 
 COMPACT_BELOW = 0.5  # share of rows still running at which the others are dropped; moving the cache costs about a step
-
-
-class Decoder(Protocol):
-    """Incremental logits for slots [prompts, group], numbered prompt by prompt."""
-
-    def __init__(self, policy: Policy) -> None: ...
-
-    def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
-        """Logits [prompts * group, vocabulary] of the first new token."""
-        ...
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """Feed one token per slot, [slots]; logits [slots, vocabulary] of the next."""
-        ...
-
-    def keep(self, slots: Tensor) -> None:
-        """Go on with these slots only: [prompts', group'] of old slot numbers, a row per prompt."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +40,40 @@ class Sampled:
     ids: list[int]
     log_probs: list[float]
     versions: list[int]
+
+
+@dataclass(slots=True)
+class Written:
+    """What all rows have so far, [limit, rows] of which the first `steps` are there."""
+
+    ids: Tensor
+    log_probs: Tensor
+    lengths: Tensor  # [rows]
+    versions: list[int]  # of the weights that generated each step
+    steps: int = 0
+
+    @classmethod
+    def start(cls, limit: int, rows: int, pad_id: int, device: torch.device) -> "Written":
+        ids = torch.full((limit, rows), pad_id, device=device)
+        return cls(ids, torch.zeros(limit, rows, device=device), torch.zeros_like(ids[0]), [])
+
+    def add(self, row: Tensor, tokens: Tensor, log_probs: Tensor, lengths: Tensor, version: int) -> None:
+        """The next steps of some rows, [steps, slots], and their length [slots] after these."""
+        new = slice(self.steps, self.steps + len(tokens))
+        self.ids[new, row], self.log_probs[new, row], self.lengths[row] = tokens, log_probs, lengths
+        self.versions += [version] * len(tokens)
+        self.steps += len(tokens)
+
+    def so_far(self, prompts: list[list[int]], rows: list[int], group_size: int) -> list[list[int]]:
+        """Prompt and completion of these rows."""
+        ids = on_host(self.ids[: self.steps]).T
+        return [prompts[row // group_size] + ids[row].tolist() for row in rows]
+
+    def split(self, group_size: int) -> list[list[Sampled]]:
+        """By prompt."""
+        parts = (on_host(part).tolist() for part in (self.ids.T, self.log_probs.T, self.lengths))
+        sampled = [Sampled(i[:n], p[:n], self.versions[:n]) for i, p, n in zip(*parts, strict=True)]
+        return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]
 
 
 class BatchGenerator:
@@ -68,12 +86,15 @@ class BatchGenerator:
         refresh: Callable[[], bool] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        """`refresh` is asked before every token: it may put newer weights into `policy`, and says whether it did.
-        `ranks` generate together, each for its share of the prompts."""
+        """`refresh` is asked before every token, on a GPU before every block: it may put newer weights into `policy`,
+        and says whether it did. `ranks` generate together, each for its share of the prompts."""
         self._policy, self._config, self._refresh, self._ranks = policy, config, refresh, ranks
         self._rule = SamplingRule(config.temperature, config.top_p, config.top_k)
         self._decoder_type = choose_decoder(policy, config.decoder)
         self._pace = Pace(config.max_concurrent_tokens, config.max_completion_length)
+        # A CPU is not waited for: there whatever ends is noticed at once.
+        self._block = 1 if policy.device.type == "cpu" else BLOCK
+        self._work: Work = Graphs() if config.graphs and policy.device.type == "cuda" else block
         if config.max_completion_length >= policy.context_length:
             raise UserError(
                 f"max_completion_length {config.max_completion_length} leaves no room for a prompt: "
@@ -130,46 +151,55 @@ class BatchGenerator:
             tuple(Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group),
         )
 
-    @torch.inference_mode()
     def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
+        # Inference mode is a little faster, but in it autocast casts weights for every product anew.
+        with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
+            return self._decoded(prompts, group_size, stream, first)
+
+    def _decoded(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         policy, limit = self._policy, self._config.max_completion_length
         rows = len(prompts) * group_size
-        uniform = uniforms(stream, limit, first + rows)[:, first:].to(policy.device)
-        eos = torch.tensor(sorted(policy.eos_ids), device=policy.device)
-        ids = torch.full((limit, rows), policy.pad_id, device=policy.device)
-        log_probs = torch.zeros(limit, rows, device=policy.device)
-        versions: list[int] = []  # of the weights that generated each step
-        lengths = torch.full((rows,), limit, device=policy.device)
-        astray = Astray(self._config.stop_below, self._config.stop_memory, rows, policy.device)
-        active = torch.arange(rows, device=policy.device).view(len(prompts), group_size)  # row of each slot
-        decoder = self._decoder_type(policy)
-        logits = decoder.prefill(prompts, group_size, limit)
-        for step in range(limit):
-            versions.append(policy.version)
-            row = active.flatten()
-            log_p = log_distribution(logits, self._rule)
-            token = inverse_cdf(log_p, uniform[step, row])
-            ids[step, row] = token
-            log_probs[step, row] = log_p.gather(1, token[:, None])[:, 0]
-            over = torch.isin(token, eos) | astray.take(row, log_probs[step, row])
-            lengths[row[over & (lengths[row] == limit)]] = step + 1
-            running = (lengths[row] == limit).view_as(active)
-            if step + 1 == limit or not running.any():
-                break
-            if self._refresh is not None and self._refresh():
-                # The cache holds what the old weights made of the text so far: all of it is computed again. Prompts
-                # are no longer shared, since each row's completion follows.
-                active = row[running.flatten()][:, None]
-                so_far = [prompts[r // group_size] + ids[: step + 1, r].tolist() for r in active[:, 0].tolist()]
-                decoder = self._decoder_type(policy)
-                logits = decoder.prefill(so_far, 1, limit - step - 1)
-                continue
-            if running.float().mean() <= COMPACT_BELOW:
-                slots = still_running(running)
-                decoder.keep(slots)
-                active, token = row[slots], token[slots.flatten()]
-            logits = decoder.step(token)
-        return _split(ids, log_probs, lengths, versions, group_size)
+        uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], policy.device)
+        eos = to_device(sorted(policy.eos_ids), policy.device)
+        drawing = Drawing(self._rule, eos, Astray(self._config.stop_below, self._config.stop_memory))
+        written = Written.start(limit, rows, policy.pad_id, policy.device)
+        active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
+        decoder, row = self._decoder_type(policy), to_device(active.flatten(), policy.device)
+        at = Slots.start(rows, policy.device)
+        with policy.casts_held():
+            logits: Tensor | None = decoder.prefill(prompts, group_size, limit)
+            while True:
+                step = written.steps
+                if logits is not None:  # of a prefill
+                    at, taken = drawing(logits, uniform[step, row], at)
+                    tokens, log_probs = at.token[None], taken[None]
+                else:
+                    count = min(self._block, limit - step)
+                    decoder.reserve(count)
+                    at, tokens, log_probs = self._work(decoder, drawing, uniform[step : step + count, row], at)
+                written.add(row, tokens, log_probs, at.length, policy.version)
+                running = on_host(at.running).view_as(active)
+                if written.steps == limit or not running.any():
+                    break
+                logits = None
+                if self._refresh is not None and self._refresh():
+                    # The cache holds what the old weights made of the text so far: all of it is computed again. Prompts
+                    # are no longer shared, since each row's completion follows.
+                    policy.forget_casts()
+                    slots = running.flatten().nonzero()
+                    active = active.flatten()[slots]
+                    so_far = written.so_far(prompts, active[:, 0].tolist(), group_size)
+                    decoder = self._decoder_type(policy)
+                    logits = decoder.prefill(so_far, 1, limit - written.steps)
+                elif running.float().mean() <= COMPACT_BELOW:
+                    slots = still_running(running)
+                    active = active.flatten()[slots]
+                    decoder.keep(to_device(slots, policy.device))
+                else:
+                    continue
+                at = at.only(to_device(slots.flatten(), policy.device))
+                row = to_device(active.flatten(), policy.device)
+        return written.split(group_size)
 
 
 def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
@@ -189,24 +219,6 @@ def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
     return RecomputeDecoder
 
 
-def uniforms(stream: str, steps: int, rows: int) -> Tensor:
-    """[steps, rows] float64 in [0, 1), a row's numbers do not depend on how many rows follow it."""
-    seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big") >> 1
-    return torch.rand(rows, steps, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).T.contiguous()
-
-
-def inverse_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """Sample [rows] from [rows, vocabulary] with one uniform number each.
-
-    float64, since the sum over a large vocabulary loses digits; the draw is scaled by the sum itself, so the token
-    found always has a positive probability.
-    """
-    cumulative = log_probs.double().exp().cumsum(dim=-1)
-    total = cumulative[:, -1:]
-    point = (uniform[:, None] * total).clamp_max(torch.nextafter(total, torch.zeros_like(total)))
-    return torch.searchsorted(cumulative, point, right=True)[:, 0]
-
-
 def still_running(running: Tensor) -> Tensor:
     """Slots [prompts', group'] of the prompts [prompts, group] that still run, running ones first.
 
@@ -217,11 +229,3 @@ def still_running(running: Tensor) -> Tensor:
     width = int(running.sum(dim=1).max())
     order = running[prompts].int().argsort(dim=1, descending=True, stable=True)[:, :width]
     return prompts[:, None] * group + order
-
-
-def _split(
-    ids: Tensor, log_probs: Tensor, lengths: Tensor, versions: list[int], group_size: int
-) -> list[list[Sampled]]:
-    id_rows, log_prob_rows, ends = ids.T.tolist(), log_probs.T.tolist(), lengths.tolist()
-    sampled = [Sampled(i[:n], p[:n], versions[:n]) for i, p, n in zip(id_rows, log_prob_rows, ends, strict=True)]
-    return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]

@@ -1,8 +1,8 @@
 """How much is generated at once, and when a completion that has gone astray is broken off. Both are off by default."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 SLACK = 1.3  # completions that end early make room for so many more (OpenPipe's recipe)
@@ -29,17 +29,19 @@ class Pace:
             self._completion += (sum(lengths) / len(lengths) - self._completion) / 2
 
 
+@dataclass(frozen=True, slots=True)
 class Astray:
     """Which completions have become improbable: an exponentially weighted mean of their log-probs fell too low."""
 
-    def __init__(self, below: float, memory: float, rows: int, device: torch.device) -> None:
-        """`below`: the bound, in nats per token, 0 for none; `memory`: weight of the past at each token."""
-        self._below, self._memory = below, memory
-        self._mean = torch.zeros(rows, device=device)  # from 0, so that the first tokens cannot end a completion
+    below: float  # the bound, in nats per token, 0 for none
+    memory: float  # weight of the past at each token
 
-    def take(self, rows: Tensor, log_probs: Tensor) -> Tensor:
-        """Whether each of these rows is to be broken off, given the log-prob of its latest token."""
-        if not self._below:
-            return torch.zeros_like(rows, dtype=torch.bool)
-        self._mean[rows] = self._memory * self._mean[rows] + (1 - self._memory) * log_probs
-        return self._mean[rows] < self._below
+    def __call__(self, mean: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The mean [slots] with the log-prob of the latest token, and whether it is too low; None if there is no bound.
+
+        Means start from 0, so that the first tokens cannot end a completion.
+        """
+        if not self.below:
+            return mean, None
+        mean = self.memory * mean + (1 - self.memory) * log_probs
+        return mean, mean < self.below

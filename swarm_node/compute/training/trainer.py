@@ -40,6 +40,7 @@ from swarm_node.compute.ranks import ALONE, Ranks
 from swarm_node.compute.training.examples import Example, Totals, flat_values
 from swarm_node.compute.training.optimisers import build_optimizer, take_step
 from swarm_node.compute.training.recompute import blocks_of
+from swarm_node.compute.transfer import to_device
 from swarm_node.reports import StepReport
 from swarm_node.rollouts.groups import ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
@@ -332,9 +333,9 @@ class GrpoTrainer:
         lengths = [len(ids) for part in parts for ids in part.row.completions]
         weights = [token_weight(n, size, self._config.loss_type, self._max_completion_length) for n in lengths]
         advantages = [advantage for part in parts for advantage in part.advantages]
-        counts = torch.tensor(lengths, device=like.device)
-        spread = torch.tensor([advantages, weights], dtype=like.dtype, device=like.device)
-        advantage, weight = spread.repeat_interleave(counts, dim=1)
+        spread = torch.tensor([advantages, weights], dtype=like.dtype)
+        # On the host, which knows how many there are: a device would be waited for.
+        advantage, weight = to_device(spread.repeat_interleave(torch.tensor(lengths), dim=1), like.device)
         return advantage, weight
 
     def _distrusted(self, parts: list[Example], old: Tensor) -> Tensor:
@@ -343,9 +344,9 @@ class GrpoTrainer:
 
     def _external(self, parts: list[Example], like: Tensor) -> Tensor:
         """bool [tokens]: whether a peer generated it."""
-        counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions], device=like.device)
-        external = torch.tensor([known for part in parts for known in part.external], device=like.device)
-        return external.repeat_interleave(counts)
+        counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions])
+        external = torch.tensor([known for part in parts for known in part.external])
+        return to_device(external.repeat_interleave(counts), like.device)
 
     def _anchored(self, example: Example, totals: Totals) -> Example:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""

@@ -313,10 +313,7 @@ def lora_policy(path, family="Llama"):
 
 def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) -> None:
     policy = lora_policy(tmp_path / "base")
-    assert choose_decoder(policy, "auto") is ModelDecoder
-    assert not agrees(LlamaDecoder, policy)  # though fresh adapters change nothing yet
-    with pytest.raises(UserError):
-        choose_decoder(policy, "native")
+    assert choose_decoder(policy, "auto") is LlamaDecoder  # which merges them
     generator = BatchGenerator(policy, GenerationConfig())
     before = generator.generate(PROMPTS, 4, "s")
     torch.manual_seed(0)
@@ -328,16 +325,28 @@ def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) ->
     assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
 
 
-def test_adapters_inside_a_model_of_a_known_name_are_seen_too() -> None:
+@pytest.mark.parametrize(
+    ("options", "merged"),
+    [
+        ({}, True),
+        ({"use_rslora": True}, True),
+        ({"use_dora": True}, False),
+        ({"lora_bias": True}, False),
+        ({"target_modules": ["q_proj", "embed_tokens"]}, False),
+        ({"modules_to_save": ["norm"]}, False),
+    ],
+    ids=["plain", "other scale", "DoRA", "bias", "embedding", "norms"],
+)
+def test_adapters_that_are_no_sum_are_never_left_out(options, merged) -> None:
     from peft import LoraConfig, inject_adapter_in_model
 
     policy = tiny_policy(eos=MANY_EOS)
     assert agrees(LlamaDecoder, policy)
-    config = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+    config = LoraConfig(**{"r": 2, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", **options})
     policy.model = inject_adapter_in_model(config, policy.model)
     assert type(policy.model).__name__ == "LlamaForCausalLM"
-    assert not agrees(LlamaDecoder, policy)  # though they change nothing yet
-    assert choose_decoder(policy, "auto") is ModelDecoder
+    assert bool(agrees(LlamaDecoder, policy)) == merged  # though they change nothing yet
+    assert choose_decoder(policy, "auto") is (LlamaDecoder if merged else ModelDecoder)
 
 
 def test_the_reference_of_a_lora_policy_is_its_base(tmp_path) -> None:

@@ -1,6 +1,7 @@
 """vLLM as a generator, against a server process with its API and a real tiny model."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,15 @@ import pytest
 import torch
 
 from swarm_node.common.errors import UserError
-from swarm_node.compute.generation.vllm import VllmGenerator
+from swarm_node.compute.generation.vllm import FAILURES, VllmGenerator
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.precision import kernels
+from swarm_node.compute.precision.linear import swap_linears
 from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
-from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
 from tests.models import MANY_EOS, text_group, tiny_policy
+from tests.waiting import until
 
 STAND_IN = Path(__file__).parents[2] / "vllm_stand_in.py"
 ROOT = Path(__file__).parents[3]
@@ -28,7 +33,7 @@ PROMPTS = ["1+1=", "a longer question?", "x" * 500]
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     folder = tmp_path_factory.mktemp("served") / "weights"
     process = subprocess.Popen(
-        [sys.executable, str(STAND_IN), str(folder)],
+        [sys.executable, str(STAND_IN), "--model", str(folder)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -81,11 +86,134 @@ def test_a_stream_generates_the_same_again_and_concurrency_changes_nothing(serve
 def test_a_server_with_another_distribution_is_found_out(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, options(served))
-    generator._refresh()
-    with torch.no_grad():  # as if the server had not taken the new weights
-        policy.model.lm_head.weight.mul_(3.0)
+    generator._hand_over()
+    spoil(policy)  # as if the server had not taken the new weights
     with pytest.raises(UserError, match="differ from the trainer's"):
         generator.generate(PROMPTS[:1], 2, "s")
+
+
+def spoil(policy) -> None:
+    with torch.no_grad():
+        policy.model.lm_head.weight.mul_(3.0)
+
+
+@pytest.mark.slow
+def test_an_update_that_is_withheld_costs_the_next_round_and_no_more(served, monkeypatch) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    generator = VllmGenerator(policy, options(served))
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
+    ask = generator._ask
+    with monkeypatch.context() as patch:
+        patch.setattr(generator, "_ask", lambda path, body: {} if path == "/collective_rpc" else ask(path, body))
+        spoil(policy)
+        policy.version += 1
+        assert generator.generate(PROMPTS[:1], 4, "t") == [Skipped("vLLM failed")]
+        assert generator.difference > 0.1
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "u")[0], GeneratedGroup)
+    assert generator.difference < 1e-4
+
+
+@pytest.mark.slow
+def test_a_server_that_never_takes_an_update_is_a_mistake_of_the_user_in_the_end(served, monkeypatch) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    generator = VllmGenerator(policy, options(served))
+    generator.generate(PROMPTS[:1], 4, "s")
+    ask = generator._ask
+    monkeypatch.setattr(generator, "_ask", lambda path, body: {} if path == "/collective_rpc" else ask(path, body))
+    spoil(policy)
+    policy.version += 1
+    for _ in range(FAILURES - 1):
+        assert generator.generate(PROMPTS[:1], 4, "t") == [Skipped("vLLM failed")]
+    with pytest.raises(UserError, match="differ from the trainer's"):
+        generator.generate(PROMPTS[:1], 4, "t")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"stop_below": -3.0}, "generation.stop_below"),
+        ({"graphs": True}, "generation.graphs"),
+        ({"vllm": "auto", "vllm_url": "http://127.0.0.1:8000"}, "leave out generation.vllm_url"),
+    ],
+)
+def test_what_vllm_does_not_do_is_refused_at_start(config, message) -> None:
+    with pytest.raises(UserError, match=message):
+        VllmGenerator(tiny_policy(), GenerationConfig(max_completion_length=8, **config))
+
+
+def test_fp8_is_refused_at_start() -> None:
+    policy = tiny_policy()
+    policy.fp8 = swap_linears(policy.model, kernels.REFERENCE, True)
+    with pytest.raises(UserError, match=r"model\.precision fp8"):
+        VllmGenerator(policy, GenerationConfig(vllm="auto"))
+
+
+def test_a_tied_model_on_a_cpu_is_refused_a_server_that_would_keep_its_head() -> None:
+    with pytest.raises(UserError, match="keeps the old output head"):
+        VllmGenerator(tiny_policy("Qwen2"), GenerationConfig(vllm="auto"))
+
+
+# --- a server of its own ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def python_with_vllm(tmp_path: Path) -> str:
+    """What `-m vllm.entrypoints.openai.api_server` runs there is the stand-in."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nshift 2\nPYTHONPATH={ROOT} exec {sys.executable} {STAND_IN} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def of_its_own(python: str, folder: Path, **more) -> GenerationConfig:
+    return GenerationConfig(max_completion_length=8, vllm="auto", vllm_python=python, vllm_folder=folder, **more)
+
+
+@pytest.mark.slow
+def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(python_with_vllm, tmp_path) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    generator = VllmGenerator(policy, of_its_own(python_with_vllm, tmp_path / "weights", vllm_sleep=True))
+    server = generator._server
+    assert server is not None
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
+    assert server.pid is not None and server.starts == 1
+    os.killpg(server.pid, signal.SIGKILL)
+    until(lambda: not server.running)
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "t")[0], GeneratedGroup)
+    assert server.starts == 2
+    pid = server.pid
+    generator.close()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(pid, 0)
+
+
+@pytest.mark.slow
+def test_adapters_are_loaded_while_it_runs(python_with_vllm, tmp_path) -> None:
+    base = tiny_policy(eos=MANY_EOS)
+    base.save(tmp_path / "base")
+    policy = load_policy(ModelConfig(name=str(tmp_path / "base"), device="cpu", lora=LoraConfig(r=4)))
+    policy.eos_ids = base.eos_ids
+    config = of_its_own(python_with_vllm, tmp_path / "adapters")
+    generator = VllmGenerator(policy, config)
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=3e-2), config)
+    for turn in range(3):
+        (group,) = generator.generate(PROMPTS[:1], 4, str(turn))
+        assert isinstance(group, GeneratedGroup)
+        assert generator.difference < 1e-4
+        text = text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt=PROMPTS[0])
+        trainer.update([ScoredGroup(text.group, PROMPTS[0], text.rewards, group.tokens)])
+    assert generator._server is not None and generator._server.starts == 1
+    generator.close()
+
+
+def test_a_server_that_does_not_start_is_a_mistake_of_the_user(tmp_path) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho no vllm here\nexit 1\n")
+    broken.chmod(0o755)
+    config = of_its_own(str(broken), tmp_path / "weights")
+    with pytest.raises(UserError, match="does not start"):
+        VllmGenerator(tiny_policy(), config).generate(PROMPTS, 2, "s")
+    assert (tmp_path / "weights.log").read_text() == "no vllm here\n"
 
 
 def test_no_server_is_a_mistake_of_the_user(tmp_path: Path) -> None:

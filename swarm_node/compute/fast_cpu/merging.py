@@ -1,0 +1,44 @@
+"""The weight that a linear layer multiplies by, LoRA adapters added: for forwards that only generate.
+
+Training never merges: an adapter there keeps its own products, and so its exact gradients. What is not known to be a
+sum is refused, since fresh adapters change nothing and no comparison of logits would tell.
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+WRAPPERS = ("base_layer", "modules_to_save")  # peft's marks of a module around another
+
+
+def require_mergeable(model: Any) -> None:
+    """Raises TypeError where adapters are anything but plain LoRA on plain linear layers."""
+    for module in model.modules():
+        if any(hasattr(module, mark) for mark in WRAPPERS):
+            _require_plain_lora(module)
+    if type(embedding := model.get_input_embeddings()) is not nn.Embedding:
+        raise TypeError(f"{type(embedding).__name__} is not a plain embedding")
+
+
+def merged_weight(module: Any) -> Tensor:
+    """Of a plain linear layer, or of one under LoRA; TypeError for any other.
+
+    The sum is made in float32, and its rounding is that of the type it is cast to afterwards.
+    """
+    if type(module) is nn.Linear:
+        return module.weight.detach()
+    _require_plain_lora(module)
+    weight: Tensor = module.base_layer.weight.detach().float()
+    for name in module.active_adapters:
+        if name in module.lora_A:
+            weight = weight + module.get_delta_weight(name).detach().float()
+    return weight
+
+
+def _require_plain_lora(module: Any) -> None:
+    base = getattr(module, "base_layer", None)
+    named = f"{type(module).__name__} around {type(base).__name__}"
+    if type(base) is not nn.Linear or not hasattr(module, "lora_A") or not hasattr(module, "get_delta_weight"):
+        raise TypeError(f"{named} is not LoRA on a plain linear layer")
+    if module.lora_variant or any(module.lora_bias.values()) or module.merged or module.disable_adapters:
+        raise TypeError(f"{named} is not plain LoRA at work")

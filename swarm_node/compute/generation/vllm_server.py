@@ -1,0 +1,103 @@
+"""A vLLM server of our own: started, watched and ended by the node, on loopback.
+
+It is a child of a shell that reads our end of a pipe: when this process is gone, however it went, the pipe closes and
+the server is told to end.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+
+from swarm_node.common import private
+
+STOP_SECONDS = 10.0  # that it may take to end
+POLL_SECONDS = 0.2
+KEEPER = (
+    'exec 3<&0; "$@" </dev/null & server=$!; (cat <&3 >/dev/null; kill "$server" 2>/dev/null) & keeper=$!; '
+    'wait "$server"; status=$?; kill "$keeper" 2>/dev/null; exit "$status"'
+)
+ENVIRONMENT = {
+    "VLLM_SERVER_DEV_MODE": "1",  # the calls that reload weights and forget prefixes
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+    "VLLM_NO_USAGE_STATS": "1",  # tells nobody
+}
+CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+# On a CPU a seed together with a prefill in chunks ends the engine of 0.32.
+CPU_ARGUMENTS = ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192")
+
+
+class NoServer(Exception):
+    """It did not start, or does not run any more."""
+
+
+class VllmServer:
+    """At most one server process at a time."""
+
+    def __init__(self, python: str, arguments: tuple[str, ...], on_cpu: bool, log: Path) -> None:
+        """`python` of the environment that vLLM is installed in; `arguments` of its server; `log` takes what it
+        prints."""
+        self._command = (python or sys.executable, "-m", "vllm.entrypoints.openai.api_server", *arguments)
+        self._command += CPU_ARGUMENTS if on_cpu else ()
+        self._environment = {**os.environ, **ENVIRONMENT, **(CPU_ENVIRONMENT if on_cpu else {})}
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+        self.starts = 0
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def start(self, healthy: Callable[[str], bool], seconds: float) -> None:
+        """Start one on a free port, and wait until it is `healthy` at its address. NoServer where that takes longer, or
+        it ends."""
+        self.stop()
+        port = _free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with private.open_to_write(self._log, append=True) as log:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", KEEPER, "sh", *self._command, "--host", "127.0.0.1", "--port", str(port)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is for the node, which ends it then
+            )
+        self.starts += 1
+        end = monotonic() + seconds
+        while not healthy(self.url):
+            if not self.running or monotonic() > end:
+                self.stop()
+                raise NoServer(f"see {self._log}")
+            sleep(POLL_SECONDS)
+
+    def stop(self) -> None:
+        """End it, and wait. Its address is nobody's then."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)  # whatever it has left
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

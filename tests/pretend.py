@@ -1,0 +1,149 @@
+"""A device that computes nothing and says where tensors of host and device are mixed, as a card does.
+
+`python -m tests.pretend` runs generation, training and a resume on it, and prints what became of each as JSON. Tensors
+on it are torch's FakeTensors: they have shape, type and device. What the host asks of them is made up, and counted.
+
+The function of torch that makes a device of a name is private: `make_device` is the one place that knows it. It is in
+torch 2.9 to 2.13. Where it is gone, `torch.utils.rename_privateuse1_backend` and a module of the name do the same by
+hand.
+"""
+
+import contextlib
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+NAME = "pretend"
+
+
+def make_device() -> torch.device:
+    """The device of this process. Once: torch has room for one."""
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+    _setup_privateuseone_for_python_backend(NAME)
+    return torch.device(NAME, 0)
+
+
+class Pretend(TorchDispatchMode):
+    """What touches the device is faked, and all else computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.waits: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        leaves = tree_leaves((args, kwargs))
+        named = any(isinstance(x, torch.device) and x.type == NAME for x in leaves)
+        if not named and not any(isinstance(x, FakeTensor) for x in leaves):
+            return func(*args, **kwargs)
+        args, kwargs = tree_map(self._faked, (args, kwargs))
+        with self.fake:
+            return self._asked(func, args, kwargs)
+
+    def _faked(self, x: Any) -> Any:
+        """A tensor of the host as one that has no numbers either."""
+        return self.fake.from_tensor(x) if isinstance(x, torch.Tensor) and not isinstance(x, FakeTensor) else x
+
+    def _asked(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an operator; one that needs numbers gets some, and is counted as a wait."""
+        name = func.__name__.split(".")[0]
+        if name == "_local_scalar_dense":
+            self.waits[name] += 1
+            return {torch.bool: True}.get(args[0].dtype, 1.0 if args[0].is_floating_point() else 1)
+        if name == "index" and any(isinstance(i, torch.Tensor) and i.dtype == torch.bool for i in args[1]):
+            self.waits[name] += 1
+            return args[0].new_empty(3)
+        return func(*args, **kwargs)
+
+
+def on_pretend(model: Any, device: torch.device) -> Any:
+    """The same modules with parameters and buffers there; what was one stays one."""
+    made: dict[int, torch.nn.Parameter] = {}
+    for module in model.modules():
+        for name, old in list(module._parameters.items()):
+            if old is not None:
+                new = torch.nn.Parameter(torch.empty(old.shape, dtype=old.dtype, device=device), old.requires_grad)
+                module._parameters[name] = made.setdefault(id(old), new)
+        for name, old in list(module._buffers.items()):
+            if old is not None:
+                module._buffers[name] = torch.empty(old.shape, dtype=old.dtype, device=device)
+    return model
+
+
+@contextlib.contextmanager
+def pretending() -> Iterator[tuple[torch.device, Pretend]]:
+    """The device, for this process from here on."""
+    device = make_device()
+    torch.autocast = lambda *_, **__: contextlib.nullcontext()  # type: ignore[assignment,misc]  # none for this device
+    mode = Pretend()
+    listed = torch.Tensor.tolist
+
+    def tolist(tensor: Any) -> Any:
+        if not isinstance(tensor, FakeTensor):
+            return listed(tensor)
+        mode.waits["tolist"] += 1
+        return listed(torch.zeros(tensor.shape, dtype=tensor.dtype))
+
+    made = torch.tensor
+
+    def tensor(data: Any, *, device: Any = None, **options: Any) -> Any:  # torch's own looks at no mode
+        values = made(data, **options)
+        return values if device is None else values.to(device)
+
+    torch.Tensor.tolist, torch.tensor = tolist, tensor  # type: ignore[assignment,method-assign]
+    with mode:
+        yield device, mode
+
+
+def host_of(mode: Pretend) -> Callable[[Any], Any]:
+    """In the place of `transfer.on_host`: made-up values. Of what runs first all do, later the first half."""
+
+    def on_host(tensor: Any) -> Any:
+        if not isinstance(tensor, FakeTensor):
+            return tensor
+        mode.waits["on_host"] += 1
+        made = torch.ones(tensor.shape, dtype=tensor.dtype)
+        if tensor.dtype == torch.bool and mode.waits["on_host"] > 1:
+            made[len(made) // 2 :] = False
+        return made
+
+    return on_host
+
+
+def main() -> None:
+    inference, torch.inference_mode = torch.inference_mode, torch.no_grad  # type: ignore[misc]  # fakes have none
+    from tests import pretend_runs  # whose imports it decorates
+
+    torch.inference_mode = inference  # type: ignore[misc]
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, pretending() as (device, mode):
+        for name, work in pretend_runs.runs(device, mode, Path(folder)).items():
+            mode.waits.clear()
+            try:
+                found[name] = {"result": work(), "waits": dict(mode.waits)}
+            except Exception as error:  # noqa: BLE001  the test says which
+                where = [f"{f.filename}:{f.lineno}" for f in _frames(error) if "swarm_node" in f.filename][-3:]
+                said = str(error).splitlines() or [""]
+                found[name] = {"failed": f"{type(error).__name__}: {said[0][:300]}", "where": where}
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+def _frames(error: BaseException) -> list[Any]:
+    import traceback
+
+    return list(traceback.extract_tb(error.__traceback__))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What is run on the pretend device: the code of a node that a card would run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
+from swarm_node.compute.generation import decoding, generator
+from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder
+from swarm_node.compute.policy import Packing, Policy
+from swarm_node.compute.training import checkpoint
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.settings import GenerationConfig, TrainingConfig
+from tests.models import MANY_EOS, characters, text_group, tiny_model, token_group
+from tests.pretend import Pretend, host_of, on_pretend
+
+CONFIG = GenerationConfig(max_completion_length=18, stop_below=-4.0, top_p=0.9, top_k=20)
+PROMPTS = ["1+1=", "a longer question:", "x"]
+DECODERS = (LlamaDecoder, ModelDecoder, RecomputeDecoder)
+WAYS = {"tree attention": Packing.BLOCKS, "4-D mask": Packing.MASK, "padded": None}
+
+
+def made(family: str, *, lora: bool = False, autocast: torch.dtype | None = None) -> tuple[Any, Any]:
+    model = tiny_model(family, num_hidden_layers=1)
+    model.generation_config.eos_token_id = list(MANY_EOS)
+    if lora:
+        import peft
+
+        model = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    return model, autocast
+
+
+def groups() -> list[Any]:
+    local = token_group([1.0, 0.0, 0.5], [[9, 10, 2], [11, 12], [13]], [[-1.0] * 3, [-1.0] * 2, [-1.0]])
+    return [local, text_group([0.0, 1.0], ["12", "ab"])]
+
+
+def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callable[[], Any]]:
+    """Name and work of each."""
+    generator.on_host = decoding.on_host = host_of(mode)  # type: ignore[attr-defined]
+
+    def policy(family: str = "Qwen2", **options: Any) -> Policy:
+        model, autocast = made(family, **options)
+        return Policy(on_pretend(model, device), characters(), device, autocast, family)
+
+    def generate(decoder: type, **options: Any) -> list[int]:
+        writer = generator.BatchGenerator(policy(**options), CONFIG)
+        writer._decoder_type = decoder
+        mode.waits.clear()  # of the trial
+        found = writer.generate(PROMPTS, 4, "s")
+        return [len(group.tokens) for group in found if isinstance(group, GeneratedGroup)]
+
+    def train(way: Packing | None, **options: Any) -> int:
+        trained = policy(**options)
+        trained.__dict__["packing"] = way
+        layout = "padded" if way is None else "auto"
+        trainer = GrpoTrainer(trained, TrainingConfig(layout=layout, beta=0.1, num_iterations=2), CONFIG)
+        return trainer.update(groups()).optimizer_steps
+
+    def choose() -> list[str]:
+        chosen = policy()
+        return [generator.choose_decoder(chosen, "auto").__name__, str(chosen.packing)]
+
+    def interrupted() -> int:
+        asked = iter([False, True, False, False, False])
+        writer = generator.BatchGenerator(policy(), CONFIG, lambda: next(asked))
+        return len(writer.generate(PROMPTS, 4, "s"))
+
+    def resume() -> int:
+        model, _ = made("Qwen2")
+        there = Policy(model, characters(), torch.device("cpu"), None, "Qwen2")
+        first = GrpoTrainer(there, TrainingConfig(), CONFIG)
+        first.update(groups())
+        saved = checkpoint.save(folder, 1, there, first, {}, keep=1)
+        again = GrpoTrainer(policy(), TrainingConfig(), CONFIG)
+        checkpoint.restore_trainer(saved, again)
+        places = {x.device.type for state in again.optimizer.state.values() for x in state.values() if x.dim()}
+        assert places == {device.type}, places
+        return again.update(groups()).optimizer_steps
+
+    found: dict[str, Callable[[], Any]] = {"mixed": lambda: torch.ones(2) + torch.ones(2, device=device)}
+    for decoder in DECODERS:
+        found[f"generate {decoder.__name__}"] = lambda decoder=decoder: generate(decoder)
+    found["generate LlamaDecoder bfloat16"] = lambda: generate(LlamaDecoder, autocast=torch.bfloat16)
+    found["generate LlamaDecoder LoRA"] = lambda: generate(LlamaDecoder, lora=True)
+    found["generate ModelDecoder LoRA"] = lambda: generate(ModelDecoder, lora=True)
+    for name, way in WAYS.items():
+        found[f"train {name}"] = lambda way=way: train(way)
+    found["train tree attention LoRA"] = lambda: train(Packing.BLOCKS, lora=True)
+    found["trials"] = choose
+    found["new weights in the middle"] = interrupted
+    found["resume"] = resume
+    return found
