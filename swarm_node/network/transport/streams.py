@@ -21,7 +21,7 @@ REFUSAL_SECONDS = (
     1.0  # until a refusal is said: hanging up would cost us a handshake when they call again, waiting costs them
 )
 WINDOW_SECONDS = 10.0
-NEW_STREAMS = 64  # of a peer in that time; honest ones ask again on those they have
+NEW_STREAMS = 256  # of a peer in that time; honest ones ask again on those they have
 SLOTS_PER_PEER = 4  # a peer holds at most 1/4 of the slots
 
 log = logging.getLogger(__name__)
