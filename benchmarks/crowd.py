@@ -86,11 +86,13 @@ def measured(connections: int, hold: float) -> dict[str, Any]:
                 break  # it takes no more
         time.sleep(hold)
         held = weight(node.pid)["cpu_seconds"] - stages[-1]["cpu_seconds"]
+        known = ((control.ask(home) or {}).get("network") or {}).get("connected", 0)
         last = stages[-1]
     per = max(1, int(last["connected"]))
     return {
         "stages": stages,
         "connected": last["connected"],
+        "still_connected": known,  # as the bootstrap node says at the end
         "kilobytes_per_connection": 1000 * (last["memory_mb"] - stages[0]["memory_mb"]) / per,
         "cpu_ms_per_dial": 1000 * (last["cpu_seconds"] - stages[0]["cpu_seconds"]) / per,
         "cores_while_held": held / hold,
@@ -117,7 +119,8 @@ def main() -> None:
         for stage in found["stages"]
     ]
     command.show(["peers connected", "memory MB", "CPU s so far"], lines)
-    print(f"{found['kilobytes_per_connection']:.0f} KB and {found['cpu_ms_per_dial']:.0f} ms of CPU a connection")
+    cost = f"{found['kilobytes_per_connection']:.0f} KB and {found['cpu_ms_per_dial']:.0f} ms of CPU a connection"
+    print(f"{cost}, {found['still_connected']} still open")
     command.finish(options, found)
 
 

@@ -18,7 +18,7 @@ from benchmarks.waiting import until
 
 MARK = "\u2003\u2009"  # two rare spaces before every completion of the peer, which scorers ignore
 DONE = "trained"  # the tracer's message when the update has ended
-SECONDS = 120.0
+SECONDS = 250.0
 TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))
 OPTIONS = ("--network.no-mdns", "--network.exchange-seconds", "1", "--network.host", "127.0.0.1")
 

@@ -8,10 +8,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from protocol.identity import Identity
 from protocol.messages import Completion, Question, RolloutGroup, Round
+from swarm_node.assembly.network import build_rules
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
-from swarm_node.network.process.messages import Rules
 from swarm_node.network.process.remote import RemoteNetwork
-from swarm_node.settings import NetworkConfig
+from swarm_node.settings import LearningConfig, NetworkConfig
 
 QUESTIONS, COMPLETIONS = 4, 8
 SECONDS = 600  # at most
@@ -20,9 +20,10 @@ SECONDS = 600  # at most
 def main() -> None:
     home, mark, address = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     home.mkdir()
-    identity, rules = Identity.create(), Rules(swarm="structure", environments={})
+    identity, environment = Identity.create(), ReasoningGym(["products/tiny"])
     config = NetworkConfig(peers=(address,), host="127.0.0.1", mdns=False, exchange_seconds=1.0)
-    network, environment = RemoteNetwork(identity, home, config, rules, 1, dict), ReasoningGym(["products/tiny"])
+    rules = build_rules(LearningConfig(swarm="structure"), environment)
+    network = RemoteNetwork(identity, home, config, rules, 1, dict)
     network.start()
     try:
         for now in map(Round, range(SECONDS)):

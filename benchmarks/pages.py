@@ -28,7 +28,7 @@ from protocol.identity import Identity
 ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS, HOW_TO = ROOT / "docs" / "tutorials", ROOT / "docs" / "how-to"
 FIRST, SECOND = "first computer", "second computer"
-READY_SECONDS = 120.0
+READY_SECONDS = 300.0  # the machine may be busy
 COMMAND_SECONDS = 1800.0
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
@@ -221,6 +221,8 @@ SUBSTITUTIONS: Sequence[Replacement] = (
 SHORTER: Sequence[Replacement] = (
     (r"(--(?:max-)?rounds )(\d+)", at_most(4), "rounds"),
     (r"(--seeds )(\d+)", at_most(1), "seeds"),
+    (r"(--nodes )(\d+)", at_most(3), "nodes"),
+    (r"(--arms \S+ \S+)(?: \d+/\d+)+", lambda _, found: found[1], "arms"),
     (r"(--questions )(\d+)", at_most(4), "questions"),
     (r"(--validation.every )(\d+)", at_most(2), "rounds between validations"),
     (r"~/(\S+/)\d{8}\b", lambda reader, found: f"~/{found[1]}{reader.newest(found[1])}", "the last checkpoint"),

@@ -85,6 +85,11 @@ class HostilePeer:
 
     # What it says.
 
+    def prepare(self) -> None:
+        """Load what makes questions, which takes seconds of CPU in which it would not answer."""
+        if not self._options.noise:
+            self._question(self._identity.peer_id, 0, 0)
+
     def _announcement(self) -> bytes:
         """Its groups, and those of the identities it made up as held."""
         self._number += 1
@@ -278,6 +283,7 @@ async def attack(options: argparse.Namespace) -> None:
         os._exit(0)  # in the middle of whatever it does; its daemon ends with it
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
+    HostilePeer(options, counts).prepare()
     while True:
         counts["identities"] += 1
         await HostilePeer(options, counts).live(options.life)

@@ -41,7 +41,7 @@ def results(runs: dict[str, subprocess.Popen[str]]) -> dict[str, dict[str, Any]]
     """The last line of each, parsed; missing where a benchmark failed."""
     parsed = {}
     for name, process in runs.items():
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=280)
         if process.returncode == 0:
             parsed[name] = json.loads(output.splitlines()[-1])
         else:
