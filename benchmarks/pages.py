@@ -236,6 +236,7 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     (r"swarm-node push|swarm-node run .*--push\.repo", "needs a hub: tests/swarm/test_how_to.py has one"),
     (r"python examples/trl", "needs TRL, and minutes: tests/network/test_trl.py"),
     (r"swarm-node page", "serves until it is stopped: tests/unit/page and tests/browser"),
+    (r"swarm-node simulate .*--workers-by", "needs other machines: tests/swarm has sshd and srun on this one"),
     (r"kubectl ", "needs a cluster: tests/unit/test_deploy.py checks the manifests"),
     (r"systemctl |/opt/|(?:cp|mkdir) .*/etc/", "changes the system: tests/unit/test_deploy.py checks the units"),
     (r"git ", "needs the network"),

@@ -223,7 +223,7 @@ def draw(folder: Path) -> None:
         axes.legend(fontsize=8, title="local / external groups: cumulative reward", title_fontsize=8, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)
-    panels[0].set_ylabel("share of right completions (moving average of 10 rounds)")
+    panels[0].set_ylabel("right completions (mean of 10 rounds)")
     figure.tight_layout()
     figure.savefig(folder / "sharing.png")
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from swarm_node.commands.page.newest_first import NewestFirst
 from swarm_node.commands.page.node import NodeWatch
 from swarm_node.commands.page.start import watched_in
 from swarm_node.commands.table import Command
@@ -47,7 +48,8 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     """The files that were written. UserError where there is nothing to draw, or no place for it."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
-    watched = watched_in(folder)
+    found = watched_in(folder)
+    watched = NodeWatch(folder) if isinstance(found, NewestFirst) else found  # a figure needs all rounds anyway
     stem = "node" if isinstance(watched, NodeWatch) else "rewards"
     name = f"{folder.resolve().name}-{stem}" if out else stem
     paths = [(out or folder) / f"{name}.{kind}" for kind in KINDS]
