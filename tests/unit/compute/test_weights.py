@@ -20,7 +20,7 @@ from swarm_node.compute.weights import SharedWeights
 descriptor, layout = int(sys.argv[1]), json.loads(sys.argv[2])
 weights = SharedWeights.attach(descriptor, layout)
 model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(20)])
-policy = SimpleNamespace(model=model, version=-1)
+policy = SimpleNamespace(model=model, version=-1, device=torch.device("cpu"))
 print("ready", flush=True)
 seen = 0
 while policy.version < 300:
@@ -45,17 +45,20 @@ def test_a_snapshot_is_never_torn_and_a_reader_killed_with_the_lock_stops_nobody
     import json
 
     model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(20)])
-    policy = SimpleNamespace(model=model, version=0)
+    policy = SimpleNamespace(model=model, version=0, device=torch.device("cpu"))
     weights = SharedWeights.create(policy)
     command = [sys.executable, "-c", READER, str(weights.descriptor), json.dumps(weights.layout)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=(weights.descriptor,)) as reader:
-        assert reader.stdout.readline() == "ready\n"
-        for version in range(301):
-            policy.version = version
-            filled(model, float(version))
-            weights.publish(policy)
-        assert int(reader.stdout.readline()) > 1
-        assert reader.wait(30) == -signal.SIGKILL
+        try:
+            assert reader.stdout.readline() == "ready\n"
+            for version in range(301):
+                policy.version = version
+                filled(model, float(version))
+                weights.publish(policy)
+            assert int(reader.stdout.readline()) > 1
+            assert reader.wait(30) == -signal.SIGKILL
+        finally:
+            reader.kill()  # it reads for ever where nothing is published any more
     policy.version = 301
     weights.publish(policy)  # would wait for ever for a lock that the dead kept
     weights.close()
