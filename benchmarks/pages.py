@@ -237,6 +237,8 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     (r"python examples/trl", "needs TRL, and minutes: tests/network/test_trl.py"),
     (r"swarm-node page", "serves until it is stopped: tests/unit/page and tests/browser"),
     (r"swarm-node simulate .*--workers-by", "needs other machines: tests/swarm has sshd and srun on this one"),
+    (r"swarm-node simulate .*--engine ray", "needs a Ray cluster: tests/swarm/test_ray.py has one"),
+    (r"torchrun ", "needs several GPUs: tests/swarm/test_parallel.py has two processes"),
     (r"kubectl ", "needs a cluster: tests/unit/test_deploy.py checks the manifests"),
     (r"systemctl |/opt/|(?:cp|mkdir) .*/etc/", "changes the system: tests/unit/test_deploy.py checks the units"),
     (r"git ", "needs the network"),

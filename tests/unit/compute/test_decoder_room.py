@@ -17,6 +17,7 @@ def logits(decoder, steps: int, moves: dict[int, list[list[int]]]) -> list[torch
     for step in range(steps):
         if step in moves:
             decoder.keep(torch.tensor(moves[step]))
+        decoder.reserve(1)
         rows = len(found[-1]) if step not in moves else torch.tensor(moves[step]).numel()
         found.append(decoder.step((torch.arange(rows) * 7 + step) % VOCABULARY))
     return found
