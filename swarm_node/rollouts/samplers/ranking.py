@@ -1,5 +1,6 @@
 """The base of samplers that rank: they compare groups that are scored, and so score more than they take."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from random import Random
 
@@ -16,9 +17,9 @@ class RankingSampler(Sampler):
     for the next round, unless it is uninformative or refused.
     """
 
+    @abstractmethod
     def rank(self, groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
         """At most `count` of the groups, all informative and in random order."""
-        raise NotImplementedError
 
     def select(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Selected:
         """See `Sampler`."""
