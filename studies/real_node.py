@@ -21,6 +21,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks import command
+from benchmarks.resident import resident
 from benchmarks.shapes import shapes
 from studies import guests
 from swarm_node import starters
@@ -65,13 +66,11 @@ def peak(process: "subprocess.Popen[bytes]") -> Iterator[dict[str, float]]:
     found, over = {"mebibytes": 0.0}, threading.Event()
 
     def watch() -> None:
-        status = Path(f"/proc/{process.pid}/status")
         while not over.wait(LOOK_SECONDS):
             try:
-                line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+                found["mebibytes"] = resident("VmHWM", process.pid)
             except (OSError, StopIteration):
                 return
-            found["mebibytes"] = int(line.split()[1]) / 1024
 
     thread = threading.Thread(target=watch)
     thread.start()
