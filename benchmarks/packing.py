@@ -16,6 +16,7 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from benchmarks import command, common
+from benchmarks.resident import resident
 from protocol.messages import Completion, PeerId, Question, RolloutGroup
 from swarm_node.compute.policy import Policy
 from swarm_node.compute.training.trainer import GrpoTrainer
@@ -117,15 +118,9 @@ def peak_memory(size: str, shape: Shape, layout: Layout, device: str) -> float:
         step(made, groups(shape), shape)()
         return (torch.cuda.max_memory_allocated() - held) / MEBIBYTE
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    before = high_water_mark()
+    before = resident("VmHWM")
     step(made, groups(shape), shape)()
-    return high_water_mark() - before
-
-
-def high_water_mark() -> float:
-    """MiB this process had resident at most. Not getrusage: its figure is inherited from the parent."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
+    return resident("VmHWM") - before
 
 
 def on_gpu(sides: Mapping[str, Callable[[], None]], repetitions: int) -> dict[str, common.Spread]:

@@ -234,7 +234,7 @@ SHORTER: Sequence[Replacement] = (
     (r"((?:die|join) \d)@\d+", lambda _, found: f"{found[1]}@3", "rounds in which nodes die and join"),
 )
 NOT_RUN: Sequence[tuple[str, str]] = (
-    (r"(GRAFANA_PASSWORD=\S+ )?docker ", "Docker: docker/check.sh and docker/check_compose.sh do"),
+    (r"(GRAFANA_PASSWORD=\S+ )?docker |export SWARM_NODE_", "Docker: the checks in docker/ do"),
     (r"swarm-node check configs/", "reads a model's shape from the Hub: tests/unit/compute/test_plan.py plans each"),
     (r"swarm-node contribute", "needs a model server, or a person: tests/swarm/test_how_to.py has both"),
     (r"swarm-node \w+ .*examples/(?:questions|taskset)", "needs files of the checkout: tests/swarm/test_how_to.py"),
@@ -245,7 +245,10 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     (r"swarm-node simulate .*--engine ray", "needs a Ray cluster: tests/swarm/test_ray.py has one"),
     (r"torchrun ", "needs several GPUs: tests/swarm/test_parallel.py has two processes"),
     (r"kubectl ", "needs a cluster: tests/unit/test_deploy.py checks the manifests"),
-    (r"systemctl |/opt/|(?:cp|mkdir) .*/etc/", "changes the system: tests/unit/test_deploy.py checks the units"),
+    (
+        r"systemctl |/opt/|(?:cp|mkdir) .*/etc/|cat /var/lib/",
+        "changes the system: tests/unit/test_deploy.py checks the units",
+    ),
     (r"git ", "needs the network"),
     (r"make |PIP_EXTRA_INDEX_URL=\S+ make ", "installs this checkout: .ci/run does"),
     (r"hf ", "downloads from the Hub"),

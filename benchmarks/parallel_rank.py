@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from benchmarks import common
+from benchmarks.resident import resident
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.policy import Policy
@@ -56,8 +57,7 @@ def rounds(ranks: Ranks, size: str, repetitions: int) -> tuple[dict[str, list[fl
 def memory_mb() -> float:
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 1e6
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1000
+    return resident("VmHWM") * 2**20 / 1e6
 
 
 def main() -> None:

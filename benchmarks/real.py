@@ -24,6 +24,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from benchmarks import command, common
+from benchmarks.resident import resident
 from benchmarks.shapes import shapes
 from protocol.messages import PeerId, Question, RolloutGroup
 from swarm_node.compute.generation.generator import BatchGenerator
@@ -93,7 +94,7 @@ class Meter:
         else:
             ctypes.CDLL("libc.so.6").malloc_trim(0)
             Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-            self._rest = resident("VmRSS:")
+            self._rest = resident("VmRSS")
             self._began = time.process_time()
 
     def stop(self) -> None:
@@ -101,14 +102,8 @@ class Meter:
             torch.cuda.synchronize()
             peak, now = torch.cuda.max_memory_allocated() / MEBIBYTE, time.perf_counter()
         else:
-            peak, now = resident("VmHWM:"), time.process_time()
+            peak, now = resident("VmHWM"), time.process_time()
         self.result = {"seconds": now - self._began, "added_mebibytes": peak - self._rest, "peak_mebibytes": peak}
-
-
-def resident(name: str) -> float:
-    """MiB, of this process."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
-    return int(line.split()[1]) / 1024
 
 
 def ours(load: Load) -> dict[str, dict[str, float]]:

@@ -74,10 +74,12 @@ wait_for 60 resumed || fail "the node did not resume from its volume"
 [ "$(docker exec "$name-a" swarm-node id)" = "$before" ] || fail "another identity after a restart"
 say "restart: same identity, resumed"
 
-# mistake TEXT WORDS ARGUMENTS...: `docker run ARGUMENTS` ends with code 2 and one line, which has these words in it
+# mistake TEXT WORDS ARGUMENTS...: `docker run ARGUMENTS` ends with code 2 and one line, which has these words in it, behind
+# at most the line that says what is being loaded
 mistake() {
     text=$1 words=$2; shift 2
     code=0; said=$(docker run --rm "$@" 2>&1) || code=$?
+    said=$(printf '%s\n' "$said" | grep -v '^loading ')
     [ $code = 2 ] && [ "$(printf '%s\n' "$said" | wc -l)" = 1 ] || fail "$text: code $code, and it said: $said"
     case $said in *"$words"*) say "$text: $said" ;; *) fail "$text: $said" ;; esac
 }

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from benchmarks import command
+from studies import places
 from studies.simulated import simulated
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.statistics import ci95
@@ -23,6 +24,7 @@ def main() -> None:
     command.add_runs(parser)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
+    places.add_options(parser)
     options = parser.parse_args()
     config = SimulationConfig(
         nodes=9,
@@ -32,7 +34,8 @@ def main() -> None:
         node_models=MODELS,
         out=options.runs,
     )
-    found = simulated(config, quiet=False)
+    with places.place_of(options) as place:
+        found = simulated(place.of(config), quiet=False)
     alone, shared = (found["arms"][arm]["node_rewards"] for arm in ARMS)  # per seed, per node
     show(alone, shared)
     ratio = fmean(map(fmean, shared)) / fmean(map(fmean, alone))

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from benchmarks import command
-from studies import habit
+from studies import habit, places
 from studies.simulated import simulated
 from swarm_node.settings import AttackConfig, DefenceConfig, SimulationConfig
 from swarm_node.simulation.plot import COLOURS
@@ -78,12 +78,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--rate", type=float, default=6e-4, help="learning rate")
     parser.add_argument("--seeds", type=int, default=3)
+    places.add_options(parser)
     parser.add_argument("--report", action="store_true", help="run nothing, report what is there")
     options = parser.parse_args()
     out = command.out(options)
     if not options.report:
-        for case in cases(options.kinds, options.shares, options.defences):
-            print(", ".join(line(run(case, options))), flush=True)
+        with places.place_of(options) as place:
+            for case in cases(options.kinds, options.shares, options.defences):
+                print(", ".join(line(run(case, options, place))), flush=True)
     results = list(finished(options.runs / options.starter))
     found = [asdict(result) for result in results]
     (out / f"{options.starter}.json").write_text(json.dumps(found) + "\n")
@@ -96,7 +98,7 @@ def cases(kinds: Sequence[str], shares: Sequence[float], defences: Sequence[str]
     return [Case(kind, share, defence) for kind in kinds for share in shares for defence in defences]
 
 
-def run(case: Case, options: argparse.Namespace) -> Result:
+def run(case: Case, options: argparse.Namespace, place: places.Place) -> Result:
     """One simulation, run now, or read if it was run before with as many seeds."""
     out = options.runs / options.starter / f"{case.kind}-{case.share:g}-{case.defence}"
     if not (out / "report.json").exists() or len(read(out).success) < options.seeds:
@@ -109,7 +111,7 @@ def run(case: Case, options: argparse.Namespace) -> Result:
             rounds=options.rounds,
             seeds=options.seeds,
             out=out,
-            workers=1,
+            workers=1 if place.here else 0,  # there as many as there is room for
             model=base.model.model_copy(update={"name": model}),
             training=base.training.model_copy(update={"learning_rate": options.rate}),
             generation=base.generation.model_copy(
@@ -118,7 +120,7 @@ def run(case: Case, options: argparse.Namespace) -> Result:
             attack=AttackConfig.model_validate({"kind": case.kind, "share": case.share}),
             defence=DefenceConfig(use=DEFENCES[case.defence]),
         )
-        simulated(config)
+        simulated(place.of(config))
     return read(out)
 
 

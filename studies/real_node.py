@@ -21,12 +21,14 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks import command
+from benchmarks.resident import resident
 from benchmarks.shapes import shapes
 from studies import guests
 from swarm_node import starters
 
 SHAPE = "Qwen/Qwen2.5-0.5B-Instruct"
 LOOK_SECONDS = 0.5
+LIMIT_MEGABYTES = 7000  # the plan leaves 8 % of it free
 LIMIT_MEBIBYTES = 6.5e9 / 2**20
 OPENED = (
     "import sys, transformers as t; m = t.AutoModelForCausalLM.from_pretrained(sys.argv[1]); print(m.num_parameters())"
@@ -65,13 +67,11 @@ def peak(process: "subprocess.Popen[bytes]") -> Iterator[dict[str, float]]:
     found, over = {"mebibytes": 0.0}, threading.Event()
 
     def watch() -> None:
-        status = Path(f"/proc/{process.pid}/status")
         while not over.wait(LOOK_SECONDS):
             try:
-                line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+                found["mebibytes"] = resident("VmHWM", process.pid)
             except (OSError, StopIteration):
                 return
-            found["mebibytes"] = int(line.split()[1]) / 1024
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -87,6 +87,7 @@ def run(home: Path, model: Path, rounds: int, peer: str, quick: bool) -> dict[st
     before = len(guests.reports(home)) if (home / "events.jsonl").exists() else 0
     size = ("--generation.num-generations", 8, "--generation.max-completion-length", 8 if quick else 64)
     asked = ("--round.questions", 2, "--round.local-groups", 2, "--round.external-groups", 2)
+    limit = ("--limits.memory", LIMIT_MEGABYTES)
     how = ("--model.dtype", "float32", "--training.optimizer", "adamw_8bit", "--training.learning-rate", "1e-6")
     line = [
         "-m",
@@ -103,7 +104,7 @@ def run(home: Path, model: Path, rounds: int, peer: str, quick: bool) -> dict[st
     ]
     began = monotonic()
     with (
-        guests.running([*line, *size, *asked, *how, *guests.TASKS, *guests.HERE], home) as process,
+        guests.running([*line, *size, *asked, *how, *limit, *guests.TASKS, *guests.HERE], home) as process,
         peak(process) as most,
     ):
         code = process.wait()

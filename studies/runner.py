@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks import command
+from studies import places
 from studies.simulated import simulated
 from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
@@ -90,7 +91,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     command.add_runs(parser)
     command.add_out(parser)
     command.add_quick(parser)
-    parser.add_argument("--cores", type=int, default=usable_cores(), help="runs side by side")
+    parser.add_argument("--cores", type=int, help="runs side by side (as many as there are cores, here or by --engine)")
+    places.add_options(parser)
     parser.add_argument("--at-most", type=int, metavar="N", help="begin no more than N runs, then report what is there")
     parser.add_argument("--report", action="store_true", help="run nothing, report what is there")
     parser.add_argument("--cost", action="store_true", help="say what it would cost, and end")
@@ -100,7 +102,7 @@ def do(runs: Sequence[Run], options: argparse.Namespace) -> bool:
     """Says what is missing and what it costs, and does it. Returns whether to go on to a report. A run that fails is
     told and left out; the others go on."""
     missing = [run for run in runs if run.report(options.runs) is None]
-    print(cost(runs, missing, options.runs, options.cores), flush=True)
+    print(cost(runs, missing, options.runs, options.cores or usable_cores()), flush=True)
     if options.cost:
         return False
     if options.report:
@@ -108,8 +110,9 @@ def do(runs: Sequence[Run], options: argparse.Namespace) -> bool:
     todo = missing if options.at_most is None else missing[: options.at_most]
     if options.at_most is not None:
         options.at_most -= len(todo)  # of the whole command
-    with ThreadPoolExecutor(options.cores) as pool:
-        list(pool.map(lambda run: _one(run, options.runs), todo))
+    if todo:
+        with places.place_of(options) as place, ThreadPoolExecutor(options.cores or place.room) as pool:
+            list(pool.map(lambda run: _one(run, options.runs, place), todo))
     return True
 
 
@@ -189,11 +192,11 @@ def _cpu(report: Mapping[str, Any]) -> float:
     return sum(float(seconds[-1]) for cost in report["cost"].values() for seconds in cost["cpu_seconds"])
 
 
-def _one(run: Run, folder: Path) -> None:
+def _one(run: Run, folder: Path, place: places.Place) -> None:
     started = time.monotonic()
     out = run.folder(folder)
     try:
-        simulated(run.config.model_copy(update={"out": out}))
+        simulated(place.of(run.config.model_copy(update={"out": out})))
     except UserError as error:
         print(f"{run.name} {run.rate:g} seed {run.seed}: failed: {error}", flush=True)
         return

@@ -31,7 +31,7 @@ from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.external_scoring import ExternalScoring
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.reuse import Reuse
-from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig
+from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig, NodeConfig
 from swarm_node.settings.training import REGROUPING, TRUST
 
 REUSE_SECONDS = 5.0  # after its first round; some announcements apart
@@ -139,11 +139,11 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     return build_policy(config.model, tried=tried) if config.training.beta and not config.model.lora.r else None
 
 
-def examine(config: LearningConfig) -> list[str]:
+def examine(config: NodeConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
     build_environment(config).close()
     policy = build_policy(config.model)
-    plan = plan_here(config, policy)
+    plan = plan_here(config, policy, config.limits)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())

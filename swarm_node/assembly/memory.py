@@ -16,22 +16,23 @@ from swarm_node.common.errors import UserError
 from swarm_node.compute import plan as plans
 from swarm_node.compute.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.compute.policy import Packing, Policy
-from swarm_node.settings import LearningConfig
+from swarm_node.settings import LearningConfig, LimitsConfig
 
 C = TypeVar("C", bound=LearningConfig)
+UNLIMITED = LimitsConfig()
 SIZE = re.compile(r"^(\d+(?:\.\d+)?) ?([GM])i?B?$", re.IGNORECASE)
 
 
-def fitted(config: C, policy: Policy) -> tuple[C, Plan | None]:
+def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED) -> tuple[C, Plan | None]:
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
     of which too little is known."""
-    made = plan_here(config, policy)
+    made = plan_here(config, policy, limits)
     return (config, None) if made is None else (plans.applied(config, made), made)
 
 
-def plan_here(config: LearningConfig, policy: Policy) -> Plan | None:
+def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED) -> Plan | None:
     """Of a policy that is loaded, on its device."""
-    room = _room(policy.device)
+    room = _room(policy.device, limits)
     if room is None:
         return None
     model = policy.model
@@ -100,9 +101,12 @@ def _sizes(model: Any) -> Iterator[int]:
         yield p.numel() * (2 if p.dtype == torch.uint8 else 1)
 
 
-def _room(device: torch.device) -> float | None:
+def _room(device: torch.device, limits: LimitsConfig) -> float | None:
+    """Bytes that the node may take of the device."""
     if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[1])
-    if device.type == "cpu":
-        return float(psutil.virtual_memory().available + psutil.Process().memory_info().rss)
-    return None
+        there, limit = torch.cuda.mem_get_info(device)[1], limits.gpu_memory
+    elif device.type == "cpu":
+        there, limit = psutil.virtual_memory().available + psutil.Process().memory_info().rss, limits.memory
+    else:
+        return None
+    return float(min(there, limit * 1_000_000) if limit else there)

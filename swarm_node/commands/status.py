@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from swarm_node.commands.home import in_use
 from swarm_node.commands.table import Command
 from swarm_node.common import renamed
@@ -122,27 +118,27 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
     return [printable(line, 400) for line in lines]
 
 
-def peer_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Peer, state, seconds since anything came from it, round, what it gave and took, why it was charged, address."""
+def peer_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Each peer on a line of its own, to be copied whole: the indented ones below it say the rest."""
     return [
-        tuple(
-            printable(text)
-            for text in (
-                str(peer["peer"]),
-                f"{peer['state']} {peer['note']}".strip(),
-                "never" if peer["last_seen"] is None else f"{peer['last_seen']:.0f} s ago",
-                "" if peer["round"] is None else str(peer["round"]),
-                str(peer.get("authored", "")),
-                str(peer.get("served", "")),
-                ", ".join(f"{why}: {count}" for why, count in sorted(peer.get("faults", {}).items())),
-                next(iter(peer["addresses"]), ""),
-            )
-        )
+        printable(line, 400)
         for peer in answer.get("network", {}).get("peers", ())
+        for line in (str(peer["peer"]), f"  {_figures(peer)}", *(f"  {each}" for each in peer["addresses"][:1]))
     ]
 
 
-PEER_COLUMNS = ("peer", "state", "last seen", "round", "gave", "took", "charged for", "address")
+def _figures(peer: Mapping[str, Any]) -> str:
+    """How the peer is, what it gave and took, and what it was charged for."""
+    faults = ", ".join(f"{why}: {count}" for why, count in sorted(peer.get("faults", {}).items()))
+    parts = (
+        f"{peer['state']} {peer['note']}".strip(),
+        "never seen" if peer["last_seen"] is None else f"last seen {peer['last_seen']:.0f} s ago",
+        "" if peer["round"] is None else f"round {peer['round']}",
+        f"gave {peer.get('authored', 0)}",
+        f"took {peer.get('served', 0)}",
+        f"charged for {faults}" if faults else "",
+    )
+    return ", ".join(part for part in parts if part)
 
 
 def status_command(argv: list[str]) -> None:
@@ -155,7 +151,7 @@ def status_command(argv: list[str]) -> None:
 
 
 def peers_command(argv: list[str]) -> None:
-    """Whom the running node knows, as a table or as JSON. UserError where no node answers."""
+    """Whom the running node knows, in lines or as JSON. UserError where no node answers."""
     config = _asking(argv, "swarm-node peers")
 
     answer = ask(config.home.expanduser())
@@ -164,12 +160,7 @@ def peers_command(argv: list[str]) -> None:
     if config.json_output:
         print(json.dumps(renamed.beside(answer["network"].get("peers", []))))
         return
-    shown = Table(title=f"{answer['network'].get('connected', 0)} connected")
-    for column in PEER_COLUMNS:
-        shown.add_column(column, overflow="fold")
-    for row in peer_rows(answer):
-        shown.add_row(*map(Text, row))
-    Console().print(shown)
+    print("\n".join([f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]))
 
 
 def _asking(argv: list[str], program: str) -> AskConfig:

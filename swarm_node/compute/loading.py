@@ -6,6 +6,7 @@ folder can be wrong but not dangerous.
 
 from functools import partial
 from importlib.util import find_spec
+from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
     Damaged where that cannot be loaded, UserError where the model cannot."""
     device = choose_device(config.device)
     source = _locate(config.name) if config.lora.r or resume is None else resume
+    getLogger("bitsandbytes").setLevel(ERROR)  # it warns everybody of a quick product in 4 bits that it lacks
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # of loading: it leaves its bars in pipes, and above the view
     try:

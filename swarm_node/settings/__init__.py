@@ -5,6 +5,7 @@ Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults <
 
 from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
+from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.page import PageConfig, PlotConfig
@@ -40,6 +41,7 @@ __all__ = [
     "FaultsConfig",
     "GenerationConfig",
     "LearningConfig",
+    "LimitsConfig",
     "LoraConfig",
     "ModelConfig",
     "NetworkConfig",

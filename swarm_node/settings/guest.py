@@ -46,5 +46,8 @@ class LimitsConfig(Section):
     traffic: Count = 0
     """Megabytes exchanged with others in a calendar month, both ways; beyond it the node trains alone until the next.
     What keeps connections open is not counted, and ends with them. 0 sets no limit."""
+    memory: Count = 0
+    """Megabytes of this machine's memory that training on a CPU may take, by its plan; 0: all that is free. Network
+    and scoring are processes of their own, and come on top."""
     gpu_memory: Count = 0
     """Megabytes of GPU memory that this process may take; 0 sets no limit."""

@@ -20,6 +20,7 @@ KIND = "simulation"  # in the manifest of a folder of ours
 PICTURES = ("rewards.png", "accuracy.png")
 PATTERNS = ("report.json", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
 WORKERS = ("workers", "workers_by", "workers_python", "ray")
+SAME_ENGINE = {"ray": "memory"}  # to the bit
 ABOUT_THE_RUN = {"out", "resume", "overwrite", *WORKERS, "arms", "seeds"}  # options that do not change a cell
 
 
@@ -122,6 +123,7 @@ class ReportFolder:
         now = flatten(config.model_dump(mode="json"))
         new = flatten(type(config)().model_dump(mode="json"))  # options that the earlier version did not have
         then = {**new, **renamed.options(flatten(earlier["config"]))}
+        now, then = ({**each, "engine": SAME_ENGINE.get(each["engine"], each["engine"])} for each in (now, then))
         changed = sorted(key for key in now.keys() | then.keys() if now.get(key) != then.get(key))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
         if changed:

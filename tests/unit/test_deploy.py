@@ -1,5 +1,8 @@
-"""Units and manifests: valid, hardened, and with options that exist. docs/how-to/servers.md says how they are used."""
+"""Units, manifests and compose files: valid, hardened, and with options that exist. docs/how-to/servers.md and
+docs/how-to/several_machines.md say how they are used."""
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +21,8 @@ from swarm_node.settings.command_line import from_command_line, resolve
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+COMPOSED = {name: DEPLOY / "compose" / f"{name}.yaml" for name in ("bootstrap", "node")}  # by its only service
+PEER = "/ip4/192.168.1.20/tcp/31330/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 
 
@@ -96,3 +101,58 @@ def test_what_a_pod_starts_has_options_that_exist_and_ports_that_are_open(tmp_pa
     for rule in (policy["spec"]["ingress"][0], policy["spec"]["egress"][0]):
         for port in rule["ports"]:
             assert port["port"] <= bootstrap.port < node.network.port <= port["endPort"]
+
+
+def composed(name: str, **variables: str) -> dict[str, Any]:
+    """The service of a compose file, as compose reads it with these variables."""
+
+    def value(found: "re.Match[str]") -> str:
+        variable, kind, word = found.groups()
+        given = variables.get(variable)
+        assert given or kind == ":-", f"{variable}: {word}"
+        return given or str(word)
+
+    text = re.sub(r"\$\{(\w+)(:[-?])([^}]*)\}", value, COMPOSED[name].read_text())
+    content = yaml.safe_load(text)
+    assert list(content["services"]) == [name] and list(content["volumes"]) == [name]
+    service: dict[str, Any] = content["services"][name]
+    return service
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_a_composed_service_may_do_no_more_than_it_needs_and_keeps_what_it_is(name: str) -> None:
+    service = composed(name, SWARM_NODE_NETWORK__PEERS=PEER)
+    assert service["read_only"] and service["tmpfs"] == ["/tmp"] and service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"] and service["restart"] == "unless-stopped"
+    assert service["volumes"] == [f"{name}:/data"] and service["network_mode"] == "host"
+
+
+def test_what_is_composed_has_options_that_exist_and_one_machine_has_room_for_both(tmp_path: Path) -> None:
+    _, *flags = composed("bootstrap")["command"]
+    bootstrap = from_command_line(BootstrapConfig, flags, "bootstrap")
+    variables = {"SWARM_NODE_NETWORK__PEERS": f"{PEER},{PEER[:-1]}X", "SWARM_NODE_MODEL__NAME": "rarest"}
+    (tmp_path / "node.toml").touch()
+    environment = {name: str(value) for name, value in composed("node", **variables)["environment"].items()}
+    node = resolve(NodeConfig, tmp_path / "node.toml", environment)
+    assert node.network.peers == (PEER, f"{PEER[:-1]}X") and node.model.name == "rarest"
+    assert {bootstrap.port, node.network.port} == {31330, 31331} and bootstrap.swarm == node.swarm
+    variables = {f"SWARM_NODE_{name}": "x" for name in ("SWARM", "IMAGE")}
+    assert composed("bootstrap", **variables)["image"] == "x"
+    with pytest.raises(AssertionError, match="give the address of a bootstrap node"):
+        composed("node")
+
+
+def test_what_lies_over_a_composed_node_names_that_service() -> None:
+    over = yaml.safe_load((DEPLOY / "compose" / "gpu.yaml").read_text())["services"]
+    assert list(over) == ["node"]
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose")
+def test_compose_takes_its_files() -> None:
+    for files in ([COMPOSED["bootstrap"]], [COMPOSED["node"]], [COMPOSED["node"], DEPLOY / "compose" / "gpu.yaml"]):
+        words = [word for file in files for word in ("-f", str(file))]
+        given = {"PATH": os.environ["PATH"], "SWARM_NODE_NETWORK__PEERS": PEER}
+        done = subprocess.run(
+            ["docker-compose", *words, "config", "-q"], capture_output=True, text=True, env=given, check=False
+        )
+        assert done.returncode == 0, done.stderr

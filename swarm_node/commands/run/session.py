@@ -81,7 +81,7 @@ def work(
         def make(resume: Path | None) -> tuple[Policy, Node]:
             nonlocal config, plan
             policy = build_policy(config.model, resume, tried)
-            config, plan = fitted(config, policy)
+            config, plan = fitted(config, policy, config.limits)
             return policy, build_node(config, peer_id, environment, network, policy, external=ahead, ranks=ranks)
 
         with ExitStack() as stack:

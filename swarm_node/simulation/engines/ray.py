@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from swarm_node.simulation.workers import MODULE, Launch, Worker, local_launch
 from swarm_node.telemetry.manifest import usable_cores
 
 STORE = 100_000_000  # bytes of the object store of a cluster of our own: what crosses is text
+_held = threading.Event()  # several simulations of this process share the connection
 
 
 class RayEngine:
@@ -46,7 +48,7 @@ class RayEngine:
         return InMemoryRun(config, cell, RayPopulation(config, connect(config)))
 
     def clean_up(self, config: SimulationConfig) -> None:
-        if (ray := sys.modules.get("ray")) is not None:
+        if (ray := sys.modules.get("ray")) is not None and not _held.is_set():
             ray.shutdown()
 
 
@@ -143,6 +145,18 @@ def connect(config: SimulationConfig) -> Any:
             f"no Ray cluster at {config.ray.address or 'this machine'}: {said}; start one by ray start"
         ) from error
     return ray
+
+
+@contextmanager
+def held(config: SimulationConfig) -> Iterator[None]:
+    """Keeps the connection until its end, for simulations side by side. UserError where there is no cluster."""
+    ray = connect(config)
+    _held.set()
+    try:
+        yield
+    finally:
+        _held.clear()
+        ray.shutdown()
 
 
 def _own() -> dict[str, Any]:

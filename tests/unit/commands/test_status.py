@@ -8,7 +8,7 @@ import pytest
 
 from swarm_node.commands.doctor import Finding, Level, can_compile, verdict
 from swarm_node.commands.home import in_use, owned
-from swarm_node.commands.status import ask, peer_rows, problems, status_lines
+from swarm_node.commands.status import ask, peer_lines, problems, status_lines
 
 
 def node(**changes: Any) -> dict[str, Any]:
@@ -101,9 +101,28 @@ def test_what_peers_write_reaches_no_terminal() -> None:
     }
     answer = node(peers=[peer])
     answer["network"]["bootstrap_nodes"] = [{"peer": "12D3x", "state": "failed: \x1b[31m\n"}]
-    shown = "".join("".join(row) for row in peer_rows(answer))
+    shown = "".join(peer_lines(answer))
     shown += "".join(status_lines({"healthy": True, "problems": [], **answer}))
     assert not any(ord(char) < 32 for char in shown)
+
+
+def test_a_peer_is_told_in_lines_that_fit_and_can_be_copied() -> None:
+    peer = {
+        "peer": "12D3KooWRc7eAkiJs59EQG9wpWkyEskEXiZWuhUTYH2TXhfWKQCB",
+        "state": "ok",
+        "note": "",
+        "last_seen": 1.2,
+        "round": 89,
+        "authored": 80,
+        "served": 86,
+        "faults": {"late": 2},
+        "addresses": ["/ip4/172.18.0.4/tcp/60253", "/ip4/172.18.0.4/udp/60253/quic-v1"],
+    }
+    assert peer_lines(node(peers=[peer])) == [
+        peer["peer"],
+        "  ok, last seen 1 s ago, round 89, gave 80, took 86, charged for late: 2",
+        "  /ip4/172.18.0.4/tcp/60253",
+    ]
 
 
 def test_the_verdict_is_that_of_the_worst_finding() -> None:

@@ -12,7 +12,15 @@ from swarm_node.assembly.memory import fitted, plan_for, plan_of
 from swarm_node.common.errors import UserError
 from swarm_node.compute import plan as plans
 from swarm_node.compute.plan import GIB
-from swarm_node.settings import GenerationConfig, LearningConfig, LoraConfig, ModelConfig, NodeConfig, TrainingConfig
+from swarm_node.settings import (
+    GenerationConfig,
+    LearningConfig,
+    LimitsConfig,
+    LoraConfig,
+    ModelConfig,
+    NodeConfig,
+    TrainingConfig,
+)
 from swarm_node.settings.command_line import resolve
 from tests.models import tiny_policy
 
@@ -46,6 +54,14 @@ def test_what_has_room_is_left_as_it_is() -> None:
     assert config.training == TrainingConfig(optimizer="adamw", token_budget=plans.CPU_BUDGET)
     assert config.generation == LearningConfig().generation
     assert not build_trainer(config, policy).policy.checkpointing
+
+
+def test_a_limit_is_what_the_node_plans_with() -> None:
+    policy = tiny_policy()
+    _, made = fitted(LearningConfig(), policy, LimitsConfig(memory=600))
+    assert made is not None and made.room == 600e6
+    _, free = fitted(LearningConfig(), policy, LimitsConfig(memory=10**9))
+    assert free is not None and free.room < 1e15  # what is there
 
 
 def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
