@@ -239,6 +239,7 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     (r"swarm-node contribute", "needs a model server, or a person: tests/swarm/test_how_to.py has both"),
     (r"swarm-node \w+ .*examples/(?:questions|taskset)", "needs files of the checkout: tests/swarm/test_how_to.py"),
     (r"swarm-node push|swarm-node run .*--push\.repo", "needs a hub: tests/swarm/test_how_to.py has one"),
+    (r"swarm-node (?:run|export) .*--home runs/out\b", "is run by tests/swarm/test_how_to.py, which goes on to a hub"),
     (r"python examples/trl", "needs TRL, and minutes: tests/network/test_trl.py"),
     (r"swarm-node page", "serves until it is stopped: tests/unit/page and tests/browser"),
     (r"swarm-node simulate .*--workers-by", "needs other machines: tests/swarm has sshd and srun on this one"),

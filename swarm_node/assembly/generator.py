@@ -17,18 +17,21 @@ from typing import Any
 
 from protocol.messages import Round
 from swarm_node.assembly.environments import build_environment
-from swarm_node.assembly.learner import build_node, build_policy
 from swarm_node.asynchronous.messages import FailedMessage, GeneratedMessage, Order, write_message
 from swarm_node.common.errors import UserError
+from swarm_node.common.loading import quickly
 from swarm_node.common.stdio import take_stdout
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.tried import Tried
-from swarm_node.compute.weights import SharedWeights
 from swarm_node.interfaces import Environment, Trainer
 from swarm_node.network.alone import Alone
 from swarm_node.reports import StepReport
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import LearningConfig
+
+with quickly():
+    from swarm_node.assembly.learner import build_node, build_policy
+    from swarm_node.compute.policy import Policy
+    from swarm_node.compute.tried import Tried
+    from swarm_node.compute.weights import SharedWeights
 
 Build = Callable[[LearningConfig], tuple[Policy, Environment]]
 

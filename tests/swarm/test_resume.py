@@ -32,14 +32,21 @@ def curve(home: Path) -> dict[int, tuple[float, ...]]:
     return rounds
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of ten rounds without a disturbance. Only read."""
+    home = tmp_path_factory.mktemp("whole") / "home"
+    node = start(home, "--max-rounds", "10")
+    output, _ = node.communicate(timeout=120)
+    assert node.returncode == 0, output
+    return home
+
+
 @pytest.mark.slow
-def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(tmp_path):
-    whole = start(tmp_path / "whole", "--max-rounds", "10")
-    output, _ = whole.communicate(timeout=120)
-    assert whole.returncode == 0, output
+def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
     home = tmp_path / "killed"
     os.makedirs(home)
-    (home / "identity.key").write_bytes((tmp_path / "whole" / "identity.key").read_bytes())
+    (home / "identity.key").write_bytes((whole / "identity.key").read_bytes())
     (home / "identity.key").chmod(0o600)
     killed = start(home, "--max-rounds", "10")
     read_until(killed, "round 6 ")
@@ -49,22 +56,9 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(tmp_path):
     resumed = start(home, "--max-rounds", "10")
     output, _ = resumed.communicate(timeout=120)
     assert "resumed after 4 rounds" in output
-    assert curve(home) == curve(tmp_path / "whole")
-    last = [all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors" for folder in (home, tmp_path / "whole")]
+    assert curve(home) == curve(whole)
+    last = [all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors" for folder in (home, whole)]
     assert last[0].read_bytes() == last[1].read_bytes()
-
-
-@pytest.mark.slow
-def test_sigterm_ends_the_round_and_saves(tmp_path):
-    node = start(tmp_path)
-    read_until(node, "round 1 ")
-    node.send_signal(signal.SIGTERM)
-    output, _ = node.communicate(timeout=60)
-    assert node.returncode == 0
-    done = int(all_checkpoints(tmp_path / "checkpoints")[-1].name)
-    assert f"stopped after {done} rounds" in output
-    state = json.loads((all_checkpoints(tmp_path / "checkpoints")[-1] / "state.json").read_text())
-    assert state["rounds"] == done == max(curve(tmp_path)) + 1
 
 
 @pytest.mark.slow
@@ -86,21 +80,26 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_home_belongs_to_one_node_at_a_time(tmp_path):
+def test_a_home_belongs_to_one_node_at_a_time_and_sigterm_ends_its_round_and_saves(tmp_path):
     first = start(tmp_path)
     read_until(first, "round 0 ")
     second = start(tmp_path, "--max-rounds", "1")
     output, _ = second.communicate(timeout=60)
     assert second.returncode == 2
     assert "another node runs in" in output
+    read_until(first, "round 1 ")
     first.send_signal(signal.SIGTERM)
-    first.communicate(timeout=60)
+    output, _ = first.communicate(timeout=60)
+    assert first.returncode == 0
+    done = int(all_checkpoints(tmp_path / "checkpoints")[-1].name)
+    assert f"stopped after {done} rounds" in output
+    state = json.loads((all_checkpoints(tmp_path / "checkpoints")[-1] / "state.json").read_text())
+    assert state["rounds"] == done == max(curve(tmp_path)) + 1
 
 
 @pytest.mark.slow
-def test_another_model_in_the_same_home_is_refused(tmp_path):
-    start(tmp_path, "--max-rounds", "1").communicate(timeout=120)
-    other = start(tmp_path, "--max-rounds", "2", "--model.name", "rare")
+def test_another_model_in_the_same_home_is_refused(whole):
+    other = start(whole, "--max-rounds", "11", "--model.name", "rare")
     output, _ = other.communicate(timeout=60)
     assert other.returncode == 2
     assert "choose another --home" in output

@@ -68,26 +68,43 @@ def remembered(pool: Mapping[str, list[Any]]) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", HOMES)
-def test_a_home_goes_on_where_it_was_and_can_be_gone_on_with_again(folder: Path, name: str) -> None:
-    home, alone = folder / name, ("--network.no-enabled", *HOMES[name])
-    before, had = state(home), events(home)
+@dataclass(frozen=True)
+class GoneOn:
+    """A home before, and after the present code went on with it twice."""
+
+    home: Path
+    before: dict[str, Any]  # the state of its newest checkpoint
+    had: list[dict[str, Any]]  # events
+    key: bytes
+    went: list["subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module", params=HOMES)
+def gone_on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GoneOn:
+    folder = copied(tmp_path_factory.mktemp(request.param))
+    home = folder / request.param
+    before, had, key = state(home), events(home), (home / "identity.key").read_bytes()
+    flags = ("--home", request.param, "--network.no-enabled", *HOMES[request.param])
+    last = [before["rounds"] + times * MORE for times in (1, 2)]
+    went = [ended("run", "node.toml", *flags, "--max-rounds", rounds, cwd=folder) for rounds in last]
+    return GoneOn(home, before, had, key, went)
+
+
+def test_a_home_goes_on_where_it_was_and_can_be_gone_on_with_again(gone_on: GoneOn) -> None:
+    home, before, had = gone_on.home, gone_on.before, gone_on.had
     done = before["rounds"]
-    key = (home / "identity.key").read_bytes()
-    for times in (1, 2):
-        last = done + times * MORE
-        went = ended("run", "node.toml", "--home", name, "--max-rounds", last, *alone, cwd=folder)
+    for times, went in enumerate(gone_on.went):
         assert went.returncode == 0, went.stdout + went.stderr
-        assert f"resumed after {last - MORE} rounds" in went.stdout
+        assert f"resumed after {done + times * MORE} rounds" in went.stdout
         assert "warning" not in went.stdout + went.stderr
     now, after = state(home), events(home)
     assert after[: len(had)] == had  # what 0.1.0 wrote is read, and added to
-    gone_on = after[len(had) :]
-    assert not [event for event in gone_on if event["event"] == "Warned"]
-    assert [report["round"] for report in reports(gone_on)] == list(range(done, done + 2 * MORE))
-    assert {report["peer_id"] for report in reports(gone_on)} == {before["extra"]["peer_id"]}
-    assert (home / "identity.key").read_bytes() == key
-    assert reports(gone_on)[0]["external_informative"] > 0  # nobody was there: it was in the pool
+    more = after[len(had) :]
+    assert not [event for event in more if event["event"] == "Warned"]
+    assert [report["round"] for report in reports(more)] == list(range(done, done + 2 * MORE))
+    assert {report["peer_id"] for report in reports(more)} == {before["extra"]["peer_id"]}
+    assert (home / "identity.key").read_bytes() == gone_on.key
+    assert reports(more)[0]["external_informative"] > 0  # nobody was there: it was in the pool
     assert remembered(now["extra"]["pool"]) == remembered(before["extra"]["pool"])
     assert (
         len(now["extra"]["defence"]["external"])
@@ -98,16 +115,12 @@ def test_a_home_goes_on_where_it_was_and_can_be_gone_on_with_again(folder: Path,
     assert now["optimizer_steps"] > before["optimizer_steps"]
 
 
-def test_rounds_that_waited_are_trained_on_as_they_were_generated(folder: Path) -> None:
-    home = folder / "asynchronous"
-    before, had = state(home), events(home)
-    waiting = [json.loads(text) for text in before["extra"]["waiting"]]
+@pytest.mark.parametrize("gone_on", ["asynchronous"], indirect=True)
+def test_rounds_that_waited_are_trained_on_as_they_were_generated(gone_on: GoneOn) -> None:
+    waiting = [json.loads(text) for text in gone_on.before["extra"]["waiting"]]
     assert waiting and all("ledger" in written for written in waiting)  # the format of 0.1.0
-    last = before["rounds"] + len(waiting)
-    flags = ("--max-rounds", last, "--network.no-enabled", *ASYNCHRONOUS)
-    went = ended("run", "node.toml", "--home", "asynchronous", *flags, cwd=folder)
-    assert went.returncode == 0, went.stdout + went.stderr
-    for written, report in zip(waiting, reports(events(home)[len(had) :]), strict=True):
+    first = reports(events(gone_on.home)[len(gone_on.had) :])[: len(waiting)]
+    for written, report in zip(waiting, first, strict=True):
         rewards = [reward for scored in written["groups"] for reward in scored["rewards"]]
         assert report["round"] == written["round"]
         assert report["reward"] == pytest.approx(sum(rewards) / len(rewards))
