@@ -19,10 +19,12 @@ def run(folder: Path, *flags: str, **files: str) -> "subprocess.CompletedProcess
     for name, content in files.items():
         (folder / f"test_{name}.py").write_text(f"import pytest\n{content}")
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.skips", "-p", "no:cacheprovider", *flags, str(folder)]
+    plugins = ["-p", "tests.skips", "-p", "xdist", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *plugins, *flags, str(folder)]
     plain = {
         name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"
     }  # those of the run we are in
+    plain["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # hypothesis takes two seconds to load
     return subprocess.run(command, env=plain, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
