@@ -12,6 +12,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from swarm_node import starters
+from swarm_node.common import torchrun
 from swarm_node.common.errors import UserError
 from swarm_node.compute import plan as plans
 from swarm_node.compute.plan import NF4_BYTES, Arithmetic, Plan
@@ -44,6 +45,7 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
         4 if config.model.lora.r else model.dtype.itemsize,
         (policy.autocast_dtype or model.dtype).itemsize,
         config.training.layout != "padded" and policy.packing is Packing.NATIVE,
+        torchrun.size() if config.training.shard_optimizer else 1,
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)
