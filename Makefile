@@ -29,7 +29,7 @@ simulate: install  ## eight nodes that learn by sharing, beside eight that learn
 	$(BIN)/swarm-node simulate configs/simulate.toml --out runs/simulate --overwrite
 
 test: install  ## the whole test suite
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: install  ## every room in less than a minute
 	$(BIN)/pytest -n 2 -m "not slow and not network and not gpu"

@@ -223,6 +223,11 @@ SHORTER: Sequence[Replacement] = (
     (r"(--seeds )(\d+)", at_most(1), "seeds"),
     (r"(--nodes )(\d+)", at_most(3), "nodes"),
     (r"(--arms \S+ \S+)(?: \d+/\d+)+", lambda _, found: found[1], "arms"),
+    (
+        r"(swarm-node simulate (?!.*--arms).*)$",
+        lambda _, found: f"{found[1]} --arms 4/4",
+        "one arm, where a page names none",
+    ),
     (r"(--questions )(\d+)", at_most(4), "questions"),
     (r"(--validation.every )(\d+)", at_most(2), "rounds between validations"),
     (r"~/(\S+/)\d{8}\b", lambda reader, found: f"~/{found[1]}{reader.newest(found[1])}", "the last checkpoint"),

@@ -22,9 +22,37 @@ import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 pytest_plugins = ["tests.skips"]
+LONGEST = (  # files of a minute and more, the longest first
+    "swarm/test_pages_followed.py",
+    "swarm/test_upgrade.py",
+    "swarm/test_hub.py",
+    "unit/test_cli.py",
+    "benchmarks/test_benchmarks.py",
+    "swarm/test_how_to.py",
+    "swarm/test_resume.py",
+    "network/test_nodes.py",
+    "network/test_trl.py",
+    "benchmarks/test_structure.py",
+    "swarm/test_asynchronous.py",
+    "swarm/test_at_home.py",
+    "network/test_contribute.py",
+    "unit/test_wheel.py",
+    "swarm/test_ray.py",
+    "benchmarks/test_compatibility.py",
+    "unit/compute/test_fp8_triton.py",
+    "browser/test_pages.py",
+    "swarm/test_plugins.py",
+    "network/test_real_networks.py",
+)
 
 settings.register_profile("suite", deadline=None)  # a deadline would test how busy the machine is
 settings.load_profile("suite")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files begin first: short ones then fill what is left, and no worker waits long for the last."""
+    rank = {Path(ROOT, "tests", name): number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 @pytest.fixture(scope="session", autouse=True)

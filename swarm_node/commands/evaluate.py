@@ -15,6 +15,7 @@ from protocol.messages import Question
 from swarm_node.assembly.environments import by_kind
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
+from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.interfaces import Environment, Generator
@@ -66,9 +67,9 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
     rather than too narrow.
     """
-    from swarm_node.assembly.learner import build_policy  # now, not above: they load torch
-    from swarm_node.compute.generation.generator import BatchGenerator
-
+    with quickly():
+        from swarm_node.assembly.learner import build_policy  # now, not above: they load torch
+        from swarm_node.compute.generation.generator import BatchGenerator
     scores: dict[str, list[float]] = {}
     skipped: dict[str, int] = {}
     seen: dict[str, Repeated] = {}

@@ -14,11 +14,13 @@ from tests.hub_stand_in import COMMIT, TOKEN, Hub, hub_on_loopback
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 HOME = Path(__file__).parents[1] / "data" / "0.1.0" / "synchronous"
-LOGITS = (
-    "import sys, torch; from transformers import AutoModelForCausalLM as M, AutoTokenizer as T;"
-    "n = sys.argv[1]; m = M.from_pretrained(n); t = T.from_pretrained(n);"
-    "print([round(float(x), 4) for x in m(**t('1 + 1', return_tensors='pt')).logits[0, -1, :8]])"
-)
+LOGITS = """
+import sys
+from transformers import AutoModelForCausalLM, AutoTokenizer
+for name in sys.argv[1:]:
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+    print([round(float(x), 4) for x in model(**tokenizer("1 + 1", return_tensors="pt")).logits[0, -1, :8]])
+"""
 FEW = ["--generation.num-generations", 4, "--round.questions", 3, "--environment.tasks", "gcd/tiny"]
 
 
@@ -28,11 +30,14 @@ def environment(hub: Hub, folder: Path, token: str = TOKEN) -> dict[str, str]:
     return {**os.environ, **known, "HF_HUB_DISABLE_XET": "1"}
 
 
-def logits(name: object, env: dict[str, str] | None = None) -> str:
-    command = [sys.executable, "-c", LOGITS, str(name)]
+def logits(*names: object, env: dict[str, str] | None = None) -> list[str]:
+    """Of each model, opened in a fresh process."""
+    command = [sys.executable, "-c", LOGITS, *map(str, names)]
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    found = done.stdout.splitlines()
+    assert len(found) == len(names)
+    return found
 
 
 def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_path: Path) -> None:
@@ -45,7 +50,8 @@ def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_pat
     assert not names & {"state.json", "optimizer.safetensors"}
     card = (out / "README.md").read_text()
     assert "45 rounds" in card and "swarm: " in card and "Mean reward of local completions" in card
-    assert logits(out) == logits(checkpoint)
+    exported, trained = logits(out, checkpoint)
+    assert exported == trained
     again = ended("export", out, "--home", HOME)
     assert again.returncode == 2 and "is not empty" in again.stderr
     merged = ended("export", tmp_path / "merged", "--home", HOME, "--merge")
@@ -65,7 +71,8 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "merged" / "model.gguf").read_bytes()[:4] == b"GGUF"
     assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
-    assert logits(tmp_path / "merged") == logits(tmp_path / "adapters")
+    merged, adapted = logits(tmp_path / "merged", tmp_path / "adapters")
+    assert merged == adapted
 
 
 def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) -> None:
@@ -76,7 +83,8 @@ def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) 
         assert hub.private == {"me/model": True}
         assert "model.safetensors" in hub.files["me/model"] and "state.json" not in hub.files["me/model"]
         (checkpoint,) = (HOME / "checkpoints").iterdir()
-        assert logits("me/model", env) == logits(checkpoint)
+        pushed, trained = logits("me/model", checkpoint, env=env)
+        assert pushed == trained
 
 
 def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from swarm_node.commands.home import load_identity, owned
 from swarm_node.commands.page.beside import beside, completed
 from swarm_node.commands.table import Command
 from swarm_node.common import interrupts
+from swarm_node.common.loading import quickly
 from swarm_node.common.torchrun import follows
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.settings import NodeConfig
@@ -62,8 +63,8 @@ def run(config: NodeConfig, console: Console) -> None:
         network = build_network(config, identity, environment, progress.facts)
         network.start()
         stack.callback(network.close)
-        from swarm_node.commands.run.session import work  # now, not above: it loads torch
-
+        with quickly():
+            from swarm_node.commands.run.session import work  # now, not above: it loads torch
         work(config, identity.peer_id, environment, network, progress, console)
 
 
@@ -71,8 +72,8 @@ def command(argv: list[str]) -> None:
     """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
     interrupts.nothing_to_save()
     if follows():
-        from swarm_node.assembly.following import follow  # it loads torch, and needs nothing of what follows here
-
+        with quickly():
+            from swarm_node.assembly.following import follow  # it loads torch, and needs nothing of what follows here
         follow()
     os.umask(0o077)  # whatever is written from here on is for this user alone
     config = from_command_line(NodeConfig, completed(argv), "swarm-node run")

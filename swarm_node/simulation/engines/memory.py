@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from swarm_node.common.loading import quickly
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.cell import Population, run_cell
@@ -20,8 +21,8 @@ class MemoryEngine:
         return 1
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
-        from swarm_node.simulation.engines.population import LivePopulation  # now: it loads torch
-
+        with quickly():
+            from swarm_node.simulation.engines.population import LivePopulation  # now: it loads torch
         return InMemoryRun(config, cell, LivePopulation(config))
 
     def clean_up(self, config: SimulationConfig) -> None:
