@@ -1,6 +1,7 @@
 """A node of several ranks beside one process: time and memory of each rank, and how far the weights come apart.
 
     python -m benchmarks.parallel --ranks 2 --json
+    python -m benchmarks.parallel --ranks 2 --shard     # with training.shard_optimizer
 
 Nine prompts, eight completions each, one update; the same with 1 rank and with `--ranks`, which torchrun starts. On
 GPUs each rank has one and memory is the device's, else each has one thread and memory is that of its process.
@@ -21,10 +22,10 @@ from safetensors.torch import load_file
 from benchmarks import command, common
 
 
-def measured(ranks: int, size: str, repetitions: int, folder: Path) -> list[dict[str, Any]]:
+def measured(ranks: int, size: str, repetitions: int, shard: bool, folder: Path) -> list[dict[str, Any]]:
     """What each rank reports. Its weights after the updates are in the folder."""
     folder.mkdir()
-    run = ["-m", "benchmarks.parallel_rank", size, str(repetitions), str(folder)]
+    run = ["-m", "benchmarks.parallel_rank", size, str(repetitions), str(folder), *["shard"] * shard]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     words = [sys.executable, *(torchrun if ranks > 1 else []), *run]
     subprocess.run(words, check=True, stdout=sys.stderr, cwd=command.ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -40,6 +41,7 @@ def apart(one: Path, several: Path) -> float:
 def main() -> None:
     made = common.parser("benchmarks.parallel", __doc__, *common.FULL.sizes)
     made.add_argument("--ranks", type=int, default=max(2, torch.cuda.device_count()), help="processes of the node")
+    made.add_argument("--shard", action="store_true", help="each rank keeps AdamW's state of its share of the weights")
     arguments = made.parse_args()
     load = common.workload(arguments)
     sizes: dict[str, Any] = {}
@@ -47,14 +49,18 @@ def main() -> None:
     for size in load.sizes:
         with tempfile.TemporaryDirectory() as kept:
             folders = {count: Path(kept) / str(count) for count in (1, arguments.ranks)}
-            found = {count: measured(count, size, load.repetitions, folders[count]) for count in folders}
+            found = {
+                count: measured(count, size, load.repetitions, arguments.shard, folder)
+                for count, folder in folders.items()
+            }
             difference = apart(folders[1], folders[arguments.ranks])
         sizes[size] = {"difference": difference, "ranks": {str(count): found[count] for count in found}}
         for count, reports in found.items():
             for rank, report in enumerate(reports):
                 times = [f"{median(report[name]):.2f}" for name in ("generate", "update")]
-                lines.append([f"{size}, rank {rank} of {count}", *times, f"{report['memory_mb']:.0f}"])
-    command.show(["", "generate s", "update s", "memory MB"], lines)
+                sizes_of = [f"{report[name]:.1f}" for name in ("weights_mb", "state_mb")]
+                lines.append([f"{size}, rank {rank} of {count}", *times, f"{report['memory_mb']:.0f}", *sizes_of])
+    command.show(["", "generate s", "update s", "memory MB", "weights MB", "state MB"], lines)
     for size, result in sizes.items():
         print(f"{size}: weights differ by {result['difference']:.1e} at most")
     slowest = [max(median(r["update"]) for r in side) for side in sizes[load.sizes[-1]]["ranks"].values()]

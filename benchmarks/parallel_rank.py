@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -34,14 +35,15 @@ def scored(prompts: list[str], generated: list[Any]) -> list[ScoredGroup]:
     return groups
 
 
-def rounds(ranks: Ranks, size: str, repetitions: int) -> tuple[dict[str, list[float]], Policy]:
-    """Seconds of each phase, all ranks at the same work, and the policy after it."""
+def rounds(ranks: Ranks, size: str, repetitions: int, shard: bool) -> tuple[dict[str, Any], Policy]:
+    """Seconds of each phase, all ranks at the same work, bytes that are kept, and the policy after it."""
     load = common.QUICK if size == "tiny" else common.FULL
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     policy = Policy(common.model(size).to(device), common.tokenizer(), device)
     generation = GenerationConfig(max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation, ranks=ranks)
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-3, num_iterations=2), generation, ranks=ranks)
+    training = TrainingConfig(learning_rate=1e-3, num_iterations=2, shard_optimizer=shard)
+    trainer = GrpoTrainer(policy, training, generation, ranks=ranks)
     prompts = common.prompts(load.prompt_lengths)
     seconds: dict[str, list[float]] = {"generate": [], "update": []}
     for number in range(repetitions):
@@ -51,7 +53,13 @@ def rounds(ranks: Ranks, size: str, repetitions: int) -> tuple[dict[str, list[fl
         trainer.update(scored(prompts, generated))
         seconds["generate"].append(between - began)
         seconds["update"].append(perf_counter() - between)
-    return seconds, policy
+    state = [value for each in trainer.optimizer.state.values() for value in each.values()]
+    kept = {"weights_mb": megabytes(policy.model.parameters()), "state_mb": megabytes(state)}
+    return {**seconds, **kept}, policy
+
+
+def megabytes(tensors: Iterable[torch.Tensor]) -> float:
+    return sum(each.nbytes for each in tensors) / 1e6
 
 
 def memory_mb() -> float:
@@ -61,11 +69,11 @@ def memory_mb() -> float:
 
 
 def main() -> None:
-    size, repetitions, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    size, repetitions, folder, shard = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:] == ["shard"]
     common.settle()
     ranks = join()
-    seconds, policy = rounds(ranks, size, repetitions)
-    (folder / f"{ranks.rank}.json").write_text(json.dumps({**seconds, "memory_mb": memory_mb()}))
+    found, policy = rounds(ranks, size, repetitions, shard)
+    (folder / f"{ranks.rank}.json").write_text(json.dumps({**found, "memory_mb": memory_mb()}))
     if ranks.rank == 0:
         weights = {name: p.detach().cpu().contiguous() for name, p in policy.model.named_parameters()}
         save_file(weights, folder / "weights.safetensors")

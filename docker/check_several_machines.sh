@@ -5,7 +5,7 @@
 #
 #   docker/check_several_machines.sh          (needs docker compose and the image swarm-node, see Dockerfile)
 #
-# PATIENCE=600: seconds to wait for what takes time on a slow machine, instead of 240.
+# PATIENCE=600: seconds to wait for what takes time on a slow machine, instead of 240. SWARM_NODE_IMAGE: another image.
 set -u
 cd "$(dirname "$0")/.."
 project=swarm-machines-$$
@@ -62,7 +62,7 @@ ip_of() { # a machine keeps its address when it comes back
     case $1 in one) echo "$network.11" ;; two) echo "$network.12" ;; three) echo "$network.13" ;; late) echo "$network.14" ;; esac
 }
 boot() {
-    docker run --detach --name "$project-$1" --network "$project" --ip "$(ip_of "$1")" --entrypoint sleep swarm-node infinity >/dev/null
+    docker run --detach --name "$project-$1" --network "$project" --ip "$(ip_of "$1")" --entrypoint sleep "${SWARM_NODE_IMAGE:-swarm-node}" infinity >/dev/null
 }
 boot_all() { docker network create --subnet "$network.0/24" "$project" >/dev/null && every boot one two three late; }
 address() { # as it is dialled from outside

@@ -1,6 +1,6 @@
 """A study on a Ray cluster of three raylets beside the same in one process: is it the same, and how much faster?
 
-    python -m studies.on_ray --json         # a quarter of an hour on two cores; needs the extra `ray`
+    python -m studies.on_ray --json         # two idle cores; needs the extra `ray`
     python -m studies.on_ray --quick        # its shape
 
 Runs: four arms with four seeds each, first in one process on one core, then over the raylets on `--cores` cores, and

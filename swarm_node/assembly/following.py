@@ -6,7 +6,7 @@ import threading
 
 import torch
 
-from swarm_node.assembly.leading import Begin, Generate, Update, compare
+from swarm_node.assembly.leading import Begin, Generate, HandOver, Update, compare
 from swarm_node.assembly.learner import build_policy, build_trainer, initial
 from swarm_node.compute.generation.generator import BatchGenerator
 from swarm_node.compute.gpu_limit import limit_gpu_memory
@@ -35,6 +35,8 @@ def follow() -> None:
                 generator.generate(prompts, group_size, stream)
             case Update(groups):
                 trainer.update(groups)
+            case HandOver():
+                trainer.optimizer_tensors()
 
 
 def _loaded(begin: Begin, ranks: Ranks) -> tuple[BatchGenerator, GrpoTrainer]:

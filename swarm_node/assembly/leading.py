@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import Tensor
+
 from swarm_node.common.errors import UserError
 from swarm_node.common.torchrun import is_rank
 from swarm_node.compute.generation.generator import BatchGenerator
@@ -47,6 +49,11 @@ class Update:
     groups: list[ScoredGroup]
 
 
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Rank 0 writes a checkpoint: it wants the state of the optimiser that others keep."""
+
+
 class LeadingGenerator(Generator):
     """Of rank 0: the others generate their share of the prompts."""
 
@@ -74,6 +81,12 @@ class LeadingTrainer(GrpoTrainer):
         """See interfaces.Trainer."""
         self._ranks.tell(Update(list(groups)))
         return super().update(groups)
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """See GrpoTrainer."""
+        if self.shards.sharded:
+            self._ranks.tell(HandOver())
+        return super().optimizer_tensors()
 
 
 def joined(config: NodeConfig) -> Ranks:

@@ -12,8 +12,10 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from swarm_node import starters
+from swarm_node.common import torchrun
 from swarm_node.common.errors import UserError
 from swarm_node.compute import plan as plans
+from swarm_node.compute.memory import keep_nothing_back
 from swarm_node.compute.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.compute.policy import Packing, Policy
 from swarm_node.settings import LearningConfig, LimitsConfig
@@ -27,7 +29,11 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED) -> tuple
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
     of which too little is known."""
     made = plan_here(config, policy, limits)
-    return (config, None) if made is None else (plans.applied(config, made), made)
+    if made is None:
+        return config, None
+    if made.choice.checkpointing:
+        keep_nothing_back()
+    return plans.applied(config, made), made
 
 
 def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED) -> Plan | None:
@@ -44,6 +50,7 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
         4 if config.model.lora.r else model.dtype.itemsize,
         (policy.autocast_dtype or model.dtype).itemsize,
         config.training.layout != "padded" and policy.packing is Packing.NATIVE,
+        torchrun.size() if config.training.shard_optimizer else 1,
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)

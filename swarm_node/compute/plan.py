@@ -63,6 +63,7 @@ class Arithmetic:
     trained: int  # bytes of a trained parameter, and of its gradient
     product: int  # bytes of a number in matrix products
     native: bool = False  # the hand-written training forward
+    sharers: int = 1  # processes that keep a share each of the optimiser's state
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class Plan:
     process: float
     room: float  # of the device
     saved: float = 0.0  # by a checkpoint on disk, beside the state
+    state: float = 0.0  # of the optimiser, of all who keep a share of it
 
     @property
     def total(self) -> float:
@@ -117,7 +119,7 @@ class Plan:
             f"memory: about {amount(self.total)} of {amount(self.room)}; {verdict}",
             f"    {need}",
             f"    blocks {blocks}{decoded}",
-            f"    a checkpoint takes {amount(self.saved)} of disk, and {amount(self.optimizer)} for the state",
+            f"    a checkpoint takes {amount(self.saved)} of disk, and {amount(self.state)} for the state",
         ]
 
 
@@ -149,13 +151,14 @@ def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: C
     return Plan(
         choice,
         weights,
-        trained * STATE_BYTES[choice.optimizer],
+        trained * STATE_BYTES[choice.optimizer] / how.sharers,
         trained * how.trained,
         micro_batch(shape, how, lora, choice.budget, choice.checkpointing),
         generation(shape, how, lora, _completions(config, choice), PROMPT + config.generation.max_completion_length),
         PROCESS[how.device],
         room,
         trained * how.trained,
+        trained * STATE_BYTES[choice.optimizer],
     )
 
 

@@ -40,14 +40,16 @@ class Ranks:
         return range(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def dealt(self, costs: Sequence[float]) -> list[int]:
-        """Which of these are this rank's, where all ranks are to have about the same cost: the largest goes first, to
-        the rank with the least so far."""
-        loads, mine = [0.0] * self.size, []
+        """Which of these are this rank's, where all ranks are to have about the same cost."""
+        return [index for index, owner in enumerate(self.owners(costs)) if owner == self.rank]
+
+    def owners(self, costs: Sequence[float]) -> list[int]:
+        """The rank that has each of them: the largest goes first, to the rank with the least so far."""
+        loads, owners = [0.0] * self.size, [0] * len(costs)
         for index in sorted(range(len(costs)), key=lambda i: -costs[i]):
-            least = loads.index(min(loads))
-            loads[least] += costs[index]
-            mine += [index] if least == self.rank else []
-        return sorted(mine)
+            owners[index] = loads.index(min(loads))
+            loads[owners[index]] += costs[index]
+        return owners
 
     def tell(self, message: object) -> None:
         """From rank 0 to the others, which wait in `told`. Both pickle: they are one program on one machine."""
@@ -70,6 +72,23 @@ class Ranks:
         with _together():
             dist.all_gather_object(values, value, group=self.talk)
         return values
+
+    def of_rank(self, rank: int, value: T) -> T:
+        """What that rank has, at every rank."""
+        if self.size == 1:
+            return value
+        box: list[Any] = [value if rank == self.rank else None]
+        with _together():
+            dist.broadcast_object_list(box, src=rank, group=self.talk)
+        found: T = box[0]
+        return found
+
+    def spread(self, parameters: Sequence[nn.Parameter], owners: Sequence[int]) -> None:
+        """Every parameter becomes what its owner has."""
+        if self.size > 1:
+            with _together():
+                for p, owner in zip(parameters, owners, strict=True):
+                    dist.broadcast(p.data, src=owner)
 
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Every rank's gradient becomes the sum over ranks: to the bit the same everywhere, added in float32. None

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from swarm_node.common.torchrun import follows, is_rank
 from swarm_node.compute.ranks import ALONE, Ranks
 from swarm_node.compute.training.checkpoint import all_checkpoints
+from swarm_node.compute.training.shards import Shards
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended
 from tests.waiting import until
@@ -60,39 +61,80 @@ def launcher(process: psutil.Process) -> int:
     return parent.pid if parent is not None and "RANK" not in parent.environ() else -1
 
 
+def taken_over(home: Path, rounds: int, to: Path) -> Path:
+    """A new home that goes on as this one did after so many rounds."""
+    to.mkdir()
+    shutil.copy(home / "identity.key", to)
+    name = f"{rounds:08d}"
+    shutil.copytree(home / "checkpoints" / name, to / "checkpoints" / name)
+    return to
+
+
+def difference(one: Path, other: Path, rounds: int) -> float:
+    """The largest of a weight after so many rounds."""
+    file = Path("checkpoints", f"{rounds:08d}", "model.safetensors")
+    left, right = load_file(one / file), load_file(other / file)
+    return max(float((left[name] - right[name]).abs().max()) for name in left)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of one process, after four rounds."""
+    home = tmp_path_factory.mktemp("alone") / "one"
+    begun = ended("run", "--home", home, *FLAGS, "--max-rounds", "4")
+    assert begun.returncode == 0, begun.stdout + begun.stderr
+    return home
+
+
 @pytest.mark.slow
-def test_two_ranks_train_as_one_process_and_end_together(tmp_path):
-    home, alone, mark = tmp_path / "two", tmp_path / "one", uuid.uuid4().hex
+@pytest.mark.parametrize("options", [(), ("--training.shard-optimizer",)], ids=["whole", "sharded"])
+def test_two_ranks_go_on_for_one_process_and_it_for_them_and_ranks_end_together(tmp_path, alone, options):
+    mark = uuid.uuid4().hex
+    home = taken_over(alone, 2, tmp_path / "two")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     node = subprocess.Popen(
-        [*torchrun, "-m", "swarm_node", "run", "--home", str(home), *FLAGS],
+        [*torchrun, "-m", "swarm_node", "run", "--home", str(home), *FLAGS, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "SWARM_NODE_TEST_MARK": mark},
     )
     try:
-        until(lambda: len(steps(home)) > 5, 120, "a sixth round")
+        until(lambda: 6 in steps(home), 120, "a seventh round")
         rank(mark, 1).send_signal(signal.SIGKILL)
         output, _ = node.communicate(timeout=60)
     finally:
         node.kill()
-    assert node.returncode != 0
-    assert "a rank of this node has ended" in output or "stopped after" in output, output
+    assert node.returncode != 0 and "resumed after 2 rounds" in output
     until(lambda: not marked(mark), 20, "the end of every process")
 
-    alone.mkdir()
-    shutil.copy(home / "identity.key", alone)
-    shutil.copytree(home / "checkpoints" / "00000002", alone / "checkpoints" / "00000002")
-    resumed = ended("run", "--home", alone, *FLAGS, "--max-rounds", "4")
-    assert "resumed after 2 rounds" in resumed.stdout, resumed.stdout + resumed.stderr
-    for number in (2, 3):
-        assert steps(alone)[number] == pytest.approx(steps(home)[number], rel=1e-4, abs=1e-6)
-    left, right = (load_file(folder / "checkpoints" / "00000004" / "model.safetensors") for folder in (home, alone))
-    before = load_file(home / "checkpoints" / "00000002" / "model.safetensors")
-    assert max(float((left[name] - right[name]).abs().max()) for name in left) < 1e-5
-    assert max(float((left[name] - before[name]).abs().max()) for name in left) > 1e-4
+    back = taken_over(home, 4, tmp_path / "back")
+    resumed = ended("run", "--home", back, *FLAGS, "--max-rounds", "6")
+    assert "resumed after 4 rounds" in resumed.stdout, resumed.stdout + resumed.stderr
+    for other, rounds in ((alone, (2, 3)), (back, (4, 5))):
+        for number in rounds:
+            assert steps(other)[number] == pytest.approx(steps(home)[number], rel=1e-4, abs=1e-6)
+    assert difference(alone, home, 4) < 1e-5 and difference(back, home, 6) < 1e-5
+    shutil.copytree(home / "checkpoints" / "00000004", tmp_path / "before" / "checkpoints" / "00000006")
+    assert difference(tmp_path / "before", home, 6) > 1e-4
     assert len(all_checkpoints(home / "checkpoints")) > 1
+
+
+def test_ranks_keep_the_state_of_about_as_much_each_and_together_of_all():
+    weights = [torch.nn.Parameter(torch.ones(size)) for size in (90, 10, 40, 50, 30, 20)]
+    shards = [Shards(weights, Ranks(number, 3), sharded=True) for number in range(3)]
+    assert [[sum(map(torch.numel, each.kept)), each.sharded] for each in shards] == [[90, True], [80, True], [70, True]]
+    assert [sum(each.keeps(index) for each in shards) for index in range(6)] == [1] * 6
+    for shard in shards:
+        optimizer = torch.optim.AdamW(shard.kept)
+        for p in shard.kept:
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+        size = sum(tensor.nbytes for tensor in shard._own(optimizer).values())
+        assert size == 8 * sum(map(torch.numel, shard.kept)) + 4 * len(shard.kept)
+    for whole in (Shards(weights, Ranks(1, 3), sharded=False), Shards(weights[:2], Ranks(1, 3), sharded=True)):
+        assert not whole.sharded and len(whole.kept) in (2, 6)
+    assert not Shards(weights, ALONE, sharded=True).sharded
 
 
 def test_rows_are_dealt_so_that_ranks_have_about_as_much_to_do():

@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 
 from swarm_node.common.errors import UserError
@@ -52,7 +51,7 @@ def save(
         partial.mkdir(parents=True)
         policy.save(partial)
         if states:
-            save_file(_optimizer_tensors(trainer), partial / OPTIMIZER)
+            save_file(trainer.optimizer_tensors(), partial / OPTIMIZER)
         counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
         state = {"format": FORMAT, **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
@@ -109,16 +108,16 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
         tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
     except Exception as error:  # safetensors raises a type of its own
         raise Damaged(f"{OPTIMIZER}: {str(error)[:100]}") from error
-    parameters = [each for group in trainer.optimizer.param_groups for each in group["params"]]
-    soundness.check_optimizer(tensors, parameters)
+    soundness.check_optimizer(tensors, trainer.parameters)
     counts = read_state(checkpoint)
     trainer.steps = counts["optimizer_steps"]
     trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
     for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
         index, name = key.split(".", 1)
-        parameter = parameters[int(index)]
+        parameter = trainer.parameters[int(index)]
         whole = tensor.dim() == 0 and not tensor.is_floating_point()
-        trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
+        if trainer.shards.keeps(int(index)):
+            trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
 
 
 def check_plain(checkpoint: Path) -> None:
@@ -132,20 +131,6 @@ def set_aside(checkpoint: Path) -> Path:
     shutil.rmtree(aside, ignore_errors=True)
     checkpoint.rename(aside)
     return aside
-
-
-def _optimizer_tensors(trainer: GrpoTrainer) -> dict[str, torch.Tensor]:
-    """By "INDEX.NAME". What several weights share, as the tables of AdamW in 8 bits, stands once for each: safetensors
-    takes nothing that overlaps."""
-    parameters = [p for group in trainer.optimizer.param_groups for p in group["params"]]
-    tensors: dict[str, torch.Tensor] = {}
-    places: set[int] = set()
-    for index, parameter in enumerate(parameters):
-        for name, value in trainer.optimizer.state.get(parameter, {}).items():
-            tensor = torch.as_tensor(value).detach().cpu().contiguous()
-            tensors[f"{index}.{name}"] = tensor.clone() if tensor.data_ptr() in places else tensor
-            places.add(tensor.data_ptr())
-    return tensors
 
 
 def _to_disk(folder: Path) -> None:

@@ -29,12 +29,12 @@ def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) 
     if config.optimizer != "adamw_8bit":
         return torch.optim.AdamW(parameters, fused=True, **options)
     try:
-        from bitsandbytes.optim import AdamW8bit  # now: an extra
+        from swarm_node.compute.training.eight_bits import PiecewiseAdamW8bit  # now: an extra
     except ImportError as error:
         raise UserError(
             "--training.optimizer adamw_8bit needs bitsandbytes: pip install 'swarm-node[memory]'"
         ) from error
-    made: torch.optim.Optimizer = AdamW8bit(parameters, **options)
+    made: torch.optim.Optimizer = PiecewiseAdamW8bit(parameters, **options)
     return made
 
 

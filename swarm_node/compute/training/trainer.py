@@ -40,6 +40,7 @@ from swarm_node.compute.ranks import ALONE, Ranks
 from swarm_node.compute.training.examples import Example, Totals, flat_values
 from swarm_node.compute.training.optimisers import build_optimizer, take_step
 from swarm_node.compute.training.recompute import blocks_of
+from swarm_node.compute.training.shards import Shards
 from swarm_node.compute.transfer import to_device
 from swarm_node.reports import StepReport
 from swarm_node.rollouts.groups import ScoredGroup, Tokens
@@ -100,8 +101,9 @@ class GrpoTrainer:
         self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
         self._max_completion_length = generation.max_completion_length
-        self._parameters = [p for p in policy.model.parameters() if p.requires_grad]
-        self.optimizer = build_optimizer(self._parameters, config)
+        self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
+        self.shards = Shards(self.parameters, ranks, config.shard_optimizer)
+        self.optimizer = build_optimizer(self.shards.kept, config)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
         self.packing = _choose_packing(policy, config.layout)
@@ -126,6 +128,10 @@ class GrpoTrainer:
         self.updating = False
         self._policy.version += 1  # also without a step: a version is a batch consumed
         return self._report(totals, len(examples)) if examples else StepReport(skipped=totals.skipped)
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """See `Shards.tensors`."""
+        return self.shards.tensors(self.optimizer)
 
     def _steps(self, examples: list[Example], totals: Totals) -> None:
         several_steps = self._config.num_iterations * self._config.minibatches > 1
@@ -234,19 +240,20 @@ class GrpoTrainer:
         lengths = [len(ids) for example in examples for ids in example.row.completions]
         size = StepSize(len(lengths), sum(lengths))
         loss = self._gradient(examples, size, totals)
-        grad_norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm))
+        grad_norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self._config.max_grad_norm))
         if not isfinite(grad_norm):
             totals.skip("gradient not finite")
         elif grad_norm > 0.0:
             self._set_learning_rate()
             attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
+            self.shards.spread()
             if self._policy.fp8 is not None:
                 self._policy.fp8.weights_changed()
             self.steps += 1
             totals.steps += 1
             totals.loss += loss
             totals.grad_norm += grad_norm
-        self.optimizer.zero_grad(set_to_none=True)
+        self._forget_gradients()
 
     def _gradient(self, examples: list[Example], size: StepSize, totals: Totals) -> float:
         """Gradients of all micro-batches of all ranks, and the loss."""
@@ -259,7 +266,7 @@ class GrpoTrainer:
             return sum(self._backward([parts[i] for i in indices], size, counted) for indices in batches), counted
 
         shares = self._ranks.gather(self._fitting(work, totals))
-        self._ranks.add_gradients(self._parameters)
+        self._ranks.add_gradients(self.parameters)
         for _, counted in shares:
             totals.add(counted)
         return sum(loss for loss, _ in shares)
@@ -272,9 +279,13 @@ class GrpoTrainer:
                 found = [attempt(work, "in training")]
             if all(self._ranks.gather(bool(found))):
                 return found[0]
-            self.optimizer.zero_grad(set_to_none=True)
+            self._forget_gradients()
             if not self._go_smaller(totals):
                 raise NothingFits
+
+    def _forget_gradients(self) -> None:
+        for p in self.parameters:
+            p.grad = None
 
     def _go_smaller(self, totals: Totals) -> bool:
         """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs

@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ class OutOfTime(BaseException):
 def confine(memory_limit: int) -> None:
     """Limit this process and its children, for good, to `memory_limit` bytes of address space each, no file that grows,
     no core dump; and let the kernel end them before the node when memory runs out."""
+    with contextlib.suppress(OSError):  # found by writing a file: matplotlib wants a folder there, where it has no home
+        tempfile.gettempdir()
     for what, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),

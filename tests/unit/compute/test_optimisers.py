@@ -32,6 +32,30 @@ def mean_step(kind: str, dtype: torch.dtype, steps: int = 50) -> float:
     return float((start - weight.detach().float()).mul(gradient.sign()).mean())
 
 
+def test_a_step_of_pieces_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    adamw = pytest.importorskip("bitsandbytes.optim").AdamW8bit
+
+    from swarm_node.compute.training import eight_bits
+
+    monkeypatch.setattr(eight_bits, "PIECE", 4 * eight_bits.BLOCK)
+    torch.manual_seed(0)
+    whole = nn.Parameter(torch.randn(130, 77))  # no whole number of pieces, nor of blocks
+    pieces = nn.Parameter(whole.detach().clone())
+    config = TrainingConfig(learning_rate=1e-2, optimizer="adamw_8bit")
+    ours = build_optimizer([pieces], config)
+    theirs = adamw([whole], lr=1e-2, betas=config.adam_betas, weight_decay=config.weight_decay)
+    for _ in range(5):
+        whole.grad = torch.randn_like(whole)
+        pieces.grad = whole.grad.clone()
+        theirs.step()
+        ours.step()
+    assert torch.equal(whole, pieces)
+    assert list(ours.state) == [pieces]
+    for name, value in theirs.state[whole].items():
+        mine = ours.state[pieces][name]
+        assert torch.equal(value, mine) if isinstance(value, torch.Tensor) else value == mine
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_small_steps_of_bfloat16_weights_add_up(kind) -> None:
     assert mean_step(kind, torch.bfloat16) == pytest.approx(50 * SMALL, rel=0.1)
@@ -58,6 +82,7 @@ def test_float16_weights_are_refused() -> None:
 def test_without_the_extra_a_line_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it is not installed
     monkeypatch.setitem(sys.modules, "bitsandbytes.optim", None)
+    monkeypatch.delitem(sys.modules, "swarm_node.compute.training.eight_bits", raising=False)
     with pytest.raises(UserError, match=r"swarm-node\[memory\]"):
         build_optimizer([nn.Parameter(torch.zeros(2))], TrainingConfig(optimizer="adamw_8bit"))
 

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -106,3 +107,17 @@ def test_what_is_missing_is_said_in_one_line() -> None:
     )
     line = sandbox.describe(dict.fromkeys(LAYERS, True) | {"landlock": False})
     assert line == "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"
+
+
+@pytest.mark.slow
+@linux
+def test_a_confined_process_may_have_a_folder_of_its_own_and_no_file(tmp_path: Path) -> None:
+    words = "import tempfile, pathlib\nfrom swarm_node.environments.scoring.confinement import confine\n"
+    words += "confine(2**34)\nfolder = tempfile.mkdtemp()\nprint(folder, flush=True)\n"
+    words += "(pathlib.Path(folder) / 'file').write_text('x')\n"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", words], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    (folder,) = tmp_path.iterdir()  # where there is no home, matplotlib makes one here, or does not load
+    assert (done.stdout.strip(), "File too large" in done.stderr) == (str(folder), True), done.stderr
