@@ -8,6 +8,7 @@ starter `rare`, stops, resumes, and is exported; transformers opens the folder i
 on two cores.
 """
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -142,6 +143,8 @@ def exported(home: Path, folder: Path) -> dict[str, Any]:
 def measured(folder: Path, rounds: int, quick: bool) -> dict[str, Any]:
     model = make_model(folder / "model", 2 if quick else None)
     home, other = folder / "real", folder / "rare"
+    for left in (home, other, folder / "exported"):  # of a run that was interrupted
+        shutil.rmtree(left, ignore_errors=True)
     with guests.running(guests.node(other, model="rare"), other):
         peer = guests.address(other)
         first = run(home, model, rounds, peer, quick)

@@ -21,9 +21,10 @@ def chunk_rows(vocabulary: int, rule: SamplingRule) -> int:
     return max(1, CHUNK_BYTES // (4 * vocabulary * (4 if rule.restricts else 1)))
 
 
-def is_large(tokens: int, vocabulary: int) -> bool:
-    """Whether the logits of so many tokens are worth more than one chunk. The direct way is faster for less."""
-    return 4 * tokens * vocabulary > CHUNK_BYTES
+def is_large(tokens: int, vocabulary: int, hidden: int) -> bool:
+    """Whether the logits of so many tokens, or the head's own gradient, take more than one chunk. The direct way is
+    faster for less, but holds a second gradient of the head, and a third where the head is the embedding."""
+    return 4 * vocabulary * max(tokens, hidden) > CHUNK_BYTES
 
 
 def projected_log_probs(hidden: Tensor, head: nn.Linear, taken: Tensor, rule: SamplingRule) -> tuple[Tensor, Tensor]:

@@ -171,7 +171,8 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     table = shape.vocabulary * shape.hidden
     copied = _copied(shape, how)  # of one block's weights, kept for the way back
     cast = table * how.product if how.weight > how.product else 0.0
-    logits = float(3 * CHUNK_BYTES if is_large(tokens, shape.vocabulary) else 5 * 4 * tokens * shape.vocabulary)
+    chunks = is_large(tokens, shape.vocabulary, shape.hidden)
+    logits = 3.0 * CHUNK_BYTES if chunks else 5.0 * 4 * tokens * shape.vocabulary
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
     if checkpointing:
         inputs: float = shape.layers * residual

@@ -152,7 +152,7 @@ class Policy:
         """Log-prob [tokens] of each of `batch.target`, and the sum of the entropies, which has no gradient (0 unless
         asked for). Where [tokens, vocabulary] would be large it is never held."""
         head = self._head
-        if head is not None and is_large(len(batch.target), head.out_features):
+        if head is not None and is_large(len(batch.target), head.out_features, head.in_features):
             with self._autocast():
                 taken, entropies = projected_log_probs(self._hidden(batch), head, batch.target, rule)
             return taken, entropies.sum()

@@ -75,5 +75,10 @@ def test_chunks_are_smaller_where_the_rule_sorts() -> None:
 
 
 def test_starters_are_never_worth_chunks() -> None:
-    assert not chunked.is_large(16_384, 99)
-    assert chunked.is_large(2048, 151_936)
+    assert not chunked.is_large(16_384, 99, 256)
+    assert chunked.is_large(2048, 151_936, 896)
+
+
+def test_a_head_whose_gradient_is_large_is_never_given_a_second_one() -> None:
+    assert chunked.is_large(1, 151_936, 896)
+    assert not chunked.is_large(64, 49_152, 576)
