@@ -4,7 +4,8 @@
 
 Each seed runs `examples/trl/train.py` twice: alone, with 4 local groups a step, and with two real nodes on loopback,
 with 2 local groups and up to 2 external ones. All three train the starter `rarest` at the same learning rate, on the
-nine tasks of the other studies: on the three of the example a script soon finds enough by itself. Compared is the cumulative reward of the script's own local groups. Real processes are not deterministic: a seed names a start.
+nine tasks of the other studies: on the three of the example a script soon finds enough by itself. Compared is the
+cumulative reward of the script's own local groups. Real processes are not deterministic: a seed names a start.
 """
 
 from contextlib import ExitStack
