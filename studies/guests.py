@@ -19,7 +19,7 @@ from swarm_node.telemetry.jsonlines import read_jsonlines
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "trl" / "train.py"
-TASKS = ("--environment.tasks", "products/tiny,lcm/tiny,count_bits/tiny")  # those of the example
+ASKED = ("products/tiny", "lcm/tiny", "count_bits/tiny")  # what the example asks
 HERE = ("--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-seconds", "2")
 READY_SECONDS, STOP_SECONDS = 120.0, 60.0
 
@@ -50,10 +50,16 @@ def log(home: Path) -> Path:
     return home.with_name(f"{home.name}.log")
 
 
-def node(home: Path, *arguments: object, model: str = "rarest") -> list[object]:
+def tasks(names: Sequence[str] = ASKED) -> tuple[str, str]:
+    """The option that asks these."""
+    return "--environment.tasks", ",".join(names)
+
+
+def node(home: Path, *arguments: object, model: str = "rarest", asked: Sequence[str] = ASKED) -> list[object]:
     """The command of a node, which trains on few groups a round as the example does."""
     few = ("--threads", 1, "--round.questions", 4, "--round.local-groups", 2, "--round.external-groups", 2)
-    return ["-m", "swarm_node.cli", "run", "--home", home, "--model.name", model, *few, *TASKS, *HERE, *arguments]
+    line = ["-m", "swarm_node.cli", "run", "--home", home, "--model.name", model]
+    return [*line, *few, *tasks(asked), *HERE, *arguments]
 
 
 def script(home: Path, *peers: str) -> list[object]:
@@ -61,12 +67,13 @@ def script(home: Path, *peers: str) -> list[object]:
     return [EXAMPLE, home, *peers]
 
 
-def of_script(steps: int, seed: int, external: int) -> dict[str, str]:
+def of_script(steps: int, seed: int, external: int, asked: Sequence[str] = ASKED) -> dict[str, str]:
     """What the example reads of its environment."""
     return {
         "STEPS": str(steps),
         "SEED": str(seed),
         "EXTERNAL": str(external),
+        "TASKS": " ".join(asked),
         "HOST": "127.0.0.1",
         "MDNS_OFF": "1",
         "OMP_NUM_THREADS": "1",

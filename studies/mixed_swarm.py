@@ -72,7 +72,7 @@ def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> 
         stack.enter_context(guests.running(other, homes[LIBP2P]))
         asked = ("--api", api, "--model", "dense", "--max-tokens", 16, "--round-seconds", 2, "--questions", 2)
         where = ("--home", homes[API], "--peers", peer)
-        contribute = ["-m", "swarm_node.cli", "contribute", *asked, *where, *guests.TASKS, *guests.HERE]
+        contribute = ["-m", "swarm_node.cli", "contribute", *asked, *where, *guests.tasks(), *guests.HERE]
         stack.enter_context(guests.running(contribute, homes[API]))
         environment = guests.of_script(steps, seed=0, external=2)
         yield stack.enter_context(guests.running(guests.script(homes[TRL], peer), homes[TRL], environment))

@@ -105,7 +105,7 @@ def run(home: Path, model: Path, rounds: int, peer: str, quick: bool) -> dict[st
     ]
     began = monotonic()
     with (
-        guests.running([*line, *size, *asked, *how, *limit, *guests.TASKS, *guests.HERE], home) as process,
+        guests.running([*line, *size, *asked, *how, *limit, *guests.tasks(), *guests.HERE], home) as process,
         peak(process) as most,
     ):
         code = process.wait()

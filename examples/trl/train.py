@@ -18,6 +18,7 @@ from swarm_node.starters import folder
 
 STEPS = int(os.environ.get("STEPS", "60"))
 EXTERNAL = int(os.environ.get("EXTERNAL", "2"))  # groups in a batch of QUESTIONS
+TASKS = os.environ.get("TASKS", "products/tiny lcm/tiny count_bits/tiny").split()
 QUESTIONS, GENERATIONS = 4, 8
 
 
@@ -37,7 +38,7 @@ def main(home: str, *peers: str) -> None:
     config = NodeConfig.model_validate(
         {
             "home": home,
-            "environment": {"tasks": ["products/tiny", "lcm/tiny", "count_bits/tiny"]},
+            "environment": {"tasks": TASKS},
             "network": {
                 "peers": peers,
                 "exchange_seconds": 2.0,
