@@ -4,8 +4,9 @@
 
 Each seed runs `examples/trl/train.py` twice: alone, with 4 local groups a step, and with two real nodes on loopback,
 with 2 local groups and up to 2 external ones. All three train the starter `rarest` at the same learning rate, on the
-nine tasks of the other studies: on the three of the example a script soon finds enough by itself. Compared is the
-cumulative reward of the script's own local groups. Real processes are not deterministic: a seed names a start.
+nine tasks of the other studies: on the three of the example a script soon finds enough by itself. `--ahead`
+lets the nodes run for so many rounds before the script joins them. Compared is the cumulative reward of the script's
+own local groups. Real processes are not deterministic: a seed names a start.
 """
 
 from contextlib import ExitStack
@@ -28,13 +29,15 @@ def main() -> None:
     command.add_runs(parser)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ahead", type=int, default=0, help="rounds of the nodes before the script joins (0)")
     options = parser.parse_args()
     alone: list[dict[str, Any]] = []
     shared: list[dict[str, Any]] = []
     for seed in range(options.seeds):
         for arm, into in (("alone", alone), ("swarm", shared)):
-            file = options.runs / f"{arm}-{options.steps}-{seed}.json"
-            into.append(command.kept(file, lambda seed=seed, arm=arm: run(seed, options.steps, arm == "swarm")))  # type: ignore[misc]
+            ahead = options.ahead if arm == "swarm" else None
+            file = options.runs / f"{arm}-{options.steps}-{ahead or 0}-{seed}.json"
+            into.append(command.kept(file, lambda seed=seed, ahead=ahead: run(seed, options.steps, ahead)))  # type: ignore[misc]
             print(f"seed {seed} {arm}: {sum(into[-1]['rewards']):.2f}", flush=True)
     show(alone, shared)
     totals = [[sum(each["rewards"]) for each in arm] for arm in (alone, shared)]
@@ -42,8 +45,10 @@ def main() -> None:
     command.finish(options, {"ratio": ratio, "alone": totals[0], "swarm": totals[1], "steps": options.steps})
 
 
-def run(seed: int, steps: int, swarm: bool) -> dict[str, Any]:
-    """The script's rewards by step, and how many external groups it trained on."""
+def run(seed: int, steps: int, ahead: int | None) -> dict[str, Any]:
+    """The script's rewards by step, and how many external groups it trained on. `ahead`: rounds that the nodes have
+    done before; None without nodes."""
+    swarm = ahead is not None
     with TemporaryDirectory(prefix="trl-") as name, ExitStack() as stack:
         peers: list[str] = []
         for number in range(2 * swarm):
@@ -51,6 +56,8 @@ def run(seed: int, steps: int, swarm: bool) -> dict[str, Any]:
             asked = guests.node(home, "--seed", seed, *(("--peers", *peers) if peers else ()), asked=STARTER_TASKS)
             stack.enter_context(guests.running(asked, home))
             peers.append(guests.address(home))
+        if ahead:
+            until(lambda: len(guests.rewards(Path(name, "node-0"))) >= ahead, LIMIT_SECONDS, "the nodes' first rounds")
         home = Path(name, "script")
         environment = guests.of_script(steps, seed, 2 if swarm else 0, STARTER_TASKS)
         process = stack.enter_context(guests.running(guests.script(home, *peers), home, environment))
