@@ -148,7 +148,7 @@ def reports(home: Path) -> list[dict[str, Any]]:
 
 def seconds_of_rounds(home: Path, began: float, ended: float) -> float:
     """Median of the rounds that lay within: a hiccup of the machine is not the page's."""
-    found = [
+    found: list[float] = [
         sum(each["report"]["seconds"].values())
         for each in reports(home)
         if began + sum(each["report"]["seconds"].values()) < each["time"] < ended
