@@ -9,8 +9,7 @@ set -u
 cd "$(dirname "$0")"
 project=swarm-check-$$
 nodes="node0 node1 node2 node3 node4 node5 node6 node7"
-patience=${PATIENCE:-240}
-failures=0
+. ./demands.sh
 export SWARM_NODE_PORT=0 # any free one: a swarm may run here
 
 compose() { docker compose -p "$project" -f compose.yaml "$@" 2>>"$log"; }
@@ -20,22 +19,6 @@ cleanup() { compose down --volumes --timeout 1 >/dev/null; rm -f "$log"; }
 log=$(mktemp)
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-
-# demand TEXT COMMAND...: a line that says whether the command succeeds, and after how long
-demand() {
-    text=$1; shift
-    began=$(date +%s)
-    if "$@"; then verdict=ok; else verdict=FAILED; failures=$((failures + 1)); fi
-    printf '%-6s  %s (%d s)\n' "$verdict" "$text" $(($(date +%s) - began))
-}
-soon() { # until the command succeeds
-    end=$(($(date +%s) + patience))
-    until "$@"; do [ "$(date +%s)" -lt $end ] || return 1; sleep 1; done
-}
-every() { # the command succeeds for each of the nodes that follow it, for all nodes where none does
-    command=$1; shift
-    for each in ${*:-$nodes}; do "$command" "$each" || return 1; done
-}
 
 healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(container "$1")")" = healthy ]; }
 not_root() { [ "$(inside "$1" id -u)" = 1000 ]; }

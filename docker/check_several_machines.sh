@@ -10,8 +10,7 @@ set -u
 cd "$(dirname "$0")/.."
 project=swarm-machines-$$
 network=10.213.$(($$ % 250))
-patience=${PATIENCE:-240}
-failures=0
+. docker/demands.sh
 unset SWARM_NODE_NETWORK__PEERS
 if docker compose version >/dev/null 2>&1; then program="docker compose"; else program=docker-compose; fi
 work=$(mktemp -d)
@@ -41,22 +40,6 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-
-# demand TEXT COMMAND...: a line that says whether the command succeeds, and after how long
-demand() {
-    text=$1; shift
-    began=$(date +%s)
-    if "$@"; then verdict=ok; else verdict=FAILED; failures=$((failures + 1)); fi
-    printf '%-6s  %s (%d s)\n' "$verdict" "$text" $(($(date +%s) - began))
-}
-soon() { # until the command succeeds
-    end=$(($(date +%s) + patience))
-    until "$@"; do [ "$(date +%s)" -lt $end ] || return 1; sleep 1; done
-}
-every() { # the command succeeds for each of the machines that follow it
-    command=$1; shift
-    for each in "$@"; do "$command" "$each" || return 1; done
-}
 
 ip_of() { # a machine keeps its address when it comes back
     case $1 in one) echo "$network.11" ;; two) echo "$network.12" ;; three) echo "$network.13" ;; late) echo "$network.14" ;; esac

@@ -24,7 +24,8 @@ class PiecewiseAdamW8bit(AdamW8bit):  # type: ignore[misc]
         """bitsandbytes' seam: one parameter, with its gradient, state and options."""
         state = self.state[p]
         assert p.grad is not None  # else it is not asked for
-        if p.device.type != "cpu" or p.numel() <= PIECE or state["state1"].dtype != torch.uint8:
+        whole = p.device.type != "cpu" or p.numel() <= PIECE or not p.is_contiguous()
+        if whole or state["state1"].dtype != torch.uint8:
             super().update_step(group, p, gindex, pindex)
             return
         flat = {name: state[name].view(-1) for name in PARTS}
@@ -33,7 +34,7 @@ class PiecewiseAdamW8bit(AdamW8bit):  # type: ignore[misc]
             end = start + PIECE
             piece = nn.Parameter(weights[start:end], requires_grad=False)
             piece.grad = gradient[start:end]
-            parts = {name: whole[start:end] for name, whole in flat.items()}
+            parts = {name: numbers[start:end] for name, numbers in flat.items()}
             scales = {name: state[name][start // BLOCK : end // BLOCK] for name in SCALES}
             self.state[piece] = {**state, **parts, **scales}
             try:

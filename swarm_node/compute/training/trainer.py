@@ -253,7 +253,7 @@ class GrpoTrainer:
             totals.steps += 1
             totals.loss += loss
             totals.grad_norm += grad_norm
-        self._forget_gradients()
+        self._policy.model.zero_grad()  # not the optimiser's: it may have a share only
 
     def _gradient(self, examples: list[Example], size: StepSize, totals: Totals) -> float:
         """Gradients of all micro-batches of all ranks, and the loss."""
@@ -279,13 +279,9 @@ class GrpoTrainer:
                 found = [attempt(work, "in training")]
             if all(self._ranks.gather(bool(found))):
                 return found[0]
-            self._forget_gradients()
+            self._policy.model.zero_grad()
             if not self._go_smaller(totals):
                 raise NothingFits
-
-    def _forget_gradients(self) -> None:
-        for p in self.parameters:
-            p.grad = None
 
     def _go_smaller(self, totals: Totals) -> bool:
         """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs
