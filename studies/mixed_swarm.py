@@ -4,7 +4,8 @@
 
 Four processes on loopback: a plain node, a node on py-libp2p, the TRL example, and a contributor, which asks a real
 HTTP server that runs the starter `dense`. The first three train `rarest`; a contributor trains nothing. It ends when
-the example has done its steps and each node as many rounds: rounds of the nodes are quicker, so they do more.
+each of the three has done its rounds and has trained on a group of every other: rounds of the nodes are quicker, so
+they do more.
 """
 
 import subprocess
@@ -29,6 +30,7 @@ PLAIN, LIBP2P, TRL, API = "plain node", "node on py-libp2p", "TRL script", "API 
 TRAINERS = (PLAIN, LIBP2P, TRL)
 LOOK_SECONDS = 1.0
 LIMIT_SECONDS = 1800.0
+MORE = 40  # times the rounds asked for: steps of the script, more than it will do
 WINDOW = 10  # rounds of the moving average
 
 
@@ -53,17 +55,15 @@ def measured(rounds: int, backend: str = "libp2p", model: str = "rarest") -> dic
     on each other; and their rewards. `backend`: of the second node; `model`: of both."""
     with TemporaryDirectory(prefix="mixed-swarm-") as name:
         homes = {who: Path(name, who.replace(" ", "-")) for who in (*TRAINERS, API)}
-        with started(homes, rounds, backend, model) as script:
+        with started(homes, MORE * rounds, backend, model) as script:
             all_there, first = watched(homes, script, rounds)
-        if script.returncode:
-            raise RuntimeError(guests.log(homes[TRL]).read_text()[-2000:])
         curves = {who: guests.rewards(homes[who]) for who in TRAINERS}
     return {"rounds": rounds, "all_there": all_there, "first": first, "rewards": curves}
 
 
 @contextmanager
 def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """The four of them; the process of the script."""
+    """The four of them; the process of the script, which goes on until it is told to leave."""
     with ExitStack() as stack:
         api = stack.enter_context(serving("dense"))
         stack.enter_context(guests.running(guests.node(homes[PLAIN], model=model), homes[PLAIN]))
@@ -94,7 +94,7 @@ def watched(
     homes: Mapping[str, Path], script: "subprocess.Popen[bytes]", rounds: int
 ) -> tuple[float | None, dict[str, dict[str, float | None]]]:
     """When all had begun, and when each trainer first trained on a group of each other. Ends as the module says, or
-    after LIMIT_SECONDS."""
+    after LIMIT_SECONDS. Raises RuntimeError if the script ends before."""
     began, all_there = time.monotonic(), None
     first: dict[str, dict[str, float | None]] = {who: dict.fromkeys(set(homes) - {who}) for who in TRAINERS}
     while (seconds := time.monotonic() - began) < LIMIT_SECONDS:
@@ -109,8 +109,11 @@ def watched(
             for other, when in first[who].items():
                 if when is None and homes[other].exists() and guests.peer_id(homes[other]) in known:
                     first[who][other] = round(seconds, 1)
-        if script.poll() is not None and all(len(guests.rewards(homes[who])) >= rounds for who in (PLAIN, LIBP2P)):
+        met = all(when is not None for others in first.values() for when in others.values())
+        if met and all(len(guests.rewards(homes[who])) >= rounds for who in TRAINERS):
             break
+        if script.poll() is not None:
+            raise RuntimeError(guests.log(homes[TRL]).read_text()[-2000:])
         time.sleep(LOOK_SECONDS)
     return all_there, first
 
