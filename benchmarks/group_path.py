@@ -18,7 +18,7 @@ from benchmarks.waiting import until
 
 MARK = "\u2003\u2009"  # two rare spaces before every completion of the peer, which scorers ignore
 DONE = "trained"  # the tracer's message when the update has ended
-SECONDS = 250.0
+SECONDS = 800.0
 TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))
 OPTIONS = ("--network.no-mdns", "--network.exchange-seconds", "1", "--network.host", "127.0.0.1")
 
@@ -70,4 +70,4 @@ def _running(words: list[str], log: BinaryIO, where: Path) -> Iterator[None]:
         yield
     finally:
         process.send_signal(signal.SIGINT)  # both then close what they have started
-        process.wait(30)
+        process.wait(120)

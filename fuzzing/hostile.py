@@ -27,12 +27,15 @@ from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
 from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scoring import contract
 from swarm_node.environments.scoring.client import Reply, ScoringClient
 from swarm_node.environments.scoring.forkserver import SPARES
+from swarm_node.rollouts.groups import Skipped
 
 SOURCE = str(Path(__file__).with_name("hostile_source.py"))
 TIME_LIMIT, MEMORY_LIMIT = 1.0, 768  # seconds per item, megabytes
-SLACK = 2.0  # seconds above the limit that a busy machine may need to notice
+SLACK = 20.0  # seconds above the limit that a busy machine may need to notice
+LATE, TIMES = Skipped(contract.TIMEOUT), 5
 SEED, INDICES = 20, 64
 REWARDED = 0.5
 rewarded = RewardRule("graded", PARTIAL).reward  # from a score to a node's reward; the library has only scores
@@ -79,7 +82,7 @@ def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) 
     if mode == "behind":
         texts = {f"{label} behind": f"{key}{BETWEEN[n % 2]}{text}" for n, (label, text) in enumerate(texts.items())}
     question = (name, mode, SEED, index)
-    honest = _ask(scoring, question, key)
+    honest = _honest(scoring, question, key)
     for label, text in texts.items():
         began = time.monotonic()
         reply = _ask(scoring, question, text)
@@ -89,7 +92,7 @@ def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) 
             tally.skipped[reply.reason if not isinstance(reply, str) else "nonsense"] += 1
         elif (reply[0] if mode == "library" else rewarded(reply[0])) >= REWARDED and not same(text, key):
             tally.forged.append(label)
-    if _ask(scoring, question, key) != honest:
+    if _honest(scoring, question, key) != honest:
         tally.broken.append("an honest answer is scored otherwise than before")
     if mode != "library" and honest != (1.0,):
         tally.broken.append(f"the key is scored {honest}")
@@ -164,6 +167,12 @@ def in_session(session: int) -> list[int]:
 
 def _session_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+
+
+def _honest(scoring: ScoringClient, question: tuple[str, str, int, int], key: str) -> Reply:
+    """Of a right answer. A busy machine may not score even that in time: it is asked a few times."""
+    replies = (_ask(scoring, question, key) for _ in range(TIMES))
+    return next((reply for reply in replies if reply != LATE), LATE)
 
 
 def _ask(scoring: ScoringClient, question: tuple[str, str, int, int], text: str) -> Reply:

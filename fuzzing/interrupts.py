@@ -81,7 +81,7 @@ def _interrupt(program: Path, folder: Path, name: str, moment: float) -> Case:
         output, _ = process.communicate(timeout=SECOND_AFTER)
     except subprocess.TimeoutExpired:
         _signal(process)
-        output, _ = process.communicate(timeout=60.0)
+        output, _ = process.communicate(timeout=300.0)
     took = time.monotonic() - began
     wrong = output[-300:] if "Traceback" in output or "Error" in output else ""
     if not wrong and process.returncode not in ALLOWED:

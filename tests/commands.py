@@ -4,6 +4,8 @@ import subprocess
 import sys
 from typing import Any
 
+ENDS_SECONDS = 600.0  # a limit costs nothing where the command ends
+
 
 def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "swarm_node.cli", *map(str, arguments)]
@@ -11,7 +13,9 @@ def command(*arguments: object) -> list[str]:
 
 def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
     """Runs to its end, however it ends."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options
+    )
 
 
 def started(*arguments: object, **options: Any) -> "subprocess.Popen[str]":

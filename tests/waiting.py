@@ -1,4 +1,7 @@
-"""Waiting for what a real process, thread or peer does in its own time. Nothing else in the suite should sleep."""
+"""Waiting for what a real process, thread or peer does in its own time. Nothing else in the suite should sleep.
+
+Limits are for what never happens: they cost nothing where it does, and a machine may be slow and do other things too.
+"""
 
 import asyncio
 import inspect
@@ -6,9 +9,10 @@ import time
 from collections.abc import Callable
 
 PAUSE = 0.02  # seconds
+PATIENCE = 120.0  # seconds
 
 
-def until(found: Callable[[], object], seconds: float = 20.0, what: str = "it", pause: float = PAUSE) -> float:
+def until(found: Callable[[], object], seconds: float = PATIENCE, what: str = "it", pause: float = PAUSE) -> float:
     """Look again and again until something is found. Seconds it took."""
     began = time.monotonic()
     while not found():
@@ -18,7 +22,7 @@ def until(found: Callable[[], object], seconds: float = 20.0, what: str = "it", 
 
 
 async def until_awaited(
-    found: Callable[[], object], seconds: float = 20.0, what: str = "it", pause: float = PAUSE
+    found: Callable[[], object], seconds: float = PATIENCE, what: str = "it", pause: float = PAUSE
 ) -> None:
     """The same on an event loop, which goes on meanwhile. What `found` returns may be awaitable."""
     began = time.monotonic()

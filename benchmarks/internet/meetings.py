@@ -16,7 +16,7 @@ class Meeting:
         entry = f"/ip4/{self.where.address}/{witness}/p2p/{self.relay.peer_id}"
         self.a = Remote.start(internet.behind_nat("a"), "hivemind", peers=[entry], port=31331)
         self.b = Remote.start(internet.behind_nat("b", symmetric), caller, peers=[entry], port=31331)
-        until(self.addresses, 20.0, "an address through the relay")
+        until(self.addresses, 120.0, "an address through the relay")
         self.b.dial([entry])
         self.b.dial(self.addresses())
 

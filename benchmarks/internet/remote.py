@@ -21,6 +21,7 @@ from swarm_node.settings import NetworkConfig
 ROOT = Path(__file__).parents[2]
 ECHO = "/swarm-node-remote/echo/1"
 LIMIT = 512 * 1024  # bytes, request and reply
+PATIENCE = 30.0  # seconds
 
 
 class Remote:
@@ -37,13 +38,13 @@ class Remote:
         command = [sys.executable, "-m", "benchmarks.internet.remote", backend, role, json.dumps(options)]
         return cls(where.popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT))
 
-    def dial(self, addresses: Sequence[str], timeout: float = 10.0) -> str:
+    def dial(self, addresses: Sequence[str], timeout: float = PATIENCE) -> str:
         return str(self._do("dial", list(addresses), timeout))
 
-    def echo(self, peer: PeerId, text: str, timeout: float = 10.0) -> str:
+    def echo(self, peer: PeerId, text: str, timeout: float = PATIENCE) -> str:
         return str(self._do("echo", peer, text, timeout))
 
-    def call(self, peer: PeerId, protocol: str, request: bytes, timeout: float = 10.0) -> bytes:
+    def call(self, peer: PeerId, protocol: str, request: bytes, timeout: float = PATIENCE) -> bytes:
         return bytes.fromhex(self._do("call", peer, protocol, request.hex(), timeout))
 
     def counters(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pytest
 
 from swarm_node import starters
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
 NAMES = ("fp8_gpu", "generation", "packing", "step", "swarm")
 needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
 needs_genrl = pytest.mark.skipif(
@@ -41,7 +41,7 @@ def results(runs: dict[str, subprocess.Popen[str]]) -> dict[str, dict[str, Any]]
     """The last line of each, parsed; missing where a benchmark failed."""
     parsed = {}
     for name, process in runs.items():
-        output, errors = process.communicate(timeout=280)
+        output, errors = process.communicate(timeout=1500)
         if process.returncode == 0:
             parsed[name] = json.loads(output.splitlines()[-1])
         else:

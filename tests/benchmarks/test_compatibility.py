@@ -52,7 +52,7 @@ def test_without_the_tag_the_release_is_found_by_its_commit(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_the_present_code_does_what_the_release_did_bit_for_bit() -> None:
     words = [sys.executable, "-m", "benchmarks.compatibility", "--quick", "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=800, check=False)
     if done.returncode:
         pytest.fail(f"{done.stdout}{done.stderr}".strip(), pytrace=False)
     result = json.loads(done.stdout.splitlines()[-1])

@@ -8,6 +8,7 @@ from benchmarks.group_path import path_of_a_group
 
 @pytest.mark.slow
 @pytest.mark.network
+@pytest.mark.timeout(1800)
 def test_the_way_of_an_external_group_is_traced_from_the_wire_to_the_update() -> None:
     path = path_of_a_group(ROOT)
     for passed in (

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.page.conftest import Served, serve  # noqa: F401  a fixture
+from tests.waiting import PATIENCE
 
 CHROMIUM = shutil.which("chromium")
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,7 @@ def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
     def begin(address: str, size: str = "desktop", scheme: str = "light") -> Visit:
         width, height = SIZES[size]
         context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(1000 * PATIENCE)
         visits.append(Visit(context.new_page()))
         visits[-1].open(address)
         return visits[-1]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.internet.namespaces import Internet
-from tests.network.hosts import Pair, started, until_connected
+from tests.network.hosts import SOON, Pair, started, until_connected
 
 BACKENDS = ("hivemind", "libp2p")
 PAIRS = [(first, second) for first in BACKENDS for second in BACKENDS]
@@ -43,7 +43,7 @@ def pair(hosts: Pair) -> Pair:
     """Connected: b has dialled a, and both know, of which the one that was dialled is the last."""
 
     async def connect() -> None:
-        await hosts.b.dial(await hosts.a.addresses(), timeout=5.0)
+        await hosts.b.dial(await hosts.a.addresses(), timeout=SOON)
         await until_connected(hosts.b, {hosts.a.peer_id})
         await until_connected(hosts.a, {hosts.b.peer_id})
 

@@ -13,7 +13,7 @@ from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.multiaddr import peer_bytes
 from swarm_node.network.transport.streams import Stream
 from swarm_node.settings import NetworkConfig
-from tests.waiting import until_awaited
+from tests.waiting import PATIENCE, until_awaited
 
 T = TypeVar("T")
 ECHO = "/swarm-node-test/echo/1"
@@ -22,6 +22,7 @@ RAISING = "/swarm-node-test/raising/1"
 REFUSING = "/swarm-node-test/refusing/1"
 WHO = "/swarm-node-test/who/1"
 LIMIT = 512 * 1024  # bytes, request and reply
+SOON = 30.0  # seconds until a call is answered that takes milliseconds: the machine may be busy
 
 
 async def echo(caller: Caller, request: bytes) -> bytes:
@@ -29,6 +30,7 @@ async def echo(caller: Caller, request: bytes) -> bytes:
 
 
 async def silent(caller: Caller, request: bytes) -> bytes:
+    heard.add(caller.peer)
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -44,6 +46,8 @@ async def refusing(caller: Caller, request: bytes) -> bytes:
 async def who(caller: Caller, request: bytes) -> bytes:
     return f"{caller.peer} {caller.address}".encode()
 
+
+heard: set[PeerId] = set()  # callers whom `silent` keeps waiting, or has kept
 
 HANDLERS: dict[str, Handler] = {ECHO: echo, SILENT: silent, RAISING: raising, REFUSING: refusing, WHO: who}
 
@@ -66,21 +70,26 @@ class Pair:
     a: Backend
     b: Backend
 
-    def run(self, work: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
+    def run(self, work: Coroutine[Any, Any, T], seconds: float = PATIENCE) -> T:
         return self.runner.run(asyncio.wait_for(work, seconds))
 
 
-async def until_connected(host: Backend, peers: set[str], seconds: float = 5.0) -> None:
+async def until_connected(host: Backend, peers: set[str], seconds: float = PATIENCE) -> None:
     async def connected() -> bool:
         return {connection.peer for connection in await host.connections()} == peers
 
     await until_awaited(connected, seconds, "connecting")
 
 
+async def until_heard(caller: Backend) -> None:
+    """Until its call of SILENT has come to the other side."""
+    await until_awaited(lambda: caller.peer_id in heard, what="the call")
+
+
 async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
     """A stream on which a test may write what no honest node writes. The hosts are connected."""
     if isinstance(host, HivemindBackend):
-        return await host.daemon.open_stream(peer_bytes(peer), protocol, 5.0)
+        return await host.daemon.open_stream(peer_bytes(peer), protocol, SOON)
     from swarm_node.network.transport.libp2p_backend import (  # a second to load, and often not needed
         Libp2pBackend,
         TrioStream,

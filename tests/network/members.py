@@ -29,7 +29,7 @@ from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig
 from tests.groups import KIND, group
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 SWARM = "test"
 ROUND_SECONDS = 0.25
@@ -71,12 +71,21 @@ class Member:
         self.round += 1
 
     def view(self) -> dict[str, Any]:
-        return ((control.ask(self.home) or {}).get("network")) or {}
+        """What its network process says of itself. A busy one may take longer than a node waits for it: asked again."""
+        found: dict[str, Any] = {}
+
+        def said() -> bool:
+            found.update((control.ask(self.home) or {}).get("network") or {})
+            return "uptime" in found
+
+        until(said, what="a word of the network process")
+        return found
 
     def addresses(self) -> list[str]:
         """Over TCP, as soon as it listens."""
-        until(lambda: self.view().get("addresses"), what="listening")
-        return [address for address in self.view()["addresses"] if "/tcp/" in address]
+        found: list[str] = []
+        until(lambda: found or found.extend(self.view()["addresses"]), what="listening")
+        return [address for address in found if "/tcp/" in address]
 
     def process(self) -> psutil.Process:
         """The network process: the parent of whatever listens on this node's port."""
@@ -112,8 +121,8 @@ def closing(*members: Member) -> Iterator[None]:
             list(pool.map(Member.close, members))
 
 
-def rounds(members: Sequence[Member], enough: Callable[[], object], seconds: float = 20.0, what: str = "it") -> float:
-    """All of them publish and listen until it is enough. Seconds it took."""
+def rounds(members: Sequence[Member], enough: Callable[[], object], what: str) -> None:
+    """All of them publish and listen until it is enough."""
 
     def after_another() -> bool:
         if enough():
@@ -122,7 +131,7 @@ def rounds(members: Sequence[Member], enough: Callable[[], object], seconds: flo
             member.step()
         return False
 
-    return until(after_another, seconds, what, pause=ROUND_SECONDS)
+    until(after_another, what=what, pause=ROUND_SECONDS)
 
 
 def received_since(reader: Member, writer: PeerId, number: int) -> bool:
@@ -174,7 +183,7 @@ def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler]) -> 
         yield identity.peer_id
     finally:
         loop.call_soon_threadsafe(lambda: [task.cancel() for task in main if task])
-        thread.join(10)
+        thread.join(PATIENCE)
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.service import NetworkService
-from tests.network.hosts import ECHO, LIMIT, config, raw_stream, started
-from tests.waiting import until_awaited
+from tests.network.hosts import ECHO, LIMIT, SOON, config, raw_stream, started
+from tests.waiting import PATIENCE, until_awaited
 
 pytestmark = pytest.mark.network
 TOPIC = "swarm-node/test"
@@ -32,7 +32,7 @@ def test_all_members_receive_a_message() -> None:
         ears: list[list[bytes]] = [[], [], [], []]
         hosts = [await member(("hivemind", "libp2p")[number % 2], ear) for number, ear in enumerate(ears)]
         for host, next_one in zip(hosts, [*hosts[1:], hosts[0]], strict=True):
-            await host.dial(await next_one.addresses(), 5.0)
+            await host.dial(await next_one.addresses(), SOON)
         for number, host in enumerate(hosts):
             message = bytes([number]) + os.urandom(1500)
             others = [ear for ear in ears if ear is not ears[number]]
@@ -43,11 +43,11 @@ def test_all_members_receive_a_message() -> None:
                 await host.publish(message)  # again until the mesh has formed; what was received is received once
                 return all(message in ear for ear in others)
 
-            await until_awaited(arrived, 10.0, pause=0.2)
+            await until_awaited(arrived, pause=0.2)
         for host in hosts:
             await host.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 40.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 def test_who_has_it_off_says_so() -> None:
@@ -58,7 +58,7 @@ def test_who_has_it_off_says_so() -> None:
                 await host.join(TOPIC, lambda data: None)
             await host.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 40.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 @pytest.mark.parametrize("victim_kind", ["hivemind", "libp2p"])
@@ -75,18 +75,18 @@ def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: by
     async def scenario() -> None:
         received: list[bytes] = []
         victim, liar = await member(victim_kind, received), await started("hivemind")
-        await liar.dial([it for it in await victim.addresses() if "/tcp/" in it], 5.0)
+        await liar.dial([it for it in await victim.addresses() if "/tcp/" in it], SOON)
         for _ in range(3):
             with suppress(OSError):  # it is hung up on as soon as the victim has seen enough
                 stream = await raw_stream(liar, victim.peer_id, "/meshsub/1.1.0")
                 await stream.write(frame)
-        assert await liar.call(victim.peer_id, ECHO, b"alive", LIMIT, 5.0) == b">alive"
+        assert await liar.call(victim.peer_id, ECHO, b"alive", LIMIT, SOON) == b">alive"
         await victim.publish(b"still here")
         assert b"x" not in received
         for host in (victim, liar):
             await host.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 40.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
         await until_awaited(lambda: all(life.runner.addresses for life in lives))
         assert middle.runner._backend is not None
         for end in (first, last):
-            await middle.runner._backend.dial(end.runner.addresses, 5.0)
+            await middle.runner._backend.dial(end.runner.addresses, SOON)
 
         def received() -> bool:
             if first.exchange.announcement() in broadcast:
@@ -123,7 +123,7 @@ def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(scenario(), 60.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 def test_what_is_broadcast_goes_through_the_ordinary_checks_and_is_rationed() -> None:

@@ -11,18 +11,18 @@ NODES, KILLED = 16, 5
 SOURCES = 3  # others that a node must know to be part of the swarm
 
 
-def test_when_5_of_16_are_killed_the_others_find_each_other_within_30_seconds(tmp_path: Path) -> None:
+def test_when_5_of_16_are_killed_the_others_find_each_other(tmp_path: Path) -> None:
     """Among the dead is the only bootstrap node that the others were given."""
     first = Member(tmp_path / "0", config())
     entry = first.addresses()[:1]
     members = [first, *(Member(tmp_path / str(number), config(entry)) for number in range(1, NODES))]
     with closing(*members):
-        rounds(members, lambda: all(authors(each, 0) >= SOURCES for each in members), 60.0, "a swarm of all")
+        rounds(members, lambda: all(authors(each, 0) >= SOURCES for each in members), what="a swarm of all")
         dead, living = members[:KILLED], members[KILLED:]
         for each in dead:
             each.kill()
         last = max(each.round for each in members)  # younger rounds were generated after they died
-        rounds(living, lambda: all(authors(each, last) >= SOURCES for each in living), 30.0, "a swarm of the living")
+        rounds(living, lambda: all(authors(each, last) >= SOURCES for each in living), what="a swarm of the living")
 
 
 def authors(reader: Member, number: int) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -11,10 +12,11 @@ from protocol.messages import PeerId
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.lan import Lan
-from tests.network.hosts import ECHO, LIMIT, config, started
-from tests.waiting import until_awaited
+from tests.network.hosts import ECHO, LIMIT, SOON, config, started
+from tests.waiting import PATIENCE, until_awaited
 
 pytestmark = pytest.mark.network
+SWARM = f"lan-{uuid4().hex[:8]}"  # on loopback, every test of this machine hears every other
 
 
 class Ear:
@@ -27,7 +29,7 @@ class Ear:
         self.received[peer] = addresses
 
     async def finds(self, peer: PeerId) -> Sequence[str]:
-        await until_awaited(lambda: peer in self.received, 10.0)
+        await until_awaited(lambda: peer in self.received)
         return self.received[peer]
 
 
@@ -35,29 +37,29 @@ def test_a_node_of_each_backend_find_each_other_and_talk() -> None:
     async def scenario() -> None:
         a, b = await started("hivemind"), await started("libp2p")
         ear_a, ear_b = Ear(), Ear()
-        lan_a = Lan(a.peer_id, "test", "127.0.0.1", ear_a)
-        lan_b = Lan(b.peer_id, "test", "127.0.0.1", ear_b)
+        lan_a = Lan(a.peer_id, SWARM, "127.0.0.1", ear_a)
+        lan_b = Lan(b.peer_id, SWARM, "127.0.0.1", ear_b)
         await asyncio.gather(lan_a.start(await a.addresses()), lan_b.start(await b.addresses()))
-        assert await a.dial(await ear_a.finds(b.peer_id), 5.0) == b.peer_id
-        assert await b.dial(await ear_b.finds(a.peer_id), 5.0) == a.peer_id
-        assert await a.call(b.peer_id, ECHO, b"neighbour", LIMIT, 5.0) == b">neighbour"
+        assert await a.dial(await ear_a.finds(b.peer_id), SOON) == b.peer_id
+        assert await b.dial(await ear_b.finds(a.peer_id), SOON) == a.peer_id
+        assert await a.call(b.peer_id, ECHO, b"neighbour", LIMIT, SOON) == b">neighbour"
         for closing in (lan_a, lan_b, a, b):
             await closing.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 30.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 def test_the_same_identity_twice_is_said() -> None:
     async def scenario() -> None:
         peer = Identity.create().peer_id
-        first, second = Lan(peer, "test", "127.0.0.1", Ear()), Lan(peer, "test", "127.0.0.1", Ear())
+        first, second = Lan(peer, SWARM, "127.0.0.1", Ear()), Lan(peer, SWARM, "127.0.0.1", Ear())
         await first.start([])
         with pytest.raises(OSError, match="has this identity"):
             await second.start([])
         await first.close()
         await second.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 30.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
@@ -69,11 +71,11 @@ def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
 
     async def scenario() -> None:
         ear = Ear()
-        listener = Lan(Identity.create().peer_id, "test", "127.0.0.1", ear)
+        listener = Lan(Identity.create().peer_id, SWARM, "127.0.0.1", ear)
         speakers = {
             Lan(other, "another swarm", "127.0.0.1", Ear()): at(other),
-            Lan(liar, "test", "127.0.0.1", Ear()): at(good),  # points at somebody else
-            Lan(good, "test", "127.0.0.1", Ear()): at(good) + at(good, "/ip4/8.8.8.8/tcp/53"),  # and at the world
+            Lan(liar, SWARM, "127.0.0.1", Ear()): at(good),  # points at somebody else
+            Lan(good, SWARM, "127.0.0.1", Ear()): at(good) + at(good, "/ip4/8.8.8.8/tcp/53"),  # and at the world
         }
         *first, last = speakers.items()
         await asyncio.gather(listener.start([]), *(speaker.start(addresses) for speaker, addresses in first))
@@ -83,7 +85,7 @@ def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
         for lan in (listener, *speakers):
             await lan.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 30.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 def test_two_nodes_without_bootstrap_nodes_connect(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_two_nodes_without_bootstrap_nodes_connect(tmp_path: Path) -> None:
         lives = [
             NetworkService(
                 Identity.create(),
-                "neighbours",
+                f"{SWARM}-neighbours",
                 tmp_path / backend,
                 config(backend, mdns=True, exchange_seconds=1.0),
                 Memory(port=0, exchange={}, peers={}),
@@ -108,4 +110,4 @@ def test_two_nodes_without_bootstrap_nodes_connect(tmp_path: Path) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         assert not [text for text in said if "no discovery" in text]
 
-    asyncio.run(asyncio.wait_for(scenario(), 40.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))

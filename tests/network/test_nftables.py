@@ -67,5 +67,5 @@ def test_a_flood_from_one_network_gets_64_connections_and_a_newcomer_from_anothe
     assert said(script(node, LISTEN)) == "ready"
     flood = script(flooder, CONNECT, node.address, "500", "3", flooder.address)
     assert 0 < json.loads(said(flood)) <= 64
-    honest = script(flooder, CONNECT, node.address, "1", "5", newcomer)
+    honest = script(flooder, CONNECT, node.address, "1", "60", newcomer)
     assert json.loads(said(honest)) == 1

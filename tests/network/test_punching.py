@@ -166,6 +166,7 @@ def test_after_the_punch_nobody_needs_the_relay(internet: Internet, witness: str
         return meeting.direct()
 
     until(direct, what="the punch")
+    until(meeting.b.counters, what="the end of the attempt")
     assert meeting.b.counters() == {"punch: direct": 1}
     before = meeting.where.received()
     meeting.talk()

@@ -12,7 +12,7 @@ from tests.commands import read_until, started
 from tests.network.test_nodes import address, learned, reports, running
 from tests.waiting import until
 
-pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(2700)]
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "examples" / "questions" / "arithmetic.jsonl"
@@ -60,8 +60,8 @@ def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_ro
     with running(a, "run", same):
         peers = ("--peers", address(a))
         with running(b, "run", same, *peers), running(c, "run", other, *peers):
-            until(lambda: learned(a) and learned(b), 300, "learning from each other")
-            until(lambda: reports(c) and reports(c)[-1]["rejected"].get("unknown question"), 300, "being told apart")
+            until(lambda: learned(a) and learned(b), 600, "learning from each other")
+            until(lambda: reports(c) and reports(c)[-1]["rejected"].get("unknown question"), 600, "being told apart")
             assert learned(c) == 0
             doctor = started("doctor", other, "--home", c)
             try:
@@ -69,5 +69,5 @@ def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_ro
             finally:
                 doctor.kill()
                 doctor.wait()
-        until(lambda: risen(validated(a)), 600, "learning what is held out")
+        until(lambda: risen(validated(a)), 1200, "learning what is held out")
     assert "they leave this machine" in (a / "output.log").read_text()

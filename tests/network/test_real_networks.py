@@ -25,7 +25,7 @@ def test_two_nodes_behind_nats_meet_at_a_relay_and_at_another_when_it_dies(
     entries = [f"/ip4/{where.address}/tcp/31330/p2p/{it.peer_id}" for where, it in zip(publics, relays, strict=True)]
     a = Remote.start(internet.behind_nat("a"), backends[0], peers=entries)
     b = Remote.start(internet.behind_nat("b", symmetric=True), backends[1], peers=entries)  # else they need no relay
-    until(lambda: all(relayed(a.addresses(), relay) for relay in relays), 30.0)
+    until(lambda: all(relayed(a.addresses(), relay) for relay in relays))
 
     direct = [address for address in a.addresses() if "/p2p-circuit/" not in address and "/127." not in address]
     with pytest.raises(RemoteFailed, match="unreachable"):
@@ -37,7 +37,7 @@ def test_two_nodes_behind_nats_meet_at_a_relay_and_at_another_when_it_dies(
     assert a.echo(b.peer_id, "and back") == ">and back"
 
     relays[0].process.kill()
-    until(lambda: not relayed(a.addresses(), relays[0]), 30.0)
+    until(lambda: not relayed(a.addresses(), relays[0]))
     with pytest.raises(RemoteFailed):
         b.echo(a.peer_id, "lost", 2.0)
     assert b.dial(relayed(a.addresses(), relays[1])) == a.peer_id
@@ -65,18 +65,18 @@ def test_a_partition_fails_calls_in_time_and_heals(internet: Internet, backend: 
 
     internet.split(*places[:2])
     assert b.echo(a.peer_id, "same side") == ">same side"
-    start = time.monotonic()
+    began = time.monotonic()
     with pytest.raises(RemoteFailed, match=r"timeout|unreachable|closed"):
         c.echo(a.peer_id, "other side", 1.0)
-    assert time.monotonic() - start < 2.0
+    assert time.monotonic() - began < 15.0  # the kernel alone would try for minutes
 
     internet.heal(*places[:2])
 
     def healed() -> bool:
         try:
-            c.dial(address, 2.0)
-            return c.echo(a.peer_id, "again", 2.0) == ">again"
+            c.dial(address, 10.0)
+            return c.echo(a.peer_id, "again", 5.0) == ">again"
         except RemoteFailed:
             return False
 
-    until(healed, 30.0)
+    until(healed)

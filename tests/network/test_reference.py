@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from swarm_node.common import renamed
-from swarm_node.network.process import control
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, started
+from tests.network.test_nodes import healthy
 from tests.pages import rows
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.network
 ARGUMENTS = (
@@ -48,12 +48,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     home = tmp_path_factory.mktemp("node") / "home"
     process = started("run", "--home", home, *ARGUMENTS)
     try:
-        until(lambda: (home / "best").exists() and (home / "checkpoints").exists(), 90, "two kinds of checkpoints")
-        until(lambda: (control.ask(home) or {})["network"].get("addresses"), 60, "listening")
-        status = json.loads(ended("status", "--home", home, "--json").stdout)
+        until(lambda: (home / "best").exists() and (home / "checkpoints").exists(), what="two kinds of checkpoints")
+        status = healthy(home)
         files = {path.name for path in home.iterdir()}
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
     finally:
         process.kill()

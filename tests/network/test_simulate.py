@@ -11,6 +11,7 @@ from rich.console import Console
 from swarm_node.common.errors import UserError
 from swarm_node.settings import FaultsConfig, GenerationConfig, ModelConfig, RoundConfig, SimulationConfig
 from swarm_node.simulation.main import simulate
+from tests.waiting import until
 
 SMALL = {
     "model": ModelConfig(name="rare_small"),
@@ -36,7 +37,7 @@ def test_nodes_of_both_libraries_join_die_and_report(tmp_path: Path) -> None:
     cells = json.loads((tmp_path / "out" / "cells" / "2_2-0.json").read_text())["rounds"]
     assert [done["nodes"] for done in cells] == [2, 2, 2, 3, 3, 2, 2, 2]
     assert not (tmp_path / "out" / "nodes").exists() or not list((tmp_path / "out" / "nodes").iterdir())
-    assert not [process for process in psutil.process_iter() if str(tmp_path) in " ".join(_command(process))]
+    until(lambda: not any(str(tmp_path) in " ".join(_command(each)) for each in psutil.process_iter()))
 
 
 @pytest.mark.parametrize("faults", [{"loss": 0.5}, {"delay": 1}, {"slow": ("1@2",)}])

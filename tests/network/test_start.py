@@ -9,6 +9,7 @@ from protocol.identity import Identity
 from swarm_node.network.process import service
 from swarm_node.network.process.messages import Memory
 from tests.network.hosts import config, started
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.network
 DEAD = f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(b'd' * 32).peer_id}"
@@ -33,7 +34,7 @@ def test_it_starts(backend: str, options: dict[str, object]) -> None:
             assert addresses == [f"/ip4/127.0.0.1/tcp/31330/p2p/{host.peer_id}"]
         await host.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 30.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 def test_bootstrap_nodes_that_do_not_reply_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,4 +58,4 @@ def test_bootstrap_nodes_that_do_not_reply_are_named(tmp_path: Path, monkeypatch
         living.cancel()
         await asyncio.gather(living, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(scenario(), 30.0))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))

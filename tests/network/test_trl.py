@@ -7,7 +7,7 @@ import pytest
 from studies.mixed_swarm import API, TRAINERS, measured
 
 pytest.importorskip("trl")
-pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(2700)]
 
 STEPS = 15
 

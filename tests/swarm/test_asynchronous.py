@@ -16,7 +16,7 @@ from swarm_node.asynchronous.runner import AsynchronousNode
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.settings import AsynchronousConfig, LearningConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
-from tests.commands import read_until
+from tests.commands import ENDS_SECONDS, read_until
 from tests.models import GENERATION, make_node, model_of, trainer_of, weights_of
 from tests.swarm.test_resume import curve, start
 from tests.waiting import until
@@ -83,7 +83,6 @@ def ended(process: psutil.Process) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_and_trains_on_every_round_once(
     tmp_path,
 ) -> None:
@@ -92,13 +91,14 @@ def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_a
     read_until(node, "round 1 ")
     (generator,) = processes_under(node.pid, "swarm_node.assembly.generator")
     for scoring in processes_under(generator.pid, "swarm_node.environments.scoring.server"):
-        scoring.kill()
+        with suppress(psutil.NoSuchProcess):  # one of its children
+            scoring.kill()
     read_until(node, "checkpoint after 4 ")
     node.send_signal(signal.SIGKILL)
-    node.communicate(timeout=60)
-    until(lambda: ended(generator), 30.0, "the end of the generator")
+    node.communicate(timeout=ENDS_SECONDS)
+    until(lambda: ended(generator), what="the end of the generator")
     resumed = start(tmp_path, *flags, "--max-rounds", "12")
-    output, _ = resumed.communicate(timeout=120)
+    output, _ = resumed.communicate(timeout=ENDS_SECONDS)
     assert resumed.returncode == 0, output
     assert "resumed after" in output
     assert sorted(curve(tmp_path)) == list(range(12))

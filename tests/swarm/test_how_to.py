@@ -11,7 +11,7 @@ from benchmarks.served import api_on_loopback, choices
 from tests.commands import ended
 from tests.hub_stand_in import TOKEN, hub_on_loopback
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"

@@ -11,7 +11,7 @@ import pytest
 from tests.commands import ended
 from tests.hub_stand_in import COMMIT, TOKEN, Hub, hub_on_loopback
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 HOME = Path(__file__).parents[1] / "data" / "0.1.0" / "synchronous"
 LOGITS = """

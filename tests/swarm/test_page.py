@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import threading
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,7 +18,7 @@ from swarm_node.commands.page.beside import completed
 from swarm_node.settings.page import LISTEN
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, read_until, started
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 SMALL = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--network.no-enabled")
 
@@ -40,13 +41,14 @@ def test_a_page_that_is_killed_costs_the_node_a_line(tmp_path: Path) -> None:
         assert page.nice() >= 10
         read_until(process, "round 1 ")
         (port,) = [each.laddr.port for each in page.net_connections() if each.status == psutil.CONN_LISTEN]
-        until(lambda: httpx.get(f"http://127.0.0.1:{port}/api/state", headers=token).json()["whole"]["rounds"])
+        state = partial(httpx.get, f"http://127.0.0.1:{port}/api/state", headers=token, timeout=PATIENCE)
+        until(lambda: state().json()["whole"]["rounds"])
         os.kill(page.pid, signal.SIGKILL)
         read_until(process, "the page has ended, exit code -9; the node goes on")
         read_until(process, "round ")
         read_until(process, "round ")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
     finally:
         process.kill()
@@ -102,29 +104,33 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
         threading.Thread(target=process.stdout.read, daemon=True).start()  # so that its pipe is never full
 
         def shown() -> int:
-            state = httpx.get(f"http://127.0.0.1:{address.port}/api/state", headers=token, timeout=20).json()
+            state = httpx.get(f"http://127.0.0.1:{address.port}/api/state", headers=token, timeout=PATIENCE).json()
             return -1 if state["loading"] else max(state["whole"]["rounds"], default=-1)
+
+        def catches_up(what: str) -> None:
+            here = max(figures(home))
+            until(lambda: shown() >= here, what=what)
 
         def goes_on(what: str) -> None:
             here = max(figures(home), default=0)
-            until(lambda: max(figures(home), default=0) > here + 3, 60, f"rounds after {what}")
+            until(lambda: max(figures(home), default=0) > here + 3, what=f"rounds after {what}")
 
-        until(lambda: shown() > 3, 60, "rounds")
+        until(lambda: shown() > 3, what="rounds")
         request = f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token['authorization']}\r\n\r\n"
         deaf = [socket.create_connection(("127.0.0.1", address.port)) for _ in range(20)]
         for each in deaf:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             each.sendall(request.encode())
         goes_on("viewers that never read")
-        until(lambda: shown() > max(figures(home)) - 50, 30, "a page beside deaf viewers")
+        catches_up("a page beside deaf viewers")
         os.truncate(events, events.stat().st_size - 100)
         goes_on("a cut line")
-        until(lambda: shown() > max(figures(home)) - 50, 30, "a page that reads again")
+        catches_up("a page that reads again")
         node = psutil.Process(process.pid)
         full = events.stat().st_size + 2000
         node.rlimit(psutil.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))  # no file grows beyond: as on a full disk
         before = node.cpu_times().user
-        until(lambda: node.cpu_times().user > before + 1.0, 60, "training on a full disk")
+        until(lambda: node.cpu_times().user > before + 1.0, what="training on a full disk")
         assert events.stat().st_size <= full
         node.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         goes_on("a full disk")
@@ -132,7 +138,7 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
         page.kill()
         goes_on("a killed page")
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()

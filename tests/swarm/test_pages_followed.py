@@ -51,7 +51,7 @@ def reader(tmp_path: Path) -> Reader:
 
 @pytest.mark.slow
 @pytest.mark.network
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2700)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_every_command_of_the_page_does_what_it_should(reader: Reader, page: Path) -> None:
     typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]

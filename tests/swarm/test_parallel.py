@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -18,7 +19,7 @@ from swarm_node.compute.ranks import ALONE, Ranks
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.compute.training.shards import Shards
 from swarm_node.telemetry.jsonlines import read_jsonlines
-from tests.commands import ended
+from tests.commands import ENDS_SECONDS, ended
 from tests.waiting import until
 
 FLAGS = ["--model.name", "dense", "--threads", "1", "--network.no-enabled", "--round.questions", "4"]
@@ -51,8 +52,13 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def rank(mark: str, number: int) -> psutil.Process:
-    (found,) = (p for p in marked(mark) if p.environ().get("RANK") == str(number) and p.ppid() == launcher(p))
-    return found
+    found = []
+    for process in marked(mark):
+        with suppress(psutil.Error):  # a child of the scoring process that has just ended
+            if process.environ().get("RANK") == str(number) and process.ppid() == launcher(process):
+                found.append(process)
+    (only,) = found
+    return only
 
 
 def launcher(process: psutil.Process) -> int:
@@ -100,13 +106,13 @@ def test_two_ranks_go_on_for_one_process_and_it_for_them_and_ranks_end_together(
         env={**os.environ, "SWARM_NODE_TEST_MARK": mark},
     )
     try:
-        until(lambda: 6 in steps(home), 120, "a seventh round")
+        until(lambda: 6 in steps(home), 600, "a seventh round")
         rank(mark, 1).send_signal(signal.SIGKILL)
-        output, _ = node.communicate(timeout=60)
+        output, _ = node.communicate(timeout=ENDS_SECONDS)
     finally:
         node.kill()
     assert node.returncode != 0 and "resumed after 2 rounds" in output
-    until(lambda: not marked(mark), 20, "the end of every process")
+    until(lambda: not marked(mark), what="the end of every process")
 
     back = taken_over(home, 4, tmp_path / "back")
     resumed = ended("run", "--home", back, *FLAGS, "--max-rounds", "6")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from studies.raylets import Raylets, raylets
+from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import started
 from tests.waiting import until
 
@@ -29,17 +30,18 @@ def rewards(folder: Path, arm: str) -> object:
 
 
 def events(folder: Path) -> list[dict[str, object]]:
+    """As far as they are written."""
     path = folder / "events.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list(read_jsonlines(path)) if path.exists() else []
 
 
 def finish(simulation: "subprocess.Popen[str]") -> None:
-    output, _ = simulation.communicate(timeout=300)
+    output, _ = simulation.communicate(timeout=900)
     assert simulation.returncode == 0, output
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2700)
 def test_a_study_does_its_runs_on_a_cluster_side_by_side(tmp_path, cluster):
     pytest.importorskip("scipy", reason="extra studies")
     words = ["-m", "studies.strength", "--quick", "--at-most", "2", "--runs", tmp_path]
@@ -52,11 +54,11 @@ def test_a_study_does_its_runs_on_a_cluster_side_by_side(tmp_path, cluster):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # Ray starts many processes, which takes its time where other tests run
+@pytest.mark.timeout(2700)  # Ray starts many processes, which takes its time where other tests run
 def test_cells_and_nodes_over_three_raylets_give_the_rewards_of_one_process(tmp_path, cluster):
     where = ["--engine", "ray", "--ray.address", cluster.address]
     over = started("simulate", *FLAGS, "--arms", ",".join(ARMS), *where, "--out", tmp_path / "cells")
-    until(lambda: any(each["event"] == "CellRound" for each in events(tmp_path / "cells")), 300, "a round")
+    until(lambda: any(each["event"] == "CellRound" for each in events(tmp_path / "cells")), 900, "a round")
     cluster.kill_one()
     finish(over)
     assert sum(each["event"] == "CellFinished" for each in events(tmp_path / "cells")) == len(ARMS)

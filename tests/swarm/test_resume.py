@@ -12,7 +12,7 @@ import pytest
 
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.telemetry.jsonlines import read_jsonlines
-from tests.commands import read_until, started
+from tests.commands import ENDS_SECONDS, read_until, started
 
 
 def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home of ten rounds without a disturbance. Only read."""
     home = tmp_path_factory.mktemp("whole") / "home"
     node = start(home, "--max-rounds", "10")
-    output, _ = node.communicate(timeout=120)
+    output, _ = node.communicate(timeout=ENDS_SECONDS)
     assert node.returncode == 0, output
     return home
 
@@ -49,13 +49,14 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
     (home / "identity.key").write_bytes((whole / "identity.key").read_bytes())
     (home / "identity.key").chmod(0o600)
     killed = start(home, "--max-rounds", "10")
-    read_until(killed, "round 6 ")
+    read_until(killed, "round 5 ")
     killed.send_signal(signal.SIGKILL)
-    killed.communicate(timeout=60)
-    assert [path.name for path in all_checkpoints(home / "checkpoints")] == ["00000004"]
+    killed.communicate(timeout=ENDS_SECONDS)
+    kept = int(all_checkpoints(home / "checkpoints")[-1].name)
+    assert kept in (4, 8), "it goes on until the signal comes, and must not have ended"
     resumed = start(home, "--max-rounds", "10")
-    output, _ = resumed.communicate(timeout=120)
-    assert "resumed after 4 rounds" in output
+    output, _ = resumed.communicate(timeout=ENDS_SECONDS)
+    assert f"resumed after {kept} rounds" in output
     assert curve(home) == curve(whole)
     last = [all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors" for folder in (home, whole)]
     assert last[0].read_bytes() == last[1].read_bytes()
@@ -64,13 +65,13 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
 @pytest.mark.slow
 def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
     first = start(tmp_path, "--max-rounds", "4")
-    assert "checkpoint after 4 rounds" in first.communicate(timeout=120)[0]
+    assert "checkpoint after 4 rounds" in first.communicate(timeout=ENDS_SECONDS)[0]
 
     def no_file_over_a_megabyte() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 
     starved = start(tmp_path, "--max-rounds", "9", before=no_file_over_a_megabyte)
-    output, _ = starved.communicate(timeout=120)
+    output, _ = starved.communicate(timeout=ENDS_SECONDS)
     assert starved.returncode == 2, output
     assert "warning: no checkpoint after 8 rounds" in output
     assert "the last checkpoint could not be written" in output
@@ -84,12 +85,12 @@ def test_a_home_belongs_to_one_node_at_a_time_and_sigterm_ends_its_round_and_sav
     first = start(tmp_path)
     read_until(first, "round 0 ")
     second = start(tmp_path, "--max-rounds", "1")
-    output, _ = second.communicate(timeout=60)
+    output, _ = second.communicate(timeout=ENDS_SECONDS)
     assert second.returncode == 2
     assert "another node runs in" in output
     read_until(first, "round 1 ")
     first.send_signal(signal.SIGTERM)
-    output, _ = first.communicate(timeout=60)
+    output, _ = first.communicate(timeout=ENDS_SECONDS)
     assert first.returncode == 0
     done = int(all_checkpoints(tmp_path / "checkpoints")[-1].name)
     assert f"stopped after {done} rounds" in output
@@ -100,6 +101,6 @@ def test_a_home_belongs_to_one_node_at_a_time_and_sigterm_ends_its_round_and_sav
 @pytest.mark.slow
 def test_another_model_in_the_same_home_is_refused(whole):
     other = start(whole, "--max-rounds", "11", "--model.name", "rare")
-    output, _ = other.communicate(timeout=60)
+    output, _ = other.communicate(timeout=ENDS_SECONDS)
     assert other.returncode == 2
     assert "choose another --home" in output

@@ -4,6 +4,7 @@ tests/data/0.1.0 was made by `python -m tests.data.make_home`, whose code is tha
 """
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -18,13 +19,15 @@ from benchmarks.compatibility import clean
 from swarm_node.common import renamed
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.network.process import control
+from swarm_node.network.process.service import free_port
 from swarm_node.telemetry.events import CellFailed, Warned
 from swarm_node.telemetry.jsonlines import JsonLines, read_jsonlines
 from swarm_node.telemetry.sinks import Telemetry
 from tests.commands import ended, started
 from tests.data import keys
 from tests.data.make_home import ASYNCHRONOUS, DATA, SIMULATION
-from tests.waiting import until
+from tests.network.test_nodes import healthy, in_the_end
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 HOMES = {"synchronous": (), "asynchronous": ASYNCHRONOUS}
@@ -38,6 +41,15 @@ def copied(to: Path) -> Path:
     for key in copy.glob("*/identity.key"):
         key.chmod(0o600)  # git does not keep modes
     return copy
+
+
+def with_free_ports(folder: Path) -> None:
+    """Those that the homes had, and that they know of each other, may be taken here."""
+    files = [folder / name / "peers.json" for name in HOMES]
+    for port in [json.loads(file.read_text())["port"] for file in files]:
+        free = free_port()
+        for file in files:
+            file.write_text(re.sub(rf"\b{port}\b", str(free), file.read_text()))
 
 
 @pytest.fixture
@@ -104,7 +116,7 @@ def test_a_home_goes_on_where_it_was_and_can_be_gone_on_with_again(gone_on: Gone
     assert [report["round"] for report in reports(more)] == list(range(done, done + 2 * MORE))
     assert {report["peer_id"] for report in reports(more)} == {before["extra"]["peer_id"]}
     assert (home / "identity.key").read_bytes() == gone_on.key
-    assert reports(more)[0]["external_informative"] > 0  # nobody was there: it was in the pool
+    assert sum(each["external_informative"] for each in reports(more)) > 0  # nobody was there: it was in the pool
     assert remembered(now["extra"]["pool"]) == remembered(before["extra"]["pool"])
     assert (
         len(now["extra"]["defence"]["external"])
@@ -130,18 +142,18 @@ def test_rounds_that_waited_are_trained_on_as_they_were_generated(gone_on: GoneO
 
 @dataclass(frozen=True)
 class Met:
-    """Both nodes on loopback, and the results of commands about them meanwhile."""
+    """Both nodes on loopback, whose doctor found nothing wrong, and what `status` said of them."""
 
     before: int  # exit code of the doctor before they were started
     codes: list[int]  # of the nodes
-    status: list["subprocess.CompletedProcess[str]"]
-    doctor: "subprocess.CompletedProcess[str]"
+    status: list[dict[str, Any]]
     written: list[dict[str, Any]]  # events
 
 
 @pytest.fixture(scope="module")
 def met(tmp_path_factory: pytest.TempPathFactory) -> Met:
     folder = copied(tmp_path_factory.mktemp("met"))
+    with_free_ports(folder)
 
     def answers() -> bool:
         found = [control.ask(folder / name) or {} for name in HOMES]
@@ -158,14 +170,14 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> Met:
             node = started("run", "node.toml", "--home", name, *flags[name], cwd=folder, stdout=log)
             stack.callback(node.kill)
             nodes.append(node)
-        until(answers, 180, "meeting")
-        status = [ended("status", "--home", name, "--json", cwd=folder) for name in HOMES]
-        doctor = ended("doctor", "node.toml", "--home", "synchronous", cwd=folder)
+        until(answers, 600, "meeting")
+        status = [healthy(folder / name) for name in HOMES]
+        in_the_end("doctor", "node.toml", "--home", "synchronous", cwd=folder)
         for node in nodes:
             node.terminate()
-        codes = [node.wait(30) for node in nodes]
+        codes = [node.wait(PATIENCE) for node in nodes]
     written = [event for name in HOMES for event in events(folder / name)[had[name] :]]
-    return Met(before.returncode, codes, status, doctor, written)
+    return Met(before.returncode, codes, status, written)
 
 
 @dataclass(frozen=True)
@@ -196,13 +208,12 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
 def test_homes_meet_again_and_the_commands_about_them_find_nothing_wrong(met: Met) -> None:
     assert met.before == 1  # alone: the other was not there yet
     assert met.codes == [0, 0]
-    assert [status.returncode for status in met.status] == [0, 0]
-    assert met.doctor.returncode == 0, met.doctor.stdout
+    assert all(status["healthy"] for status in met.status)
 
 
 @pytest.mark.network
 def test_status_has_every_key_that_it_had(met: Met) -> None:
-    said = {key for status in met.status for key in keys.names(json.loads(status.stdout))}
+    said = {key for status in met.status for key in keys.names(status)}
     assert set(KNOWN["status --json"]) - said == set()
 
 

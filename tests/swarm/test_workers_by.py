@@ -20,7 +20,7 @@ from swarm_node.simulation import elsewhere
 from swarm_node.simulation.arms import Cell, parse_arm
 from swarm_node.simulation.worker_messages import read_order, write_order
 from swarm_node.simulation.workers import prefixes_of, remote_command
-from tests.commands import ended, started
+from tests.commands import ENDS_SECONDS, ended, started
 from tests.waiting import until
 
 FLAGS = ["--arms", "2/0,1/1", "--nodes", "2", "--round.questions", "2", "--model.name", "dense", "--workers", "2"]
@@ -46,7 +46,7 @@ def ssh(tmp_path: Path) -> Iterator[str]:
     known = f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}"
     (folder / "known").write_text(known)
     try:
-        until(lambda: "listening" in (folder / "log").read_text(), 10, "sshd")
+        until(lambda: "listening" in (folder / "log").read_text(), what="sshd")
         yield (
             f"ssh -F none -p {port} -i {folder / 'user'} -o UserKnownHostsFile={folder / 'known'} -o BatchMode=yes "
             f"-o LogLevel=ERROR {getpass.getuser()}@127.0.0.1"
@@ -61,12 +61,12 @@ def rewards(folder: Path) -> dict[str, object]:
     return {name: (arm["rewards"], arm["node_rewards"]) for name, arm in report["arms"].items()}
 
 
-def workers() -> list[psutil.Process]:
-    """Worker processes on this machine that are not our children, as sshd's are not."""
+def workers(folder: Path) -> list[psutil.Process]:
+    """Worker processes on this machine that have taken this folder over. Other tests have workers, too."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
+    for process in psutil.process_iter(["cmdline", "cwd"]):
         words = process.info["cmdline"] or []
-        if "swarm_node.simulation.worker" in words and words[0] != "ssh":
+        if "swarm_node.simulation.worker" in words and words[0] != "ssh" and process.info["cwd"] == str(folder):
             found.append(process)
     return found
 
@@ -76,19 +76,19 @@ def workers() -> list[psutil.Process]:
 def test_workers_over_ssh_compute_the_same_and_end_with_the_driver(tmp_path, ssh):
     over = started("simulate", *FLAGS, "--rounds", 2, "--out", tmp_path / "over", "--workers-by", ssh)
     here = ended("simulate", *FLAGS, "--rounds", 2, "--out", tmp_path / "here")
-    output, _ = over.communicate(timeout=120)
+    output, _ = over.communicate(timeout=ENDS_SECONDS)
     assert over.returncode == here.returncode == 0, output + here.stdout + here.stderr
     assert rewards(tmp_path / "over") == rewards(tmp_path / "here")
 
-    before = {process.pid for process in workers()}
-    driver = started("simulate", *FLAGS, "--rounds", 10_000, "--out", tmp_path / "long", "--workers-by", ssh)
+    long = ("simulate", *FLAGS, "--rounds", 10_000, "--out", tmp_path / "long", "--workers-by", ssh)
+    driver = started(*long, cwd=tmp_path)
     try:
-        until(lambda: len([p for p in workers() if p.pid not in before]) >= 2, 60, "two workers at the other end")
-        ours = [process for process in workers() if process.pid not in before]
+        until(lambda: len(workers(tmp_path)) == 2, what="two workers at the other end")
+        ours = workers(tmp_path)
     finally:
         driver.send_signal(signal.SIGKILL)
         driver.communicate()
-    until(lambda: not any(process.is_running() for process in ours), 30, "the end of the workers")
+    until(lambda: not any(process.is_running() for process in ours), what="the end of the workers")
 
 
 SLURM = """ClusterName=test
@@ -137,8 +137,8 @@ def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
         for words in commands:
             daemons.append(subprocess.Popen([shutil.which(words[0], path=path), *words[1:]], **quiet))
             if words[0] == "munged":
-                until((folder / "munge.socket").exists, 10, "munged")
-        until(lambda: "idle" in asked("sinfo", "-h", "-o", "%t", env=environment), 30, "a node of Slurm")
+                until((folder / "munge.socket").exists, what="munged")
+        until(lambda: "idle" in asked("sinfo", "-h", "-o", "%t", env=environment), what="a node of Slurm")
         yield environment
     finally:
         for daemon in reversed(daemons):
@@ -157,13 +157,12 @@ def test_jobs_of_slurm_end_with_the_driver_those_that_wait_too(tmp_path, slurm):
     driver = started(*words, "--workers-by", "srun -N1 -n1", env=slurm)
     try:
         events = tmp_path / "out" / "events.jsonl"
-        until(lambda: events.exists() and "CellRound" in events.read_text(), 90, "a round")
-        assert asked("squeue", "-h", "-o", "%t", env=slurm).split().count("R") == 2
-        assert "PD" in asked("squeue", "-h", "-o", "%t", env=slurm)
+        until(lambda: events.exists() and "CellRound" in events.read_text(), 300, "a round")
+        until(lambda: sorted(asked("squeue", "-h", "-o", "%t", env=slurm).split()) == ["PD", "R", "R"], what="a queue")
     finally:
         driver.send_signal(signal.SIGKILL)
         driver.communicate()
-    until(lambda: not asked("squeue", "-h", env=slurm), 30, "the end of all jobs")
+    until(lambda: not asked("squeue", "-h", env=slurm), what="the end of all jobs")
 
 
 def order(**changes: object) -> str:

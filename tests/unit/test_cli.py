@@ -14,7 +14,7 @@ from swarm_node.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.sources import flatten
-from tests.commands import ended
+from tests.commands import ENDS_SECONDS, ended
 
 
 def home_at(folder: Path) -> dict[str, str]:
@@ -40,7 +40,7 @@ def test_help_reads_like_a_page():
 @pytest.mark.slow
 def test_python_m_is_the_command_and_says_its_version():
     command = [sys.executable, "-m", "swarm_node", "--version"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=True)
     assert result.stdout == f"swarm-node {version('swarm-node')}\n" == ended("--version").stdout
 
 
@@ -61,7 +61,7 @@ main()
 """
     for argument, code in (("--help", 0), ("frobnicate", 2)):
         command = [sys.executable, "-c", program, argument]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False)
         assert result.returncode == code
         assert result.stdout.endswith("handled\n")
 
@@ -85,7 +85,7 @@ for name in COMMANDS:
 print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
 """
     command = [sys.executable, "-c", program]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=True)
     assert result.stdout.strip() == ""
 
 

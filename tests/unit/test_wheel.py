@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import ENDS_SECONDS
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 SHARE = "share/swarm-node/"  # below the prefix of an environment
@@ -70,7 +72,7 @@ def ran(python: Path, *arguments: object) -> str:
         env=clean,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=ENDS_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,7 +8,7 @@ import pytest
 
 from swarm_node.commands.completion import FISH_INPUT
 from swarm_node.commands.table import COMMANDS
-from tests.commands import ended
+from tests.commands import ENDS_SECONDS, ended
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,8 @@ printf "%s\\n" "${COMPREPLY[@]}"
 """
     command = ["bash", "-c", ask, "bash", str(script), *words]
     path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=folder, env=path)
+    limits = {"timeout": ENDS_SECONDS, "check": True}
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=path, **limits)
     return set(result.stdout.splitlines())
 
 

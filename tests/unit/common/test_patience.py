@@ -10,6 +10,7 @@ import pytest
 
 from swarm_node.common import patience
 from swarm_node.common.patience import saying
+from tests.waiting import PATIENCE
 
 
 @contextmanager
@@ -27,14 +28,15 @@ def test_who_waits_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     ours, theirs = pty.openpty()
     monkeypatch.setattr(patience, "SOON", 0.01)
     with standard_error(theirs), saying("loading ..."):
-        assert select.select([ours], [], [], 20.0)[0]
+        assert select.select([ours], [], [], PATIENCE)[0]
         assert os.read(ours, 99) == b"loading ...\r\n"
     os.close(theirs)
     os.close(ours)
 
 
-def test_who_need_not_wait_is_not() -> None:
+def test_who_need_not_wait_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
+    monkeypatch.setattr(patience, "SOON", 60.0)
     with standard_error(theirs), saying("loading ..."):
         pass
     assert select.select([ours], [], [], 0.0) == ([], [], [])

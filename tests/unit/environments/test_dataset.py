@@ -207,8 +207,8 @@ def test_a_number_may_be_off_by_the_tolerance() -> None:
     assert [verify(said, "100") for said in ("99", "101", "98.9", "101.1")] == [1.0, 1.0, 0.0, 0.0]
 
 
-def settings(config: DatasetConfig, **changes: Any) -> LearningConfig:
-    environment = {"dataset": config.model_copy(update=changes), "time_limit": 1.0}
+def settings(config: DatasetConfig, time_limit: float = 60.0, **changes: Any) -> LearningConfig:
+    environment = {"dataset": config.model_copy(update=changes), "time_limit": time_limit}
     return LearningConfig(environment=EnvironmentConfig(**environment))
 
 
@@ -268,7 +268,7 @@ def scored(config: LearningConfig, completions: Sequence[Sequence[str]]) -> list
 @pytest.mark.slow
 def test_a_verifier_that_never_returns_or_talks_nonsense_costs_its_group(tmp_path: Path) -> None:
     (tmp_path / "my_verifier.py").write_text(HOSTILE)
-    config = settings(write(tmp_path), verifier=f"{tmp_path}/my_verifier:score")
+    config = settings(write(tmp_path), 4.0, verifier=f"{tmp_path}/my_verifier:score")
     said = scored(config, [["0", "x"], ["hang", "x"], ["raise", "x"], ["two"], ["text"], ["y", "x"]])
     assert said[1:5] == [Skipped("scoring timeout"), Skipped("scorer raised"), *[Skipped("not a score")] * 2]
     assert said[5] == (0.0, 0.0) and isinstance(said[0], tuple)
@@ -277,7 +277,7 @@ def test_a_verifier_that_never_returns_or_talks_nonsense_costs_its_group(tmp_pat
 @pytest.mark.slow
 def test_a_pattern_that_backtracks_for_ever_costs_its_group(tmp_path: Path) -> None:
     rows = [{"prompt": f"Question {k}", "answer": "(a+)+b"} for k in range(20)]
-    said = scored(settings(write(tmp_path, rows), verifier="regex"), [["aab", "x"], ["a" * 64, "x"], ["b", "ab"]])
+    said = scored(settings(write(tmp_path, rows), 4.0, verifier="regex"), [["aab", "x"], ["a" * 64, "x"], ["b", "ab"]])
     assert said == [(1.0, 0.0), Skipped("scoring timeout"), (0.0, 1.0)]
 
 

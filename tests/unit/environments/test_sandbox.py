@@ -11,6 +11,7 @@ import pytest
 
 from swarm_node.environments.scoring import sandbox
 from swarm_node.environments.scoring.sandbox import LAYERS, Sandbox
+from tests.commands import ENDS_SECONDS
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="layers of Linux")
 
@@ -117,7 +118,12 @@ def test_a_confined_process_may_have_a_folder_of_its_own_and_no_file(tmp_path: P
     words += "(pathlib.Path(folder) / 'file').write_text('x')\n"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", words], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=ENDS_SECONDS,
+        check=False,
     )
     (folder,) = tmp_path.iterdir()  # where there is no home, matplotlib makes one here, or does not load
     assert (done.stdout.strip(), "File too large" in done.stderr) == (str(folder), True), done.stderr

@@ -2,18 +2,17 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from swarm_node.environments.scoring.client import Item, ScoringClient, ScoringPool, ScoringUnavailable
 from swarm_node.rollouts.groups import Skipped
-from tests.unit.environments.test_scoring_process import GOOD, HOSTILE, SCORES, VERSION, answers
+from tests.unit.environments.test_scoring_process import GOOD, HOSTILE, SCORES, VERSION, answers, once_at_work
 
 
 def client(version: str = VERSION) -> ScoringClient:
-    return ScoringClient(HOSTILE, version, time_limit=3.0, memory_limit=512)
+    return ScoringClient(HOSTILE, version, time_limit=60.0, memory_limit=512)
 
 
 def pool_of(workers: int, make: Callable[[], ScoringClient] = client) -> ScoringPool:
@@ -48,11 +47,10 @@ def test_a_scoring_process_that_is_killed_in_the_middle_loses_no_group_and_score
     assert pool.ask([answers(*GOOD)]) == [SCORES]
     victim = pool.pid
     assert victim is not None
-    killer = threading.Timer(0.3, lambda: os.kill(victim, signal.SIGKILL))
-    killer.start()
-    replies = pool.ask([slow(7), answers(*GOOD, index=8)])
+    killer = once_at_work(victim, lambda: os.kill(victim, signal.SIGKILL))
+    replies = pool.ask([slow(7, 2.0), answers(*GOOD, index=8)])
     killer.join()
-    assert replies == [(1.0,) * 10, SCORES]
+    assert replies == [(1.0,) * 20, SCORES]
     assert pool.restarts == 1
     assert pool.pid not in (None, victim)
     pool.close()

@@ -114,7 +114,7 @@ def test_what_another_model_scores_is_trained_on_alone(tmp_path: Path) -> None:
 def listening() -> Iterator[int]:
     """A port that takes connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
+        server.settimeout(600)
 
         def take() -> None:
             try:
@@ -133,14 +133,14 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
     with listening() as port:
         reaching = (
             "@vf.reward\n    async def right(self, trace):\n        try:\n"
-            f"            socket.create_connection(('127.0.0.1', {port}), 5).close()\n            return 1.0\n"
+            f"            socket.create_connection(('127.0.0.1', {port}), 60).close()\n            return 1.0\n"
             "        except OSError:\n            return 0.0"
         )
         file = written(tmp_path, "of_networks", task=reaching)
         out = tmp_path / "a.json"
         found = facts(file, out)
         assert set(found.tries[0]["scores"]) == {1.0}
-        alone, sandbox = AloneScoring(out), ScoringClient(f"{SOURCE}?{out}", found.version, 5.0, 4096)
+        alone, sandbox = AloneScoring(out), ScoringClient(f"{SOURCE}?{out}", found.version, 60.0, 4096)
         try:
             alone.prepare()  # beside the other, which takes as long
             with pytest.raises(UserError, match=r"scores 1\.0 in one process and 0\.0 in the sandbox"):

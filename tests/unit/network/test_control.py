@@ -11,6 +11,7 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.network.process import control
+from tests.waiting import PATIENCE
 
 
 class Answering:
@@ -35,11 +36,11 @@ class Answering:
 
     def __enter__(self) -> None:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(PATIENCE)
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(self._loop)])
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from swarm_node.network.process.messages import (
 )
 from swarm_node.settings import NetworkConfig
 from tests.groups import group
+from tests.waiting import PATIENCE
 
 MEMORY = Memory(port=7, exchange={"seq": 3, "seen": ["a"]}, peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
 RULES = Rules(swarm="s", environments={"e": ("1", {"d": ("c",)})}, max_completions=8)
@@ -123,7 +124,7 @@ def test_a_pump_ends_when_the_other_end_is_gone() -> None:
         _, writer = await asyncio.open_connection(sock=ours)
         theirs.close()
         outbox = Outbox(1000)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             pumping = asyncio.create_task(outbox.pump(writer))
             while not pumping.done():
                 outbox.put(Ask(number=0))

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.commands import started
+from tests.waiting import PATIENCE
 
 
 class Served:
@@ -22,7 +23,8 @@ class Served:
 
     def get(self, path: str, token: bool = True, **headers: str) -> httpx.Response:
         given = {"authorization": f"Bearer {self.token}"} if token else {}
-        return httpx.get(self.base + path, headers={**given, **headers}, timeout=20)
+        # A page is nice to all other work.
+        return httpx.get(self.base + path, headers={**given, **headers}, timeout=PATIENCE)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from swarm_node.commands.page.node import NodeWatch
 from swarm_node.commands.page.page import Page
 from swarm_node.network.process.service import free_port
 from tests.runs import home_with, line
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 MONITORING = Path(__file__).parents[3] / "docker" / "monitoring"
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
@@ -119,13 +119,14 @@ def test_a_real_prometheus_reads_a_page_by_its_token(tmp_path: Path, serve) -> N
     def rounds() -> str:
         try:
             url = f"http://127.0.0.1:{port}/api/v1/query"
-            found = httpx.get(url, params={"query": "swarm_node_rounds_total"}).json()["data"]["result"]
+            reply = httpx.get(url, params={"query": "swarm_node_rounds_total"}, timeout=PATIENCE)
         except httpx.TransportError:
             return ""
+        found = reply.json()["data"]["result"] if reply.status_code == 200 else []  # 503 until it is ready
         return found[0]["value"][1] if found else ""
 
     try:
-        until(lambda: rounds() == "5", 60, "a scrape")
+        until(lambda: rounds() == "5", what="a scrape")
     finally:
         process.terminate()
         process.wait()

@@ -13,7 +13,7 @@ import pytest
 
 from swarm_node.commands.contribute.browser import MOST_BYTES
 from tests.commands import ended, started
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 ALONE = ("--network.no-enabled", "--environment.tasks", "gcd/easy")
@@ -30,13 +30,13 @@ class Person:
         self.headers = {"authorization": f"Bearer {url.params['token']}", "origin": self.base}
 
     def view(self) -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(f"{self.base}/api/desk", headers=self.headers).json()
+        found: dict[str, Any] = httpx.get(f"{self.base}/api/desk", headers=self.headers, timeout=PATIENCE).json()
         return found
 
     def send(self, body: Any, **headers: str) -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         asked = {**self.headers, "content-type": "application/json", **headers}
-        return httpx.post(f"{self.base}/api/press", content=content, headers=asked, timeout=70)
+        return httpx.post(f"{self.base}/api/press", content=content, headers=asked, timeout=PATIENCE)
 
     def press(self, kind: str, text: str = "") -> dict[str, Any]:
         found: dict[str, Any] = self.send({"kind": kind, "number": self.view()["number"], "text": text}).json()
@@ -54,7 +54,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
         found = Person(process)
         assert process.stdout is not None
         next(line for line in process.stdout if "others train on it" in line)
-        until(lambda: found.view()["prompt"], 60, "a question")
+        until(lambda: found.view()["prompt"], what="a question")
         yield found
     finally:
         process.kill()
@@ -77,7 +77,7 @@ def test_drafts_are_scored_and_published_where_they_differ_in_reward(person: Per
     old = person.send({"kind": "draft", "number": 1, "text": "1"}).json()
     assert (old["number"], old["drafts"]) == (3, []), "an answer to a question that is over is for no other"
     assert person.press("leave")["left"]
-    assert person.process.wait(20) == 0
+    assert person.process.wait(PATIENCE) == 0
 
 
 def test_nobody_else_answers_for_a_person(person: Person) -> None:
@@ -93,12 +93,12 @@ def test_nobody_else_answers_for_a_person(person: Person) -> None:
     assert person.send(draft, authorization="Bearer x").status_code == 401
     assert person.send(draft, host="evil.example").status_code == 421
     without = {key: value for key, value in person.headers.items() if key != "origin"}
-    json_type = {"content-type": "application/json"}
-    assert httpx.post(f"{person.base}/api/press", json=draft, headers=without | json_type).status_code == 403
-    assert httpx.get(f"{person.base}/api/press", headers=person.headers).status_code == 405
-    assert httpx.post(f"{person.base}/api/desk", json=draft, headers=person.headers).status_code == 405
-    assert httpx.get(f"{person.base}/static/../desk.py", headers=person.headers).status_code == 404
-    assert httpx.get(person.base).status_code == 401
+    with httpx.Client(base_url=person.base, timeout=PATIENCE) as browser:
+        assert browser.post("/api/press", json=draft, headers=without).status_code == 403
+        assert browser.get("/api/press", headers=person.headers).status_code == 405
+        assert browser.post("/api/desk", json=draft, headers=person.headers).status_code == 405
+        assert browser.get("/static/../desk.py", headers=person.headers).status_code == 404
+        assert browser.get("/").status_code == 401
     assert person.view()["drafts"] == []
 
 

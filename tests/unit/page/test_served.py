@@ -4,6 +4,7 @@ import contextlib
 import json
 import signal
 import socket
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
@@ -12,13 +13,14 @@ import pytest
 from swarm_node.commands.page.server import HEADER_BYTES, HEADER_SECONDS
 from tests.commands import ended
 from tests.runs import home_with, line, round_done
-from tests.waiting import until
+from tests.unit.page.conftest import Served
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 PATHS = ["/", "/api/state", "/api/samples", "/api/about", "/api/doctor", "/api/stream", "/metrics", "/static/app.js"]
 
 
-def raw(port: int, data: bytes, seconds: float = 20.0) -> bytes:
+def raw(port: int, data: bytes, seconds: float = PATIENCE) -> bytes:
     """What the server says to these bytes until it hangs up."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.sendall(data)
@@ -36,13 +38,13 @@ def test_without_the_token_everything_is_refused(tmp_path: Path, serve) -> None:
     for path in [*PATHS, "/nothing"]:
         assert page.get(path, token=False).status_code == 401, path
         for wrong in ("x", page.token[:-1], page.token + "x", "ä" * 9):
-            assert httpx.get(f"{page.base}{path}", params={"token": wrong}).status_code == 401
-    assert httpx.get(page.base, headers={"cookie": "swarm-node=x; broken;;="}).status_code == 401
+            assert httpx.get(f"{page.base}{path}", params={"token": wrong}, timeout=PATIENCE).status_code == 401
+    assert httpx.get(page.base, headers={"cookie": "swarm-node=x; broken;;="}, timeout=PATIENCE).status_code == 401
 
 
 def test_the_token_in_the_address_becomes_a_cookie_that_only_this_page_gets(tmp_path: Path, serve) -> None:
     page = serve(home_with(tmp_path, 3))
-    with httpx.Client(base_url=page.base) as browser:
+    with httpx.Client(base_url=page.base, timeout=PATIENCE) as browser:
         entered = browser.get("/", params={"token": page.token})
         assert entered.status_code == 200
         cookie = entered.headers["set-cookie"]
@@ -80,7 +82,8 @@ def test_other_sites_get_nothing_even_with_the_cookie(tmp_path: Path, serve) -> 
         assert page.get("/api/state", **headers).status_code == 403, headers
     assert page.get("/api/state", origin=page.base).status_code == 200
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
-        reply = httpx.request(method, f"{page.base}/api/doctor", headers={"authorization": f"Bearer {page.token}"})
+        headers = {"authorization": f"Bearer {page.token}"}
+        reply = httpx.request(method, f"{page.base}/api/doctor", headers=headers, timeout=PATIENCE)
         assert reply.status_code == 405, method
 
 
@@ -105,7 +108,7 @@ def test_headers_that_are_too_large_are_refused(tmp_path: Path, serve) -> None:
 
 def test_clients_that_never_finish_asking_are_let_go(tmp_path: Path, serve) -> None:
     page = serve(home_with(tmp_path, 1))
-    slow = [socket.create_connection(("127.0.0.1", page.port), timeout=HEADER_SECONDS + 10) for _ in range(20)]
+    slow = [socket.create_connection(("127.0.0.1", page.port), timeout=HEADER_SECONDS + PATIENCE) for _ in range(20)]
     for connection in slow:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: loc")
     assert page.get("/api/state").status_code == 200
@@ -123,7 +126,7 @@ def test_a_viewer_that_never_reads_costs_the_others_nothing(tmp_path: Path, serv
     for connection in deaf:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         connection.sendall(request)
-    with httpx.stream("GET", f"{page.base}/api/stream", headers={"authorization": f"Bearer {page.token}"}) as reader:
+    with viewer(page) as reader:
         lines = reader.iter_lines()
         next(each for each in lines if each.startswith("event: anew"))
         with (home / "events.jsonl").open("a") as file:
@@ -133,6 +136,12 @@ def test_a_viewer_that_never_reads_costs_the_others_nothing(tmp_path: Path, serv
     assert rounds == list(range(1, 40))
     for connection in deaf:
         connection.close()
+
+
+def viewer(page: Served) -> AbstractContextManager[httpx.Response]:
+    """Who follows the stream."""
+    headers = {"authorization": f"Bearer {page.token}"}
+    return httpx.stream("GET", f"{page.base}/api/stream", headers=headers, timeout=PATIENCE)
 
 
 def lines_until(lines, last: int) -> list[str]:
@@ -191,10 +200,10 @@ def test_without_a_token_the_other_guards_stand(tmp_path: Path, serve) -> None:
 
 def test_it_ends_on_a_signal_with_viewers_connected(tmp_path: Path, serve) -> None:
     page = serve(home_with(tmp_path, 1))
-    with httpx.stream("GET", f"{page.base}/api/stream", headers={"authorization": f"Bearer {page.token}"}) as reader:
+    with viewer(page) as reader:
         next(reader.iter_lines())
         page.process.send_signal(signal.SIGTERM)
-        assert page.process.wait(10) == 0
+        assert page.process.wait(PATIENCE) == 0
 
 
 def test_mistakes_are_one_line(tmp_path: Path, serve) -> None:

@@ -189,7 +189,7 @@ def test_the_thread_scores_what_waits_and_ends() -> None:
     scoring = ahead(verifier)
     scoring.start()
     verifier.now += 10.0
-    until(lambda: scoring.ready(waiting, 1, LOCAL).groups == waiting, 10.0)
+    until(lambda: scoring.ready(waiting, 1, LOCAL).groups == waiting)
     scoring.close()
     assert not scoring._thread.is_alive()
 
@@ -201,7 +201,7 @@ def test_what_the_thread_dies_of_is_raised_in_the_next_round() -> None:
     scoring = ScoringAhead(broken, lambda: 0.0, Random(1))
     scoring.start()
     with pytest.raises(RuntimeError, match="no scoring process"):
-        until(lambda: scoring.ready([group("ann")], 1, LOCAL).groups != [], 10.0)
+        until(lambda: scoring.ready([group("ann")], 1, LOCAL).groups != [])
     scoring.close()
 
 

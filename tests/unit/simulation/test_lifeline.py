@@ -15,6 +15,7 @@ from swarm_node.simulation.worker_messages import (
     read_order,
     write_order,
 )
+from tests.waiting import PATIENCE
 
 SCRIPT = Path(__file__).with_name("fake_worker.py")
 
@@ -38,7 +39,7 @@ def test_a_worker_whose_parent_is_gone_ends_at_once(configure):
     with start(write_order(config, all_cells(config)[0])) as worker:
         assert isinstance(read_message(worker.stdout.readline()), RoundMessage)  # it is at work
         worker.stdin.close()  # as when the parent ends, however it ends
-        assert worker.wait(timeout=20) != 0
+        assert worker.wait(timeout=PATIENCE) != 0
 
 
 def test_an_order_survives_the_pipe(configure):

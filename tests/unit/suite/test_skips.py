@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import ENDS_SECONDS
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 GPU = "@pytest.mark.gpu\n@pytest.mark.skip(reason='no device')\ndef test_gpu(): pass\n"
@@ -25,7 +27,8 @@ def run(folder: Path, *flags: str, **files: str) -> "subprocess.CompletedProcess
         name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"
     }  # those of the run we are in
     plain["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # hypothesis takes two seconds to load
-    return subprocess.run(command, env=plain, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    where = {"env": plain, "cwd": ROOT, "timeout": ENDS_SECONDS}
+    return subprocess.run(command, capture_output=True, text=True, check=False, **where)
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "two workers"])

@@ -16,6 +16,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.reports import METRICS
 from swarm_node.telemetry.events import CellFinished, CellRound, Validated
 from swarm_node.telemetry.trackers import Run, Tracker, library, named
+from tests.commands import ENDS_SECONDS
 
 
 class Kept:
@@ -85,7 +86,7 @@ def test_trackio_keeps_the_figures_in_the_folder_of_the_run(tmp_path: Path) -> N
         env={name: value for name, value in os.environ.items() if name != "TRACKIO_DIR"},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=ENDS_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
