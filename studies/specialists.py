@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from benchmarks import command
 from studies import runner
 from studies.figures import draw_cases
@@ -36,6 +38,7 @@ RATES = (1.5e-4, 3e-4, 6e-4)  # a sweep widens itself where the best is at an en
 MIDDLE = RATES[1]
 SWEEP_SEED = 1000  # far from those that are reported
 FIGURES = ("final", "final_local", "final_other", "area", "cumulative_reward")
+EQUAL = ("trained_tokens", "generated_tokens", "cpu_seconds")  # spent by all nodes
 
 
 def run(case: str, arm: str, seed: int, rate: float, *, quick: bool = False, rounds: int = 60) -> Run:
@@ -74,6 +77,9 @@ def main() -> None:
     swept = [one(case, arm, SWEEP_SEED, rate) for (case, arm), found in sweeps.items() for rate in found.values]
     rows = runner.listed([*swept, *wanted], options.runs, out / "specialists.csv")
     found = results(rows, options.cases, options.arms, range(options.seeds))
+    for axis in EQUAL:
+        for case, equal in at_equal(wanted, options, axis).items():
+            found.setdefault(case, {})[f"final at equal {axis}"] = equal
     show(found, rows, options)
     compared = {
         case: {figure: [asdict(each) for each in every] for figure, every in of.items()} for case, of in found.items()
@@ -129,6 +135,43 @@ def results(
         for (case, each), p in zip(compared, corrected, strict=True):
             found.setdefault(case, {}).setdefault(figure, []).append(replace(each, p_holm=p))
     return found
+
+
+def at_equal(runs: Sequence[Run], options: argparse.Namespace, axis: str) -> dict[str, list[Comparison]]:
+    """By case every arm against the first, seed by seed: accuracy on all tasks where both have spent what the cheaper
+    one spent in all. One family. Between two evaluations a line is drawn."""
+    reports = {(each.name, each.seed): report for each in runs if (report := each.report(options.runs)) is not None}
+    compared: list[tuple[str, Comparison]] = []
+    for case in options.cases:
+        for arm in options.arms[1:]:
+            pairs = []
+            for seed in range(options.seeds):
+                both = [reports.get((f"{case}, {each}", seed)) for each in (arm, options.arms[0])]
+                if both[0] and both[1]:
+                    spent = [spending(report, axis) for report in both if report]
+                    least = min(values[-1] for values in spent)
+                    pairs.append([accuracy(report, axis, least) for report in both if report])
+            if pairs:
+                values, against = map(list, zip(*pairs, strict=True))
+                compared.append((case, compare(arm, values, against)))
+    found: dict[str, list[Comparison]] = {}
+    for (case, each), p in zip(compared, holm([each.p for _, each in compared]), strict=True):
+        found.setdefault(case, []).append(replace(each, p_holm=p))
+    return found
+
+
+def spending(report: Mapping[str, Any], axis: str) -> list[float]:
+    """Of all nodes, until each evaluation."""
+    (arm,), (cost,) = report["arms"].values(), report["cost"].values()
+    if axis == "cpu_seconds":
+        return [cost["cpu_seconds"][0][number - 1] for number in arm["held_out"]["rounds"]]
+    return list(arm["held_out"][axis][0])
+
+
+def accuracy(report: Mapping[str, Any], axis: str, spent: float) -> float:
+    """Held-out accuracy on all tasks when so much had been spent."""
+    (arm,) = report["arms"].values()
+    return float(np.interp(spent, spending(report, axis), arm["held_out"]["all_tasks"][0]))
 
 
 def show(
