@@ -29,6 +29,11 @@ from studies.statistics import COMPARED, Comparison, compare, compared_line, hol
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 
 ARMS = ("8/0", "4/4", "2/6")
+TITLES: Mapping[str, str] = {
+    "generalists": "Generalists: each of 6 nodes asks all 9 tasks",
+    "3 kinds": "Specialists: each of 6 nodes asks 3 of 9 tasks",
+    "9 kinds": "Specialists: each of 9 nodes asks 1 of 9 tasks",
+}
 CASES: Mapping[str, tuple[int, int]] = {
     "generalists": (6, 9),
     "3 kinds": (6, 3),
@@ -91,7 +96,7 @@ def main() -> None:
         "curves": curves(wanted, options.runs),
     }
     (out / "specialists.json").write_text(json.dumps(content) + "\n")
-    draw_cases(content["curves"], out / "specialists.png")
+    draw_cases(content["curves"], out / "specialists.png", TITLES)
     command.finish(options, content)
 
 
