@@ -43,7 +43,17 @@ RATES = (1.5e-4, 3e-4, 6e-4)  # a sweep widens itself where the best is at an en
 MIDDLE = RATES[1]
 SWEEP_SEED = 1000  # far from those that are reported
 FIGURES = ("final", "final_local", "final_other", "area", "cumulative_reward")
-EQUAL = ("trained_tokens", "generated_tokens", "cpu_seconds")  # spent by all nodes
+EQUAL = ("generated_tokens", "cpu_seconds", "trained_tokens")  # spent by all nodes
+LABELS: Mapping[str, str] = {
+    "final": "accuracy at the end, all nine tasks",
+    "final_local": "tasks that a node asks",
+    "final_other": "tasks that only others ask",
+    "area": "mean accuracy of all evaluations",
+    "cumulative_reward": "cumulative reward, of tasks that a node asks",
+    "generated_tokens": "all nine tasks, at equal generated tokens",
+    "cpu_seconds": "all nine tasks, at equal CPU time",
+    "trained_tokens": "all nine tasks, at equal trained tokens",
+}
 
 
 def run(case: str, arm: str, seed: int, rate: float, *, quick: bool = False, rounds: int = 60) -> Run:
@@ -84,7 +94,7 @@ def main() -> None:
     found = results(rows, options.cases, options.arms, range(options.seeds))
     for axis in EQUAL:
         for case, equal in at_equal(wanted, options, axis).items():
-            found.setdefault(case, {})[f"final at equal {axis}"] = equal
+            found.setdefault(case, {})[axis] = equal
     show(found, rows, options)
     compared = {
         case: {figure: [asdict(each) for each in every] for figure, every in of.items()} for case, of in found.items()
@@ -185,8 +195,7 @@ def show(
     options: argparse.Namespace,
 ) -> None:
     for case, of in found.items():
-        lines = [[figure, *compared_line(each)] for figure, compared in of.items() for each in compared]
-        command.show([case, *COMPARED], lines)
+        command.show([TITLES[case], *COMPARED], table(of))
     means = []
     for case in options.cases:
         for arm in options.arms:
@@ -194,6 +203,11 @@ def show(
             if own:
                 means.append([f"{case}, {arm}", *(f"{fmean(row[key] for row in own):,.0f}" for key in runner.COST)])
     command.show(["mean of a run", *runner.COST], means)
+
+
+def table(compared: Mapping[str, Sequence[Comparison]]) -> list[list[str]]:
+    """A line for each figure and arm."""
+    return [[LABELS[figure], *compared_line(each)] for figure, every in compared.items() for each in every]
 
 
 def curves(runs: Sequence[Run], folder: Path) -> dict[str, dict[str, Any]]:
