@@ -30,7 +30,7 @@ async def echo(caller: Caller, request: bytes) -> bytes:
 
 
 async def silent(caller: Caller, request: bytes) -> bytes:
-    heard.add(caller.peer)
+    askers.add(caller.peer)
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -47,7 +47,7 @@ async def who(caller: Caller, request: bytes) -> bytes:
     return f"{caller.peer} {caller.address}".encode()
 
 
-heard: set[PeerId] = set()  # callers whom `silent` keeps waiting, or has kept
+askers: set[PeerId] = set()  # callers whom `silent` keeps waiting, or has kept
 
 HANDLERS: dict[str, Handler] = {ECHO: echo, SILENT: silent, RAISING: raising, REFUSING: refusing, WHO: who}
 
@@ -81,9 +81,9 @@ async def until_connected(host: Backend, peers: set[str], seconds: float = PATIE
     await until_awaited(connected, seconds, "connecting")
 
 
-async def until_heard(caller: Backend) -> None:
+async def until_asked(caller: Backend) -> None:
     """Until its call of SILENT has come to the other side."""
-    await until_awaited(lambda: caller.peer_id in heard, what="the call")
+    await until_awaited(lambda: caller.peer_id in askers, what="the call")
 
 
 async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:

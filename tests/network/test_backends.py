@@ -22,10 +22,10 @@ from tests.network.hosts import (
     SOON,
     WHO,
     Pair,
-    heard,
+    askers,
     raw_stream,
+    until_asked,
     until_connected,
-    until_heard,
 )
 from tests.waiting import PATIENCE
 
@@ -245,9 +245,9 @@ def test_a_peer_that_hangs_up_before_it_replies_is_noticed_at_once(pair: Pair, m
     monkeypatch.setattr(streams, "CALL_SECONDS", PATIENCE)  # else it gives the caller up by itself in the end
 
     async def scenario(caller: Backend, callee: Backend) -> Failure:
-        heard.discard(caller.peer_id)
+        askers.discard(caller.peer_id)
         pending = asyncio.create_task(failure(caller.call(callee.peer_id, SILENT, b"?", LIMIT, PATIENCE)))
-        await until_heard(caller)
+        await until_asked(caller)
         await callee.disconnect(caller.peer_id)
         async with asyncio.timeout(SOON):
             return await pending

@@ -16,7 +16,7 @@ from tests.network.hosts import ECHO, LIMIT, SOON, config, started
 from tests.waiting import PATIENCE, until_awaited
 
 pytestmark = pytest.mark.network
-SWARM = f"lan-{uuid4().hex[:8]}"  # on loopback, every test of this machine hears every other
+SWARM = f"lan-{uuid4().hex[:8]}"  # on loopback, tests of this machine find each other
 
 
 class Ear:

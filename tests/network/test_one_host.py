@@ -24,7 +24,7 @@ from swarm_node.network.transport import backends, hivemind_backend
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.libp2p_backend import Libp2pBackend, TrioStream
 from swarm_node.settings import NetworkConfig
-from tests.network.hosts import ECHO, LIMIT, SILENT, SOON, raw_stream, started, until_connected, until_heard
+from tests.network.hosts import ECHO, LIMIT, SILENT, SOON, raw_stream, started, until_asked, until_connected
 from tests.waiting import PATIENCE, until_awaited
 
 pytestmark = pytest.mark.network
@@ -85,7 +85,7 @@ def test_the_death_of_p2pd_is_seen_at_once_and_calls_fail_cleanly() -> None:
         assert isinstance(host, HivemindBackend)
         closed = asyncio.create_task(host.wait_closed())
         pending = asyncio.create_task(other.call(host.peer_id, SILENT, b"?", LIMIT, PATIENCE))
-        await until_heard(other)
+        await until_asked(other)
         os.kill(host.daemon.pid, signal.SIGKILL)
         async with asyncio.timeout(SOON):
             reason = await closed
