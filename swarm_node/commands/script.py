@@ -66,7 +66,8 @@ class Swarm:
 
     def publish(self, completed: Mapping[Question, Sequence[str | Completion]]) -> list[ScoredGroup]:
         """Score completions of local questions of one round, offer the informative groups to peers, and return these.
-        A text counts as ended by the model itself; give a Completion where it was cut off."""
+        A text counts as ended by the model itself; give a Completion where it was cut off. Each call also asks peers
+        for the external groups of another round."""
         rounds = {self._of[question] for question in completed if question in self._of}
         if len(rounds) != 1 or any(question not in self._of for question in completed):
             raise UserError("publish takes questions of one round of this peer: those that `questions` gave")
@@ -77,8 +78,7 @@ class Swarm:
             group = RolloutGroup(author=self.peer_id, round=now, question=question, completions=made)
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
-        if groups:
-            self._network.publish([scored.group for scored in groups], now)
+        self._network.publish([scored.group for scored in groups], now)  # without any, too: it also asks for others'
         return groups
 
     def collect(self) -> list[ScoredGroup]:

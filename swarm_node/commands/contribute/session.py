@@ -56,7 +56,7 @@ class Contributor:
                 self.skipped[group.reason] += 1
                 continue
             groups.append(group)
-        if groups:  # else those of the last round would be announced no longer
+        if groups:  # a round without any has nothing to say, and wants nothing
             self._network.publish(groups, now)
         self.published += len(groups)
         return len(groups)
