@@ -27,7 +27,7 @@ def publish_right_ones(swarm: Swarm) -> int:
     return len(swarm.publish(completed))
 
 
-def test_a_script_that_finds_nothing_informative_goes_on_getting_groups_of_others(tmp_path: Path) -> None:
+def test_a_script_that_finds_nothing_informative_goes_on_getting_external_groups(tmp_path: Path) -> None:
     with joined(tmp_path / "finder") as finder:
         file = tmp_path / "finder" / "addresses"
         until(lambda: file.exists() and "/tcp/" in file.read_text(), what="an address")
