@@ -46,6 +46,7 @@ REAL = {"SmolLM2-135M": "HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen2.5-0.5B": "
 _SHAPES = {"tiny": (32, 2, 64, 2, 1), "1M": (128, 4, 512, 4, 2), "10M": (384, 6, 1024, 6, 2)}
 _SPECIALS = ["<pad>", "<bos>", "<unk>"]
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
+_PLANE_1 = 0x10000  # characters beyond those of prompts
 _VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARACTERS])}
 
 
@@ -53,7 +54,8 @@ def tokenizer(size: str = "") -> Any:
     """One token per character. `<eos>` gets the first id beyond the logits of the model of this size: it can never be
     sampled, so all completions have full length on both sides, and neither loses time to a rule that forbids it."""
     never = shapes()[REAL[size]].vocab_size if size in REAL else len(_VOCABULARY)
-    core = Tokenizer(models.WordLevel({**_VOCABULARY, "<eos>": never}, unk_token="<unk>"))
+    rest = {chr(_PLANE_1 + token): token for token in range(len(_VOCABULARY), never)}  # what is sampled is text, too
+    core = Tokenizer(models.WordLevel({**_VOCABULARY, **rest, "<eos>": never}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(

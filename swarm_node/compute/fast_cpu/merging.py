@@ -8,14 +8,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-WRAPPERS = ("base_layer", "modules_to_save")  # peft's marks of a module around another
+WRAPPERS = ("base_layer", "modules_to_save")  # what peft calls a module inside another
 
 
 def require_mergeable(model: Any) -> None:
     """Raises TypeError where adapters are anything but plain LoRA on plain linear layers."""
-    for module in model.modules():
-        if any(hasattr(module, mark) for mark in WRAPPERS):
-            _require_plain_lora(module)
+    for name, _ in model.named_modules():
+        if name.endswith(WRAPPERS):
+            _require_plain_lora(model.get_submodule(name.rpartition(".")[0]))
     if type(embedding := model.get_input_embeddings()) is not nn.Embedding:
         raise TypeError(f"{type(embedding).__name__} is not a plain embedding")
 
