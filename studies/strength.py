@@ -5,7 +5,7 @@
     python -m studies.strength --quick          # its shape
 
 One `dense` node among `rarest` ones, and one `rarest` among `dense` ones, for swarms of several sizes, alone (8/0),
-shared (4/4) and with the sampler `protective`. What is reported is the node that differs: node 0.
+shared (4/4) and with the samplers `protective` and `adaptive`. What is reported is the node that differs: node 0.
 """
 
 import argparse
@@ -28,6 +28,7 @@ WAYS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "alone": ("8/0", {}),
     "shared": ("4/4", {}),
     "protective": ("4/4", {"external_sampler": "protective"}),
+    "adaptive": ("4/4", {"external_sampler": "adaptive", "local_sampler": "informative"}),
 }
 SIZES = (2, 3, 8, 16)
 
@@ -69,7 +70,7 @@ def main() -> None:
 
 
 def compared(runs: Sequence[Run], options: argparse.Namespace) -> list[Comparison]:
-    """Node 0 shared and protected, against the same node alone; one family."""
+    """Node 0 in every other way, against the same node alone; one family."""
     earned: dict[str, dict[int, float]] = {}
     for each in runs:
         report = each.report(options.runs)
@@ -80,7 +81,7 @@ def compared(runs: Sequence[Run], options: argparse.Namespace) -> list[Compariso
     for case in CASES:
         for nodes in options.sizes:
             start = f"{case}, {nodes} nodes"
-            for way in ("shared", "protective"):
+            for way in list(WAYS)[1:]:
                 pair = runner.paired(earned.get(f"{start}, {way}", {}), earned.get(f"{start}, alone", {}))
                 found += [compare(f"{start}, {way}", *pair)] if pair[0] else []
     corrected = holm([each.p for each in found])
