@@ -81,3 +81,18 @@ def test_the_tables_of_specialists_are_those_of_their_runs():
         shown = PAGE.split(TITLES[case])[1]
         for line in table({figure: [Comparison(**each) for each in every] for figure, every in found.items()}):
             assert f"| {' | '.join(line)} |" in shown, (case, line)
+
+
+@pytest.mark.parametrize(("file", "parts"), [("strength", ("comparisons",))])
+def test_the_tables_of_strength_and_samplers_are_those_of_their_runs(file, parts):
+    pytest.importorskip("scipy", reason="extra studies")
+    from studies.statistics import Comparison, compared_line
+
+    content = json.loads((RESULTS / "sharing" / f"{file}.json").read_text())
+    found = [content[part] for part in parts]
+    compared = [
+        each for part in found for every in (part.values() if isinstance(part, dict) else [part]) for each in every
+    ]
+    assert len(compared) > 1
+    for each in compared:
+        assert f"| {' | '.join(compared_line(Comparison(**each)))} |" in PAGE, each["name"]
