@@ -83,7 +83,9 @@ def test_the_tables_of_specialists_are_those_of_their_runs():
             assert f"| {' | '.join(line)} |" in shown, (case, line)
 
 
-@pytest.mark.parametrize(("file", "parts"), [("strength", ("comparisons",))])
+@pytest.mark.parametrize(
+    ("file", "parts"), [("strength", ("comparisons",)), ("samplers", ("selection", "confirmation"))]
+)
 def test_the_tables_of_strength_and_samplers_are_those_of_their_runs(file, parts):
     pytest.importorskip("scipy", reason="extra studies")
     from studies.statistics import Comparison, compared_line
