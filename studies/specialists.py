@@ -146,10 +146,15 @@ def results(
                 values, against = runner.paired(runner.by_seed(rows, f"{case}, {arm}", figure, seeds), base)
                 if values:
                     compared.append((case, compare(arm, values, against)))
-        corrected = holm([each.p for _, each in compared])
-        for (case, each), p in zip(compared, corrected, strict=True):
-            found.setdefault(case, {}).setdefault(figure, []).append(replace(each, p_holm=p))
+        for case, each in corrected(compared):
+            found.setdefault(case, {}).setdefault(figure, []).append(each)
     return found
+
+
+def corrected(compared: Sequence[tuple[str, Comparison]]) -> list[tuple[str, Comparison]]:
+    """The same comparisons by case, as one family."""
+    ps = holm([each.p for _, each in compared])
+    return [(case, replace(each, p_holm=p)) for (case, each), p in zip(compared, ps, strict=True)]
 
 
 def at_equal(runs: Sequence[Run], options: argparse.Namespace, axis: str) -> dict[str, list[Comparison]]:
@@ -170,8 +175,8 @@ def at_equal(runs: Sequence[Run], options: argparse.Namespace, axis: str) -> dic
                 values, against = map(list, zip(*pairs, strict=True))
                 compared.append((case, compare(arm, values, against)))
     found: dict[str, list[Comparison]] = {}
-    for (case, each), p in zip(compared, holm([each.p for _, each in compared]), strict=True):
-        found.setdefault(case, []).append(replace(each, p_holm=p))
+    for case, each in corrected(compared):
+        found.setdefault(case, []).append(each)
     return found
 
 
