@@ -5,8 +5,9 @@
 #
 # Built by the legacy builder too: no cache mounts, no heredocs.
 
-# To build on one that cannot change under its name: --build-arg BASE=debian@sha256:... (docker/README.md says how to find it)
-ARG BASE=debian:bookworm-slim
+# What the name was on 2026-09-09 (bookworm-20260824, an index of all platforms), so that it cannot change under its name.
+# What the name is today, or a base of that name on this machine: --build-arg BASE=debian:bookworm-slim
+ARG BASE=debian:bookworm-slim@sha256:88200866dfff7ea7f5cbcb6ec7c8a701889efe6fe859fe64d6990e4b07ea4171
 
 FROM ${BASE} AS builder
 RUN apt-get update -q \
