@@ -26,7 +26,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from statistics import fmean, linear_regression
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 
@@ -138,7 +138,7 @@ def cpu_seconds() -> float:
 def main() -> None:
     options = parsed()
     if INSIDE not in os.environ:
-        sys.exit(in_namespace())
+        in_namespace()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     result = run(options)
     show(result)
@@ -165,11 +165,12 @@ def parsed() -> argparse.Namespace:
     return options
 
 
-def in_namespace() -> int:
-    """Run this command again in a network namespace: the partition is made of rules for packets."""
+def in_namespace() -> NoReturn:
+    """Become this command in a network namespace: the partition is made of rules for packets. There is no process
+    between a Ctrl-C and the one that has to end all others."""
     unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     again = [*unshare, sys.executable, "-m", "studies.hundred", *sys.argv[1:]]
-    return subprocess.run(again, env={**os.environ, INSIDE: "1"}).returncode
+    os.execvpe(again[0], again, {**os.environ, INSIDE: "1"})
 
 
 class Partition:
