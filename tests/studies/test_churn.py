@@ -3,7 +3,9 @@
 from itertools import pairwise
 from pathlib import Path
 
-from studies.churn import Change, recorded, synthetic
+import pytest
+
+from studies.churn import Change, phones, recorded, synthetic
 from studies.hundred import SIDES, address
 from swarm_node.network.exchange.addresses import network_of
 
@@ -32,3 +34,20 @@ def test_each_address_is_in_a_network_of_its_own_and_half_of_them_on_each_side()
     assert len({network_of(f"/ip4/{each}/tcp/1") for each in found}) == 1000
     assert sum(int(each.split(".")[1]) < 128 for each in found) == 500
     assert SIDES == ("127.0.0.0/9", "127.128.0.0/9")
+
+
+def test_phones_that_were_on_line_at_the_hour_become_nodes_that_are_there_at_first(tmp_path: Path) -> None:
+    file, hour = tmp_path / "phones.txt", 3_600_000  # ms
+    weeks = [
+        f"a 1 1402358400000 2 {hour} 60000 {166 * hour + 3_540_000}",  # goes at the hour itself
+        f"b 0 1402358400000 2 1000 {hour + 9000} 500 {167 * hour - 10_500}",  # goes at 10 s, comes at 10.5
+        f"b 1 1402963200000 2 {168 * hour}",  # a week later, left out
+        f"c 1 1402358400000 2 {168 * hour}",  # stays
+        f"d 0 1402358400000 2 {168 * hour}",  # never there
+    ]
+    file.write_text("\n".join(weeks) + "\n")
+    changes = phones(file, 2, hour=1, seed=0)
+    assert {change.node for change in changes} == {changes[0].node}
+    assert [(change.second, change.there) for change in changes] == [(10.0, False), (10.5, True)]
+    with pytest.raises(ValueError, match="larger"):
+        phones(file, 3, hour=1, seed=0)
