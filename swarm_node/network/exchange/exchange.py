@@ -209,6 +209,10 @@ class Exchange:
         """Everybody known, those seen last first."""
         return peer_views(self._knowledge, now)
 
+    def strangers(self) -> int:
+        """How many of those it met have nothing to share with this node, such as peers of another swarm."""
+        return sum(bool(contact.note) for contact in self._knowledge.contacts)
+
     def counters(self) -> Mapping[str, int]:
         """What happened so far: refusals and rejections by reason, failures, and bytes by protocol and direction."""
         return {str(name): count for name, count in self._knowledge.counters.items()}

@@ -169,11 +169,10 @@ class NetworkService:
 
     def alive(self) -> Alive:
         """What the trainer is told every few seconds."""
-        strangers = sum(bool(peer.note) for peer in self.exchange.peers(self.clock()))
         return Alive(
             connected=len(self.runner.connected),
             known=len(self.exchange.view),
-            strangers=strangers,
+            strangers=self.exchange.strangers(),
             addresses=self.runner.addresses,
             spent=self.spent(),
         )
