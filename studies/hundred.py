@@ -16,6 +16,7 @@ each minute in which it was there from the minute before on, whether a fresh gro
 import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -46,6 +47,7 @@ INSIDE = "STUDIES_HUNDRED_INSIDE"
 VICTIM = "127.200.0.1"
 HALVES = (16, 144)  # second number of the addresses of the two sides of the partition
 SIDES = ("127.0.0.0/9", "127.128.0.0/9")
+NEEDED = ("unshare", "ip", "iptables")
 FRESH_ROUNDS = 3
 MINUTE = 60.0
 PARTS = ("network process", "p2pd")
@@ -162,6 +164,8 @@ def parsed() -> argparse.Namespace:
         options.session_minutes, options.lost_every = 2.0, 0.75
     if options.nodes < 4 or options.minutes < 2:
         parser.error("at least 4 --nodes and 2 --minutes")
+    if missing := [name for name in NEEDED if shutil.which(name) is None]:
+        parser.error(f"install {', '.join(missing)}: the partition needs it")
     return options
 
 
