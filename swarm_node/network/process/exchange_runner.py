@@ -156,7 +156,9 @@ class ExchangeRunner:
         while True:
             if node.peer in self.connected:
                 node.state, node.failures = "connected", 0
-            elif node.given or len(self.connected) < COMPANY:
+                await asyncio.sleep(REFRESH_SECONDS)  # what is connected is not looked up more often
+                continue
+            if node.given or len(self.connected) < COMPANY:
                 await self._dial(backend, node)
             longest = CALM_RETRY if len(self.connected) >= COMPANY else LAST_RETRY
             await asyncio.sleep(jittered(backoff(node.failures, FIRST_RETRY, longest), self._random))
