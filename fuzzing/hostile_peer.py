@@ -221,10 +221,10 @@ class HostilePeer:
                 for item in [] if isinstance(items, Rejected) else items:
                     announcement = announcing.peek(item.sealed)
                     if not isinstance(announcement, Rejected) and announcement.author != self._identity.peer_id:
-                        addresses = full(announcement.addresses, announcement.author)
-                        # What comes to the victim is to be the honest nodes' alone.
-                        met = [each for each in addresses if f"/{self._options.victim}/" not in each]
-                        self._known[announcement.author] = tuple(met)
+                        # Not the victim: what comes there is to be the honest nodes' alone.
+                        found = full(announcement.addresses, announcement.author)
+                        left = tuple(each for each in found if f"/{self._options.victim}/" not in each)
+                        self._known[announcement.author] = left
             await asyncio.sleep(ROUND_SECONDS / 2)
 
     async def _call(self, host: Backend, peer: PeerId, request: bytes, protocol: str = wire.EXCHANGE) -> bytes:

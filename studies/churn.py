@@ -10,6 +10,7 @@ import argparse
 import csv
 import sys
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 
@@ -67,10 +68,10 @@ def phones(file: Path, nodes: int, hour: int, seed: int) -> list[Change]:
 
 def _from(week: list[str], begin: float) -> list[float] | None:
     """Seconds after `begin` at which it goes, comes, and so on; None if it was not there."""
-    there, now = week[0] == "1", 0.0
-    ends = [now := now + int(span) / 1000 for span in week[3:]]
+    ends = list(accumulate(int(span) / 1000 for span in week[3:]))
     passed = sum(end <= begin for end in ends)
-    return [end - begin for end in ends[passed:-1]] if there == (passed % 2 == 0) else None
+    there = (week[0] == "1") == (passed % 2 == 0)
+    return [end - begin for end in ends[passed:-1]] if there else None  # the last is that of the week
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def compared_line(each: Comparison) -> list[str]:
     """Under the headings `COMPARED`."""
     ends = "-" if each.ratio_interval is None else f"{each.ratio_interval[0]:.2f} to {each.ratio_interval[1]:.2f}"
     ratio = "-" if each.ratio is None else f"{each.ratio:.2f}x"
-    ps = (f"{each.p:.4f}", f"{each.p_holm:.4f}")
+    ps = [f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}" for p in (each.p, each.p_holm)]
     return [each.name, f"{each.seeds}", f"{each.base:.3f}", f"{each.mean:.3f}", ratio, ends, *ps]
 
 

@@ -353,12 +353,14 @@ def test_a_node_of_another_swarm_is_told_apart_by_name() -> None:
     assert len(mine.view) == len(theirs.view) == 0
     assert [peer.note for peer in theirs.peers(20.0)] == ["is in swarm test-swarm, this node is in another"]
     assert [peer.note for peer in mine.peers(20.0)] == ["is in swarm another, this node is in test-swarm"]
+    assert (mine.strangers(), theirs.strangers()) == (1, 1)
     assert theirs.counters()["peers of another version or swarm"] >= 1
 
 
 def test_a_peer_of_another_version_is_told_apart_by_both_numbers() -> None:
     exchange, later = node(), identity(6).peer_id
     exchange.learned(later, ["/ip4/30.0.0.1/tcp/1"], 0.0)
+    assert exchange.strangers() == 0  # nobody has answered yet
     (call,) = calls_of(exchange, 0.0)
     (hello,) = (action for action in exchange.failed(call.token, Failure.UNSUPPORTED, 0.5) if isinstance(action, Call))
     assert hello.protocol == wire.HELLO
