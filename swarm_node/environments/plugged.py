@@ -13,12 +13,13 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from protocol.messages import NAME_PATTERN
+from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.environments.scoring.client import ScoringClient, ScoringPool, clean_environment
+from swarm_node.environments.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool
 from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.settings import EnvironmentConfig
 
@@ -65,7 +66,7 @@ class PluggedKind(EnvironmentKind):
                 text=True,
                 timeout=SECONDS,
                 check=False,
-                env=clean_environment(),
+                env=clean_environment(KEPT_VARIABLES, SET_VARIABLES),
                 cwd="/",
             )
         except subprocess.TimeoutExpired as error:

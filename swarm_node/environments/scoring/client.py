@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from signal import SIGXCPU
 from typing import Any
 
+from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.environments.scoring import contract
@@ -30,7 +31,6 @@ BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has mo
 KEPT_VARIABLES = ("LD_LIBRARY_PATH",)  # where the interpreter itself was linked against it
 SET_VARIABLES = {
     "PYTHONHASHSEED": "0",  # some questions follow the order of sets
-    "PYTHONUTF8": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     # All memory from glibc, in huge pages where the kernel has them: forking the scoring process then takes half the
@@ -155,7 +155,7 @@ class ScoringClient:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env=clean_environment(),
+                env=clean_environment(KEPT_VARIABLES, SET_VARIABLES),
                 cwd="/",
                 pass_fds=(lifeline,),
                 start_new_session=True,  # Ctrl-C is for the node: it may want to score its last round
@@ -309,8 +309,3 @@ def _checked(frame: Any, item: Item) -> Reply:
     ):
         return tuple(frame)
     raise BrokenFrame("neither prompt nor scores")
-
-
-def clean_environment() -> dict[str, str]:
-    """Nothing of ours: no tokens, no proxies."""
-    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | SET_VARIABLES

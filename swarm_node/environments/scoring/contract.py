@@ -49,7 +49,8 @@ QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is s
 CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
 # Reasons of skips, as they are counted.
-SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget
+SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget: nobody's fault
+SOUGHT_OUT = "slow question sought out"  # more than twice the budget, where others of its task take less than once
 BROKEN_QUESTION = "question raised"  # it cannot be rebuilt
 SCORER_RAISED = "scorer raised"
 NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped: that could reward it

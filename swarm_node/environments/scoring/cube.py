@@ -9,7 +9,8 @@ from functools import cache
 from swarm_node.environments.scoring.reading import MAX_ITEMS, Unreadable, words
 
 MAX_SIZE = 7
-_MOVE = re.compile(r"(\d?)([LRDUBF])(w?)('?)(\d{0,2})|([XYZMES])('?)(\d{0,2})")
+LONGEST = 1.5  # moves for one of the scramble, whose inverse is an answer
+_MOVE = re.compile(r"(\d?)([LRDUBF])(w?)('?)([23]?)|([XYZMES])('?)([23]?)")
 _AXIS = {"L": 0, "R": 0, "M": 0, "X": 0, "D": 1, "U": 1, "E": 1, "Y": 1, "B": 2, "F": 2, "S": 2, "Z": 2}
 _BACKWARDS = frozenset("RDFESXZ")  # that turn against the sense from the first of the other two axes to the second
 
@@ -18,11 +19,26 @@ Sticker = tuple[int, ...]  # where its piece is, three coordinates from -(size -
 
 def solves(size: int, scramble: str, moves: str) -> bool:
     """Whether the moves solve the scrambled cube. Unreadable where one is no move in Singmaster's notation."""
-    turns = [*_turns(size, scramble), *_turns(size, moves)]
-    stickers = list(range(len(_places(size))))
+    mixed, turned = _turns(size, scramble), _turns(size, moves)
+    if len(turned) > LONGEST * len(mixed):
+        raise Unreadable("a long way round")
+    stickers = _turned(size, list(range(len(_places(size)))), mixed)
+    seen = [stickers]
+    for turn in turned if len(turned) > len(mixed) else ():
+        after = _turned(size, seen[-1], [turn])
+        if after in seen or _is_solved(size, seen[-1]):
+            raise Unreadable("a way that comes back to where it was, or goes on in the end")
+        seen.append(after)
+    return _is_solved(size, _turned(size, stickers, turned))
+
+
+def _turned(size: int, stickers: list[int], turns: list[tuple[int, tuple[int, ...], int]]) -> list[int]:
     for turn in turns:
-        permutation = _permutation(size, *turn)
-        stickers = [stickers[place] for place in permutation]
+        stickers = [stickers[place] for place in _permutation(size, *turn)]
+    return stickers
+
+
+def _is_solved(size: int, stickers: list[int]) -> bool:
     colours: dict[Sticker, set[Sticker]] = {}
     for place, sticker in zip(_places(size), stickers, strict=True):
         colours.setdefault(place[3:], set()).add(_places(size)[sticker][3:])
@@ -58,6 +74,8 @@ def _turn(size: int, move: str) -> tuple[int, tuple[int, ...], int]:
     if match is None or not move.isascii():
         raise Unreadable("no move")
     layer, face, wide, reverse, count, middle, back, times = match.groups(default="")
+    if layer == "1" and not wide:
+        raise Unreadable("a number that says nothing")
     name = face or middle
     layers = _layers(size, name, int(layer or (2 if wide else 1)), bool(wide))
     quarters = int(count or times or "1") * (-1 if name in _BACKWARDS else 1)

@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from swarm_node.environments.scoring.reading import bare, bounded, bounded_json, digit_rows, rational_rows, whole_rows
+from swarm_node.environments.scoring.spellings import near
 
 Entry = Mapping[str, Any]
 Row = Sequence[Any]
@@ -25,13 +26,13 @@ def number_puzzle(answer: str, entry: Entry) -> float:
 def game_of_life(answer: str, entry: Entry) -> float:
     """1.0 for the grid in JSON, the share of right cells for another of its shape. The library takes larger ones."""
     given, key = bounded_json(answer), bounded_json(entry["answer"])
-    if given == key:
-        return 1.0
-    if not isinstance(given, list) or len(given) != len(key):
+    if "-" in answer or not isinstance(given, list) or len(given) != len(key):
         return 0.0
     if any(not isinstance(row, list) or len(row) != len(right) for row, right in zip(given, key, strict=True)):
         return 0.0
-    return _right_cells(given, key) / sum(map(len, key))
+    if any(type(cell) is not int or cell not in (0, 1) for row in given for cell in row):  # 0e9, 0.000 and false are 0
+        return 0.0
+    return 1.0 if given == key else _right_cells(given, key) / sum(map(len, key))
 
 
 def kakurasu(answer: str, entry: Entry) -> float:
@@ -55,7 +56,9 @@ def pool_matrix(answer: str, entry: Entry) -> float:
     if [len(row) for row in given] != [len(row) for row in key]:
         return 0.0
     pairs = [pair for row, right in zip(given, key, strict=True) for pair in zip(row, right, strict=True)]
-    return 1.0 if all(abs(one - other) <= Fraction(1, 10**8) + abs(one) / 100 for one, other in pairs) else 0.1
+    if all(abs(one - other) <= Fraction(1, 10**8) + abs(one) / 100 for one, other in pairs):
+        return near(answer, entry["answer"], given == key)
+    return 0.1
 
 
 def same_matrix(answer: str, entry: Entry) -> float:

@@ -74,3 +74,25 @@ def _signs(statement: str) -> list[str]:
     if len(statement) > MAX_SIGNS:
         raise Unreadable("too long")
     return "".join(statement.split()).replace("", " ").split()
+
+
+def written(statement: str) -> str:
+    """A statement that could be read, with one space around an operator, and without brackets or negations in pairs
+    that say nothing."""
+    signs = _signs(statement)
+    closing: dict[int, int] = {}
+    opened: list[int] = []
+    for at, sign in enumerate(signs):
+        if sign == OPEN:
+            opened.append(at)
+        elif sign == CLOSE:
+            closing[opened.pop()] = at
+    idle: set[int] = set()
+    for begin, end in closing.items():
+        inner = closing.get(begin + 1) == end - 1
+        if inner or end - begin == 2:
+            idle |= {begin, end}
+    kept = "".join(sign for at, sign in enumerate(signs) if at not in idle)
+    while NOT * 2 in kept:
+        kept = kept.replace(NOT * 2, "")
+    return "".join(f" {sign} " if sign in BINDING else sign for sign in kept)

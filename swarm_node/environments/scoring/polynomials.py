@@ -18,6 +18,9 @@ MAX_EXPONENT = 40  # of a power, and of a variable in a term
 MAX_BITS = 512  # of a numerator or denominator
 
 _PLAIN_SIGNS = re.compile(r"[\w\s.+*/()-]*", re.ASCII)
+_ODD_NUMBER = re.compile(
+    r"\d[A-Za-z_]|\+\s*[+-]|-\s*[+-]|(?:^|[(*/])\s*\+"
+)  # 0x10, 1_0, 1e0, and signs that do nothing
 
 Monomial = tuple[tuple[str, int], ...]  # (variable, exponent), by name, exponents above 0
 Polynomial = Mapping[Monomial, Fraction]  # without zero coefficients
@@ -46,10 +49,37 @@ def integers(text: str) -> list[int]:
     return [value for value in literals if isinstance(value, int)]
 
 
-def says_zero(text: str) -> bool:
-    """Whether a nought stands in an expression, which then says more than it has to; not for 0 itself."""
-    constants = (node.value for node in ast.walk(_tree(text)) if isinstance(node, ast.Constant))
-    return bare(text) != "0" and any(not value for value in constants)
+def says_more(text: str) -> bool:
+    """Whether an expression says more than it has to: a nought beside others, or a factor, divisor or power of 1."""
+    nodes = list(ast.walk(_tree(text)))
+    noughts = any(isinstance(node, ast.Constant) and not node.value for node in nodes)
+    return (noughts and bare(text) != "0") or any(isinstance(node, ast.BinOp) and _is_idle(node) for node in nodes)
+
+
+def terms(text: str) -> int:
+    """How many summands an expression is written as: more than its polynomial has say something by how they differ."""
+    sums = sum(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) for node in ast.walk(_tree(text)))
+    return sums + 1
+
+
+def _is_idle(node: ast.BinOp) -> bool:
+    bare_sides = (side.operand if isinstance(side, ast.UnaryOp) else side for side in (node.left, node.right))
+    left, right = (isinstance(side, ast.Constant) and side.value == 1 for side in bare_sides)
+    return isinstance(node.op, ast.Mult | ast.Div | ast.Pow) and (right or (left and isinstance(node.op, ast.Mult)))
+
+
+def written(text: str) -> str:
+    """An expression that could be parsed, with no bracket or space too many."""
+    return ast.unparse(_tree(text)).replace(" * ", "*").replace(" / ", "/")
+
+
+def is_constant(polynomial: Polynomial, name: str) -> bool:
+    """Whether this name stands in it once at most, added, and no number beside it does."""
+    return all(
+        coefficient == 1 and monomial == ((name, 1),)
+        for monomial, coefficient in polynomial.items()
+        if not monomial or name in dict(monomial)
+    )
 
 
 def derivative(polynomial: Polynomial, variable: str) -> Polynomial:
@@ -69,7 +99,7 @@ def _tree(text: str) -> ast.expr:
     if len(text) > MAX_CHARS:
         raise Unreadable("too long")
     text = bare(text)
-    if not _PLAIN_SIGNS.fullmatch(text):  # a comment could say anything
+    if not _PLAIN_SIGNS.fullmatch(text) or _ODD_NUMBER.search(text):  # a comment could say anything
         raise Unreadable("signs that no expression has")
     try:
         return ast.parse(text, mode="eval").body

@@ -19,11 +19,26 @@ WRAPS = {'"': '"', "'": "'", "`": "`", "*": "*", "$": "$", "(": ")", "[": "]"}
 _NUMBER = re.compile(
     r"[+-]?(\d[\d_]{0,60}(\.\d{0,60})?|\.\d{1,60})(e[+-]?\d{1,3})?|[+-]?\d{1,40}\s*/\s*\d{1,40}", re.IGNORECASE
 )
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3}){1,30}(\.\d*)?")
+_IDLE = re.compile(r",\s*,|\A\s*,|,\s*\Z|\+|-\s*0(?![.\d])")
 _INTEGER = re.compile(r"[+-]?\d[\d_]{0,60}")
 
 
 class Unreadable(ValueError):
     """Not written as such a thing is."""
+
+
+class Visited:
+    """Where a way has been."""
+
+    def __init__(self, start: Any) -> None:
+        self._found = {repr(start)}
+
+    def enter(self, place: Any) -> None:
+        """Unreadable where the way has been already."""
+        if repr(place) in self._found:
+            raise Unreadable("a way that comes back to where it was")
+        self._found.add(repr(place))
 
 
 def rational(text: str) -> Fraction:
@@ -45,7 +60,13 @@ def integer(text: str) -> int:
 
 def amount(text: str) -> Fraction:
     """A number as people write amounts: $1,000 and 20. and 15 % too."""
-    return rational(bare(bare(text).removesuffix("%").lstrip("$€£").replace(",", "")))
+    plain = bare(text).removesuffix("%").strip()
+    return rational(bare(ungrouped(plain[plain[:1] in ("$", "€", "£") :])))
+
+
+def ungrouped(text: str) -> str:
+    """A number without the commas between its thousands, of which there are all or none."""
+    return text.replace(",", "") if _GROUPED.fullmatch(text) else text
 
 
 def bare(text: str) -> str:
@@ -73,12 +94,14 @@ def _is_wrapped(text: str) -> bool:
 
 
 def whole_rows(text: str) -> list[list[int]]:
-    """Rows of whole numbers, with spaces, commas or bars between them, in brackets or not, and nothing else."""
+    """Rows of whole numbers, with spaces or commas between them, in brackets or not, and nothing else."""
     return [[integer(cell) for cell in row] for row in _rows(text)]
 
 
 def rational_rows(text: str) -> list[list[Fraction]]:
-    """Rows of numbers, written as for `whole_rows`."""
+    """Rows of decimal numbers, written as for `whole_rows`."""
+    if "/" in text:
+        raise Unreadable("a fraction")
     return [[rational(cell) for cell in row] for row in _rows(text)]
 
 
@@ -113,7 +136,9 @@ def bounded(text: str) -> str:
 
 
 def _rows(text: str) -> list[list[str]]:
-    rows = [words(bare(line.strip(" \t\r,|")), ",|") for line in bounded(text).splitlines() if line.strip()]
+    if _IDLE.search(bounded(text)):
+        raise Unreadable("separators between nothing")
+    rows = [words(bare(line.strip(" \t\r,"))) for line in text.split("\n") if line.strip()]
     if not all(rows):
         raise Unreadable("a row of nothing")
     if sum(map(len, rows)) > MAX_ITEMS:

@@ -37,18 +37,18 @@ import os
 import platform
 import resource
 import signal
-import struct
 import sys
 from collections.abc import Callable
 
-from swarm_node.environments.scoring.seccomp import ARCHITECTURES, LAST_WRITABLE, Filter
+from swarm_node.common import landlock
+from swarm_node.common.children import clean_environment
+from swarm_node.common.seccomp import Filter
+from swarm_node.environments.scoring.seccomp import ARCHITECTURES, LAST_WRITABLE, program
 
 DESCRIPTORS = 64  # far more than a scoring process has open
 LAYERS = ("rlimits", "pdeathsig", "no_new_privs", "seccomp", "landlock")
 
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446  # the same numbers on every architecture
-_LANDLOCK_GET_VERSION = 1
+_PR_SET_PDEATHSIG = 1
 
 
 def layers() -> dict[str, bool]:
@@ -60,6 +60,7 @@ def layers() -> dict[str, bool]:
         capture_output=True,
         text=True,
         check=True,
+        env=clean_environment(),
     ).stdout
     found: dict[str, bool] = json.loads(output)
     return found
@@ -79,11 +80,11 @@ class Sandbox:
         linux = sys.platform == "linux"
         architecture = ARCHITECTURES.get(platform.machine()) if linux and sys.maxsize > 2**32 else None
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._filter = Filter(architecture) if architecture else None
-        self._ruleset = self._deny_everything() if linux else -1
+        self._filter = Filter(program(architecture)) if architecture else None
+        self._ruleset = _deny_everything() if linux else -1
         steps: dict[str, Callable[[], None]] = {"rlimits": _limit}
         if linux:
-            steps |= {"pdeathsig": self.die_with_parent, "no_new_privs": self._no_new_privs}
+            steps |= {"pdeathsig": self.die_with_parent, "no_new_privs": landlock.no_new_privileges}
         if self._ruleset >= 0:
             steps["landlock"] = self._landlock
         if self._filter is not None:
@@ -113,14 +114,11 @@ class Sandbox:
         if pid == 0:
             with contextlib.suppress(BaseException):
                 if name in ("seccomp", "landlock"):
-                    self._no_new_privs()
+                    landlock.no_new_privileges()
                 step()
                 os._exit(0)
             os._exit(1)
         return os.waitpid(pid, 0)[1] == 0
-
-    def _no_new_privs(self) -> None:
-        self._prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
     def die_with_parent(self) -> None:
         """Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its pipe is closed."""
@@ -135,25 +133,21 @@ class Sandbox:
         assert self._filter is not None
         self._filter.install(self._libc)
 
-    def _deny_everything(self) -> int:
-        """A Landlock ruleset that handles every right this kernel knows and grants none; -1 without Landlock."""
-        version = self._libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_GET_VERSION)
-        if version < 1:
-            return -1
-        files = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)) - 1
-        network = 0b11 if version >= 4 else 0  # bind and connect of TCP
-        scoped = 0b11 if version >= 6 else 0  # abstract Unix sockets, signals
-        attributes = struct.pack("QQQ", files, network, scoped)[: 8 if version < 4 else 16 if version < 6 else 24]
-        ruleset: int = self._libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
-        if ruleset < 0:
-            return -1
-        high = fcntl.fcntl(ruleset, fcntl.F_DUPFD_CLOEXEC, DESCRIPTORS // 2)  # a child puts its pipe at a low number
-        os.close(ruleset)
-        return high
-
     def _landlock(self) -> None:
-        if self._libc.syscall(_LANDLOCK_RESTRICT_SELF, self._ruleset, 0):
-            raise OSError(ctypes.get_errno(), "landlock")
+        landlock.restrict(self._ruleset)
+
+
+def _deny_everything() -> int:
+    """A Landlock ruleset that grants nothing; -1 without Landlock."""
+    try:
+        ruleset = landlock.ruleset({}, tcp=False)
+    except OSError:
+        return -1
+    if ruleset < 0:
+        return -1
+    high = fcntl.fcntl(ruleset, fcntl.F_DUPFD_CLOEXEC, DESCRIPTORS // 2)  # a child puts its pipe at a low number
+    os.close(ruleset)
+    return high
 
 
 def _limit() -> None:

@@ -16,13 +16,19 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-from swarm_node.environments.scoring import grids, moves, polynomials, values
-from swarm_node.environments.scoring.reading import MAX_DIGITS, Unreadable, bare, rational
+from swarm_node.environments.scoring import boxnet, expressions, grids, moves, values
+from swarm_node.environments.scoring.reading import MAX_DIGITS, Unreadable, bare, rational, ungrouped
+from swarm_node.environments.scoring.spellings import accounted, near
 
 Scorer = Callable[[str, Mapping[str, Any]], float]  # (answer, entry) -> reward
 Entry = Mapping[str, Any]  # "answer" and those parts of "metadata" that NEEDED names
 
+_REAL = r"\d{1,60}(?:\.\d{0,60})?"
+_COMPLEX = re.compile(
+    rf"[+-]?\s?{_REAL}|(?:[+-]?\s?{_REAL}\s{{0,2}}[+-]\s{{0,2}}|[+-]?)(?:{_REAL})?[ij]", re.IGNORECASE
+)
 MAX_LITERAL = 4000  # characters: 30 ms of Python's parser
+WHITE = " \t\r\n"  # what may stand around an answer, a little of it
 
 
 def same_text(answer: str, entry: Entry) -> float:
@@ -35,7 +41,7 @@ def same_text(answer: str, entry: Entry) -> float:
 
 def same_decimal(answer: str, entry: Entry) -> float:
     """As `same_text`, but +01,000.00 is 1000."""
-    number, key = answer.replace(",", ""), entry["answer"].replace(",", "")
+    number, key = ungrouped(answer), ungrouped(entry["answer"])
     try:
         if len(number) <= MAX_DIGITS and Decimal(number) == Decimal(key):
             return 1.0
@@ -45,7 +51,7 @@ def same_decimal(answer: str, entry: Entry) -> float:
 
 
 def same_letters(answer: str, entry: Entry) -> float:
-    """1.0 for the key, in capitals or not, however broken into lines."""
+    """1.0 for the key, in capitals or not."""
     return float(_joined(answer) == _joined(str(entry["answer"])))
 
 
@@ -61,14 +67,20 @@ def exactly(answer: str, entry: Entry) -> float:
 
 def fraction(answer: str, entry: Entry) -> float:
     """a/b or LaTeX's \\frac{a}{b}, simplified; little for one that is not."""
-    metadata, cleaned = entry["metadata"], answer.strip().strip("$").strip()
-    if len(cleaned) > MAX_DIGITS:
-        return 0.0
-    latex = re.fullmatch(r"\\d?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}", bare(answer), re.IGNORECASE)
-    top, bottom = map(int, latex.groups() if latex else cleaned.split("/", 1))
+    metadata = entry["metadata"]
+    top, bottom, _ = _fraction(answer)
     if (top, bottom) == (metadata["simplified_numerator"], metadata["simplified_denominator"]):
         return 1.0
-    return 0.1 if top == metadata["numerator"] or bottom == metadata["denominator"] else 0.05
+    if (top, bottom) == (metadata["numerator"], metadata["denominator"]):
+        return 0.1
+    return 0.05 if len(answer) <= len(entry["answer"]) else 0.0
+
+
+def simplified(answer: str, entry: Entry) -> str:
+    """The fraction that an answer is, written as it or the key is."""
+    top, bottom, latex = _fraction(answer)
+    plain = f"\\{latex}{{{top}}}{{{bottom}}}" if latex else f"{top}/{bottom}"
+    return f"${plain}$" if entry["answer"][:1] == "$" == answer[:1] else plain
 
 
 def prime_factors(answer: str, entry: Entry) -> float:
@@ -104,7 +116,7 @@ def n_queens(answer: str, entry: Entry) -> float:
 
 def number_sorting(answer: str, entry: Entry) -> float:
     """1.0 for the same numbers in order. The library takes any that are one apart at most, NaN included."""
-    if len(answer) > 8 * len(entry["answer"]) + 64:
+    if len(answer) > 8 * len(entry["answer"]) + 64 or "+" in answer:
         return 0.0
     key = [Fraction(text) for text in ast.literal_eval(entry["answer"])]
     try:
@@ -116,20 +128,19 @@ def number_sorting(answer: str, entry: Entry) -> float:
 
 def complex_number(answer: str, entry: Entry) -> float:
     """1.0 for a + bi to two digits, falling with the distance."""
-    text = "".join(answer.split()).lower().replace("i", "j")
-    while text[:1] == "(" and text[-1:] == ")" and len(text) <= MAX_DIGITS:
-        text = text[1:-1]
-    value = complex(text) if len(text) <= MAX_DIGITS else complex(math.nan)
+    value = _complex(answer)
     distance = abs(value - complex(*entry["metadata"]["result"]))
     if distance <= 0.01:
-        return 1.0
+        return near(answer, entry["answer"], value == _complex(entry["answer"]))
     return math.exp(-distance) if math.isfinite(distance) else 0.0
 
 
 def probability(answer: str, entry: Entry) -> float:
     """1.0 for the number, as a decimal or fraction, within 0.0001 of it or a hundredth of it, whichever is less."""
-    key, given = rational(entry["answer"]), rational(answer.replace(",", ""))
-    return float(abs(given - key) <= min(Fraction(1, 10_000), key / 100))
+    key, given = rational(entry["answer"]), rational(ungrouped(answer))
+    if abs(given - key) > min(Fraction(1, 10_000), key / 100):
+        return 0.0
+    return near(answer, entry["answer"], given == key)
 
 
 def yes_or_no(answer: str, entry: Entry) -> float:
@@ -137,56 +148,34 @@ def yes_or_no(answer: str, entry: Entry) -> float:
     return float(bare(answer).lower() == str(entry["answer"]).lower())
 
 
-def countdown(answer: str, entry: Entry) -> float:
-    """1.0 for an expression of exactly these numbers that makes the target, little for another expression."""
-    try:
-        value, used = polynomials.number(answer), sorted(polynomials.integers(answer))
-    except Unreadable:
-        return 0.01
-    right = used == sorted(entry["metadata"]["numbers"]) and value == entry["metadata"]["target"]
-    return 1.0 if right else 0.05
+def _fraction(text: str) -> tuple[int, int, str]:
+    """Numerator, denominator, and frac or dfrac if it is written in LaTeX."""
+    latex = re.fullmatch(r"\\(d?frac)\s?\{\s?(\d{1,90})\s?\}\s?\{\s?(\d{1,90})\s?\}", bare(text), re.IGNORECASE)
+    if latex:
+        return int(latex[2]), int(latex[3]), latex[1].lower()
+    plain = re.fullmatch(r"(-?\d{1,90})\s?/\s?(\d{1,90})", text.strip("$").strip())
+    if plain is None:
+        raise Unreadable("no fraction")
+    return int(plain[1]), int(plain[2]), ""
 
 
-def puzzle24(answer: str, entry: Entry) -> float:
-    """1.0 for an expression of exactly these numbers that makes 24. The library takes any four numbers."""
-    try:
-        right = polynomials.number(answer) == 24
-        return float(right and sorted(polynomials.integers(answer)) == sorted(entry["metadata"]["numbers"]))
-    except Unreadable:
-        return 0.0
-
-
-def polynomial(answer: str, entry: Entry) -> float:
-    """1.0 for the expanded product. As in the library the question itself scores 0, since it is not expanded."""
-    names, answer = frozenset(entry["metadata"]["variables"]), bare(answer)
-    if "(" in answer:
-        return 0.0
-    try:
-        if polynomials.says_zero(answer):
-            return 0.0
-        return float(polynomials.parse(answer, names) == polynomials.parse(entry["answer"], names))
-    except Unreadable:
-        return 0.0
-
-
-def antiderivative(answer: str, entry: Entry) -> float:
-    """1.0 for a polynomial whose derivative is the integrand; C is a constant."""
-    variable = entry["metadata"]["variable"]
-    try:
-        if polynomials.says_zero(answer):
-            return 0.0
-        given = polynomials.derivative(polynomials.parse(answer, frozenset((variable, "C", "c"))), variable)
-        return float(given == polynomials.parse(entry["metadata"]["integrand"], frozenset((variable,))))
-    except Unreadable:
-        return 0.0
+def _complex(text: str) -> complex:
+    """Of a + bi."""
+    text = text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text
+    if not _COMPLEX.fullmatch(text):
+        raise Unreadable("no complex number")
+    return complex("".join(text.split()).lower().replace("i", "j"))
 
 
 def _joined(text: str) -> str:
-    return text.lower().replace("\n", "").strip()
+    return text.lower().strip()
 
 
 def _factors(text: str) -> list[int]:
-    return sorted(int(factor) for factor in text.split("×") if factor.strip())
+    factors = [factor.strip() for factor in text.split("×")]
+    if len(factors) > 1 and not all(map(str.isdecimal, factors)):
+        raise Unreadable("no factors")
+    return sorted(map(int, factors))
 
 
 def _spaced(row: Any) -> str:
@@ -219,14 +208,14 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, same_text) | {
     "advanced_geometry": values.advanced_geometry,
     "binary_matrix": binary_matrix,
     "bitwise_arithmetic": values.same_integer,
-    "boxnet": moves.boxnet,
+    "boxnet": boxnet.boxnet,
     "calendar_arithmetic": values.calendar_arithmetic,
     "chain_sum": same_decimal,
     "circuit_logic": exactly,
     "coin_flip": probability,
     "color_cube_rotation": values.same_lower,
     "complex_arithmetic": complex_number,
-    "countdown": countdown,
+    "countdown": expressions.countdown,
     "cryptarithm": moves.cryptarithm,
     "decimal_arithmetic": values.near_decimal,
     "decimal_chain_sum": values.same_rational,
@@ -253,13 +242,13 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, same_text) | {
     "palindrome_partitioning": values.partitions,
     "path_star": same_words,
     "polynomial_equations": values.real_roots,
-    "polynomial_multiplication": polynomial,
+    "polynomial_multiplication": expressions.polynomial,
     "pool_matrix": grids.pool_matrix,
     "power_function": values.three_digits,
     "prime_factorization": prime_factors,
     "products": same_decimal,
     "propositional_logic": moves.conclusion,
-    "puzzle24": puzzle24,
+    "puzzle24": expressions.puzzle24,
     "quantum_lock": moves.quantum_lock,
     "rectangle_count": values.rectangle_count,
     "rubiks_cube": moves.rubiks_cube,
@@ -267,7 +256,7 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, same_text) | {
     "self_reference": exactly,
     "sentence_reordering": values.same_order,
     "shortest_path": moves.shortest_path,
-    "simple_integration": antiderivative,
+    "simple_integration": expressions.antiderivative,
     "sokoban": moves.sokoban,
     "spell_backward": values.backward,
     "spiral_matrix": spiral_matrix,
@@ -279,6 +268,24 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, same_text) | {
     "word_ladder": moves.word_ladder,
     "word_sorting": values.sorted_words,
     "zebra_puzzles": same_letters,
+}
+
+# Data sets with many right answers: each is written out again, and compared with what was said.
+WRITERS: Mapping[Scorer, Callable[[str, Entry], str]] = {
+    expressions.countdown: expressions.written,
+    fraction: simplified,
+    boxnet.boxnet: boxnet.written,
+    moves.conclusion: moves.conclusion_written,
+    moves.graph_color: moves.graph_color_written,
+    moves.jugs: moves.jugs_written,
+    moves.quantum_lock: moves.quantum_lock_written,
+    moves.rubiks_cube: moves.rubiks_cube_written,
+    moves.rush_hour: moves.rush_hour_written,
+    moves.shortest_path: moves.words_written,
+    moves.sokoban: moves.sokoban_written,
+    moves.tower_of_hanoi: moves.tower_of_hanoi_written,
+    moves.word_ladder: moves.word_ladder_written,
+    expressions.puzzle24: expressions.written,
 }
 
 # Those that hand an answer to a parser of Python's own, which is much code in C. All others are plain: an answer is
@@ -331,17 +338,38 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {  # of a data set's configuration, be
 
 
 def answer_of(text: str) -> str:
-    """What stands in the last <answer> ... </answer>, or else the whole text; surrounding white space never counts.
-    In linear time, which the library's own extraction is not."""
+    """What stands in the last <answer> ... </answer>, or else the whole text, without the white space around it if
+    that is little: pages of it, or odd signs, say something. In linear time, which the library's extraction is not."""
     _, opened, rest = text.rpartition("<answer>")
-    answer, closed, _ = rest.partition("</answer>")
-    return answer.strip() if opened and closed else text.strip()
+    inside, closed, _ = rest.partition("</answer>")
+    said = inside if opened and closed else text
+    answer = said.strip(WHITE)
+    begin = said.find(answer)
+    return answer if max(begin, len(said) - begin - len(answer)) <= max(2, len(answer) // 4) else said
 
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:
-    """What the scorer says of an answer. One that it falls over is wrong: "I do not know" is no prime factorisation. To
-    skip its group would leave a policy that generates nonsense nothing to learn from."""
+    """What the scorer says of an answer; no more than for an empty one if the answer says more than it has to
+    (`spellings.py`)."""
+    reward = _scored(scorer, answer, entry)
+    if reward <= 0 or accounted(answer, _written(scorer, answer, entry), reward):
+        return reward
+    return min(reward, _scored(scorer, "", entry))
+
+
+def _scored(scorer: Scorer, answer: str, entry: Entry) -> float:
+    """An answer that a scorer falls over is wrong: "I do not know" is no prime factorisation. To skip its group would
+    leave a policy that generates nonsense nothing to learn from."""
     try:
         return scorer(answer, entry)
     except Exception:  # noqa: BLE001  MemoryError and RecursionError too
         return 0.0
+
+
+def _written(scorer: Scorer, answer: str, entry: Entry) -> str:
+    """What the answer says, as plainly as it can be written: the key, or where many answers are right, this one."""
+    write = WRITERS.get(scorer)
+    try:
+        return write(answer, entry) if write else str(entry["answer"]).strip()
+    except Exception:  # noqa: BLE001  what cannot be read says nothing
+        return ""

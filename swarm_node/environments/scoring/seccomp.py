@@ -2,16 +2,23 @@
 
 A handful for memory, clocks, signals and leaving; `write` to descriptors 0 to 3 only, no executable memory. Everything
 else fails with EPERM, so that library code sees an ordinary OSError; another architecture's calls end the process.
-Written with ctypes, since pyseccomp needs libseccomp.so, which slim images do not have. See seccomp(2), and
-linux/filter.h for the classic BPF it is made of.
 """
 
-import ctypes
-import errno
-import os
-import struct
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from swarm_node.common.seccomp import (
+    ALLOW,
+    ANY_BIT,
+    AUDIT,
+    EQUAL,
+    GREATER,
+    REFUSE,
+    RETURN,
+    Instruction,
+    argument,
+    beginning,
+)
 
 LAST_WRITABLE = 3  # descriptors: the three standard streams, which are /dev/null, and the pipe for results
 
@@ -26,7 +33,7 @@ class Architecture(NamedTuple):
 # By platform.machine(); numbers from asm/unistd_64.h and asm-generic/unistd.h.
 ARCHITECTURES: Mapping[str, Architecture] = {
     "x86_64": Architecture(
-        0xC000003E,
+        AUDIT["x86_64"],
         {
             "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10, "munmap": 11,
             "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "sched_yield": 24, "mremap": 25,
@@ -36,7 +43,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         },
     ),
     "aarch64": Architecture(
-        0xC00000B7,
+        AUDIT["aarch64"],
         {
             "close": 57, "lseek": 62, "read": 63, "write": 64, "fstat": 80, "exit": 93, "exit_group": 94, "futex": 98,
             "clock_gettime": 113, "sched_yield": 124, "restart_syscall": 128, "sigaltstack": 132, "rt_sigaction": 134,
@@ -47,21 +54,13 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
 }  # fmt: skip
 
-KILL, ALLOW, REFUSE = 0x80000000, 0x7FFF0000, 0x00050000 | errno.EPERM  # SECCOMP_RET_*
-LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, ...
-NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data, in bytes; each argument has 8, low half first
 PROT_EXEC = 4
-
-PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
-
-Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
 
 
 def program(architecture: Architecture) -> list[Instruction]:
     """The filter. Whoever changes it reads tests/unit/environments/test_seccomp.py, which interprets it."""
     numbers = dict(architecture.numbers)
-    code: list[Instruction] = [(LOAD, 0, 0, ARCH), (EQUAL, 1, 0, architecture.audit), (RETURN, 0, 0, KILL)]
-    code.append((LOAD, 0, 0, NUMBER))
+    code = beginning(architecture.audit)
     code += _unless(numbers.pop("write"), 0, (GREATER, 0, 1, LAST_WRITABLE))
     for name in ("mmap", "mprotect"):
         code += _unless(numbers.pop(name), 2, (ANY_BIT, 0, 1, PROT_EXEC))
@@ -71,31 +70,12 @@ def program(architecture: Architecture) -> list[Instruction]:
     return code
 
 
-def _unless(number: int, argument: int, refused: Instruction) -> list[Instruction]:
+def _unless(number: int, index: int, refused: Instruction) -> list[Instruction]:
     """Allow this call unless the test `refused` of one of its arguments is true."""
     return [
         (EQUAL, 0, 4, number),
-        (LOAD, 0, 0, ARGUMENTS + 8 * argument),
+        argument(index),
         refused,
         (RETURN, 0, 0, REFUSE),
         (RETURN, 0, 0, ALLOW),
     ]
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
-
-
-class Filter:
-    """The filter as the kernel takes it. Made once; `install` binds the calling process for good."""
-
-    def __init__(self, architecture: Architecture) -> None:
-        code = program(architecture)
-        packed = b"".join(struct.pack("HBBI", *instruction) for instruction in code)
-        self._buffer = ctypes.create_string_buffer(packed, len(packed))  # kept: the structure below points into it
-        self._program = _Program(len(code), ctypes.addressof(self._buffer))
-
-    def install(self, libc: ctypes.CDLL) -> None:
-        """Needs no_new_privs. Raises OSError where the kernel has no seccomp."""
-        if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(self._program), 0, 0):
-            raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")

@@ -17,18 +17,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 from swarm_node.common import loading
-from swarm_node.common.lru import Lru
 from swarm_node.environments.scoring import children, contract
-from swarm_node.environments.scoring.confinement import OutOfTime, allow_cpu, confine, cpu_budget, die_with, silence
+from swarm_node.environments.scoring.building import Address, Builder
+from swarm_node.environments.scoring.confinement import allow_cpu, confine, die_with, silence
 from swarm_node.environments.scoring.contract import Item, Portable, Source
 from swarm_node.environments.scoring.forkserver import ForkServer
 from swarm_node.environments.scoring.frames import Reader, encode
 from swarm_node.environments.scoring.sandbox import Sandbox
 from swarm_node.environments.scoring.scorers import PLAIN
 
-KEPT_ITEMS = 512  # questions kept built: prompts are asked first, scores a little later
-
-Address = tuple[str, str, int, int]
 Asked = tuple[Address, Sequence[str] | None]
 Reply = str | list[float] | dict[str, str]
 Key = tuple[str, Mapping[str, Any]]  # name of a scorer of ours and what it needs to know
@@ -65,8 +62,8 @@ class ScoringServer:
     """Builds questions and scores answers to them, batch by batch."""
 
     def __init__(self, source: Source, sandbox: Sandbox, forkserver: ForkServer, time_limit: float) -> None:
-        self._source, self._sandbox, self._light, self._time_limit = source, sandbox, forkserver, time_limit
-        self._kept: Lru[Address, Item] = Lru(KEPT_ITEMS)
+        self._sandbox, self._light, self._time_limit = sandbox, forkserver, time_limit
+        self._builder = Builder(source)
 
     def serve(self, connection: socket.socket) -> None:
         """Answer batches until the node closes its end."""
@@ -80,7 +77,7 @@ class ScoringServer:
 
     def replies(self, asked: Sequence[Asked]) -> list[Reply]:
         """At most as many as one child may score."""
-        built = [self._build(address) for address, _ in asked]
+        built = [self._builder.build(address) for address, _ in asked]
         replies: list[Reply] = [skipped(item) if isinstance(item, str) else str(item.prompt) for item in built]
         together: dict[Cohort, list[tuple[int, children.Work]]] = {}
         for place, (item, (address, texts)) in enumerate(zip(built, asked, strict=True)):
@@ -96,20 +93,6 @@ class ScoringServer:
         if where == "forkserver":
             return self._light.score([(key, texts) for item, texts in work if (key := portable(item))])
         return children.score(work, self._sandbox, self._time_limit)
-
-    def _build(self, address: Address) -> Item | str:
-        """The question, or why there is none. Made of names of ours and a number: no text of a peer."""
-        item = self._kept.get(address)
-        if item is None:
-            try:
-                with cpu_budget(contract.QUESTION_BUDGET):
-                    item = self._source.build(*address)
-            except OutOfTime:
-                return contract.SLOW_QUESTION
-            except BaseException:  # noqa: BLE001
-                return contract.BROKEN_QUESTION
-            self._kept.put(address, item)
-        return item
 
 
 def cohort(address: Address, item: Item) -> Cohort:

@@ -16,7 +16,9 @@ from swarm_node.environments.scoring.reading import (
     bounded_json,
     integer,
     rational,
+    ungrouped,
 )
+from swarm_node.environments.scoring.spellings import near
 
 Entry = Mapping[str, Any]
 MAX_ROOTS = 64
@@ -26,6 +28,10 @@ THREE_DIGITS = Context(prec=3)
 _CLOCK = re.compile(r"(\d{1,4}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?")
 _DAYS = re.compile(r"([+-]?\d{1,9})\s*(?:days?)?\.?", re.IGNORECASE)
 _DAYS_AND_CLOCK = re.compile(r"(\d{1,9})\s+days?,\s*(.*)", re.IGNORECASE | re.DOTALL)
+_ROLE = r"(\w{1,60}) is an? (\w{1,30})".replace(" ", r"[ \t\n,]{1,2}")
+_BETWEEN = r"[ \t\r\n,.]{1,3}(?:and[ \t\n,]{1,2})?"
+_ROLES = re.compile(rf"{_ROLE}(?:{_BETWEEN}|\Z)")
+_ROLES_ONLY = re.compile(rf"{_ROLE}(?:{_BETWEEN}{_ROLE})*")
 _POINT = re.compile(r"\(?([^(),]{1,60}),([^(),]{1,60})\)?")
 
 
@@ -35,11 +41,14 @@ def advanced_geometry(answer: str, entry: Entry) -> float:
     try:
         if metadata["task_type"] == "angle_measure":
             given, key = (rational(text.strip().removesuffix("°")) for text in (answer, entry["answer"]))
-            return 1.0 if round(float(given), 2) == round(float(key), 2) else 0.05
+            right = round(float(given), 2) == round(float(key), 2)
+            return near(answer, entry["answer"], given == key) if right else 0.05
         if metadata["task_type"] == "orthocenter":
             found = _POINT.fullmatch(bare(answer))
-            point = [round(float(rational(text)), 3) for text in (found.groups() if found else ())]
-            return 1.0 if point == [round(float(rational(each)), 3) for each in metadata["ortho"]] else 0.01
+            point = [rational(text) for text in (found.groups() if found else ())]
+            rounded = [round(float(rational(each)), 3) for each in metadata["ortho"]]
+            right = [round(float(each), 3) for each in point] == rounded
+            return near(answer, entry["answer"], [float(each) for each in point] == rounded) if right else 0.01
     except Unreadable:
         return 0.01
     return 1.0 if answer == entry["answer"] else 0.01
@@ -47,7 +56,7 @@ def advanced_geometry(answer: str, entry: Entry) -> float:
 
 def same_integer(answer: str, entry: Entry) -> float:
     """1.0 for the number, also in hexadecimal or another base that Python writes."""
-    if len(answer) > MAX_DIGITS:
+    if len(answer) > MAX_DIGITS or ("_" in answer and not answer.replace("_", "").isdecimal()):
         return 0.0
     return float(int(answer, 0) == int(entry["answer"], 0))
 
@@ -75,7 +84,8 @@ def same_lower(answer: str, entry: Entry) -> float:
 def near_decimal(answer: str, entry: Entry) -> float:
     """1.0 for the number, up to one in the last of the places that were asked for."""
     places = entry["metadata"]["max_num_decimal_places"]
-    return float(abs(rational(answer) - rational(entry["answer"])) <= Fraction(1, 10**places))
+    given, key = rational(answer), rational(entry["answer"])
+    return near(answer, entry["answer"], given == key) if abs(given - key) <= Fraction(1, 10**places) else 0.0
 
 
 def same_rational(answer: str, entry: Entry) -> float:
@@ -123,7 +133,8 @@ def without_spaces(answer: str, entry: Entry) -> float:
 
 def picked_number(answer: str, entry: Entry) -> float:
     """1.0 for the number, within a hundredth, in any notation."""
-    return float(abs(rational(answer.replace(",", "")) - rational(entry["answer"])) < Fraction(1, 100))
+    given, key = rational(ungrouped(answer)), rational(entry["answer"])
+    return near(answer, entry["answer"], given == key) if abs(given - key) < Fraction(1, 100) else 0.0
 
 
 def palindrome(answer: str, entry: Entry) -> float:
@@ -132,7 +143,7 @@ def palindrome(answer: str, entry: Entry) -> float:
     if not given:
         return 0.0
     if given != given[::-1]:
-        return 0.02
+        return 0.02 if sorted(filter(str.isalpha, given)) == sorted(entry["metadata"]["letters"]) else 0.0
     return 1.0 if sorted(given) == sorted(entry["metadata"]["letters"]) else 0.05
 
 
@@ -143,7 +154,8 @@ def partitions(answer: str, entry: Entry) -> float:
     given = bounded_json(answer)
     if not isinstance(given, list) or not all(isinstance(each, list) for each in given):
         return 0.0
-    return float({tuple(each) for each in given} == {tuple(each) for each in entry["metadata"]["solution"]})
+    said, key = {tuple(each) for each in given}, {tuple(each) for each in entry["metadata"]["solution"]}
+    return float(said == key and len(said) == len(given))
 
 
 def real_roots(answer: str, entry: Entry) -> float:
@@ -168,10 +180,13 @@ def real_roots(answer: str, entry: Entry) -> float:
 def three_digits(answer: str, entry: Entry) -> float:
     """1.0 for the number to three significant digits."""
     try:
-        given, key = (THREE_DIGITS.create_decimal(text[:MAX_DIGITS]) for text in (answer, entry["answer"]))
-    except ArithmeticError:
+        exact = rational(answer) == rational(entry["answer"])
+        given, key = (THREE_DIGITS.create_decimal(text.strip()) for text in (answer, entry["answer"]))
+    except (ArithmeticError, Unreadable):
         return 0.01
-    return 1.0 if len(answer) <= MAX_DIGITS and given == key else 0.01
+    if given != key:
+        return 0.01
+    return near(answer, entry["answer"], exact)
 
 
 def rectangle_count(answer: str, entry: Entry) -> float:
@@ -228,20 +243,12 @@ def _share(given: Sequence[str], key: Sequence[str]) -> float:
 
 def _roles(text: str, roles: frozenset[str]) -> dict[str, str]:
     """Name -> role of "A is a knight, and B is a knave". Unreadable where another word stands, or a name twice."""
-    found: dict[str, str] = {}
-    name = ""
-    for word in re.sub(r",|\.\s", " ", bare(text).lower()).split():
-        if word in roles and name:
-            found[name], name = word, ""
-        elif (word in ("is", "a", "an") and name) or (word == "and" and found and not name):
-            continue
-        elif name or word in found or word in roles:
-            raise Unreadable("something else than who is what")
-        else:
-            name = word
-    if name:
-        raise Unreadable("a name without a role")
-    return found
+    said = bare(text).lower()
+    found = _ROLES.findall(said)
+    given = {name: role for name, role in found if role in roles}
+    if len(given) < len(found) or not _ROLES_ONLY.fullmatch(said):
+        raise Unreadable("something else than who is what")
+    return given
 
 
 def _is_time(kind: str) -> bool:
@@ -253,8 +260,9 @@ def _seconds(text: str, kind: str) -> Fraction:
     if kind == "date":
         return Fraction(86400 * int(_parts(_DAYS, text)[0]))
     day, clock = ("0", text) if _is_time(kind) else _parts(_DAYS_AND_CLOCK, text)
-    hours, minutes, seconds, thousandths = (int(part or "0") for part in _parts(_CLOCK, clock))
-    return 86400 * int(day) + 3600 * hours + 60 * minutes + seconds + Fraction(thousandths, 1000)
+    *whole, decimals = _parts(_CLOCK, clock)
+    hours, minutes, seconds = (int(part or "0") for part in whole)
+    return 86400 * int(day) + 3600 * hours + 60 * minutes + seconds + Fraction(f"0.{decimals or 0}")
 
 
 def _parts(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:

@@ -95,14 +95,21 @@ def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(scored) 
     assert scored([asked_of("gcd", 1)])[0] == [SCORES]
 
 
-def used(code: types.CodeType) -> set[str]:
-    """Names that a function of scorers.py uses, and those that its helpers there do."""
-    names = set(code.co_names).union(*(used(c) for c in code.co_consts if isinstance(c, types.CodeType)))
-    helpers = [each for name in code.co_names if isinstance(each := getattr(scorers, name, None), types.FunctionType)]
-    return names.union(*(used(helper.__code__) for helper in helpers))
+def used(function: types.FunctionType) -> set[str]:
+    """Names that a function uses, and those that its helpers do, in its module or imported from another of ours."""
+    codes, names = [function.__code__], set[str]()
+    while codes:
+        code = codes.pop()
+        names |= {*code.co_names}
+        codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    found = [each for name in names if isinstance(each := function.__globals__.get(name), types.FunctionType)]
+    helpers = [each for each in found if each.__module__.startswith("swarm_node.environments.scoring")]
+    return names.union(*(used(helper) for helper in helpers if helper is not function))
 
 
 @pytest.mark.parametrize("name", sorted(scorers.SCORERS))
 def test_a_plain_scorer_hands_an_answer_to_no_parser(name: str) -> None:
     parsers = {"ast", "json", "bounded_json", "polynomials", "eval", "exec", "compile"}
-    assert bool(used(scorers.SCORERS[name].__code__) & parsers) == (name not in scorers.PLAIN)
+    scorer = scorers.SCORERS[name]
+    names = used(scorer) | (used(scorers.WRITERS[scorer]) if scorer in scorers.WRITERS else set())
+    assert bool(names & parsers) == (name not in scorers.PLAIN)

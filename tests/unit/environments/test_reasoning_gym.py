@@ -97,8 +97,8 @@ def test_the_nine_tasks_of_the_paper_are_asked_and_scored() -> None:
 def test_exact_rewards_no_part_of_an_answer(gym: ReasoningGym) -> None:
     graded = ReasoningGym(scoring="graded")
     question = next(q for q in gym.sample(ALICE, Round(2), 9) if q.dataset == "count_bits")
-    verbose = f"it is {key_of(question)}"
-    (in_part,), (nothing,) = graded.score([(question, [verbose])]), gym.score([(question, [verbose])])
+    quoted = f'"{key_of(question)}"'
+    (in_part,), (nothing,) = graded.score([(question, [quoted])]), gym.score([(question, [quoted])])
     assert nothing == (0.0,)
     assert isinstance(in_part, tuple) and 0.0 < in_part[0] < 1.0
     graded.close()

@@ -161,9 +161,10 @@ def test_what_hides_in_an_answer_makes_it_wrong(name: str, answer: str, metadata
 
 
 def test_part_of_an_answer_is_never_worth_half() -> None:
-    long, entry = "1" * 99 + "2", {"answer": "1" * 99}
+    entry = {"answer": "1" * 99}
     scored = RewardRule("graded", PARTIAL).reward
-    assert 0.4 < scored(scorers.score(scorers.same_text, long, entry)) < 0.5
+    assert 0.4 < scored(scorers.score(scorers.same_text, "1" * 99 + ".", entry)) < 0.5
+    assert scorers.score(scorers.same_text, "1" * 99 + "2", entry) == 0.0
     assert scored(scorers.score(scorers.prime_factors, "12", {"answer": "2 × 2 × 3"})) == 0.25
     assert scored(scorers.score(lambda answer, entry: 0.98, "", entry)) == 0.49
     assert scored(scorers.score(lambda answer, entry: 1.0, "", entry)) == 1.0

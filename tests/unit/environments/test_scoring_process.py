@@ -255,7 +255,12 @@ def test_the_scoring_process_knows_nothing_of_the_node(monkeypatch: pytest.Monke
     (seen,) = scoring.ask([prompt("self")])
     assert isinstance(seen, str)
     inside = ast.literal_eval(seen)
-    assert set(inside["environment"]) <= {"LC_CTYPE", *KEPT_VARIABLES, *SET_VARIABLES}  # the first by Python itself
+    assert set(inside["environment"]) <= {
+        "LC_CTYPE",
+        "PYTHONUTF8",
+        *KEPT_VARIABLES,
+        *SET_VARIABLES,
+    }  # the first by Python itself
     assert not {"HF_TOKEN", "HOME", "PATH"} & {*KEPT_VARIABLES, *SET_VARIABLES}
     assert inside["modules"] == []
     assert inside["files"] <= 7  # three standard streams, the socket, the lifeline, Landlock's and the listing itself

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.environments.scoring.seccomp import (
+from swarm_node.common.seccomp import (
     ALLOW,
     ANY_BIT,
     ARCH,
-    ARCHITECTURES,
     ARGUMENTS,
     EQUAL,
     GREATER,
@@ -18,8 +17,8 @@ from swarm_node.environments.scoring.seccomp import (
     NUMBER,
     REFUSE,
     RETURN,
-    program,
 )
+from swarm_node.environments.scoring.seccomp import ARCHITECTURES, program
 
 HEADERS = {"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "/usr/include/asm-generic/unistd.h"}
 DANGEROUS = {  # x86-64, arm64

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from swarm_node.environments.scoring import contract
+from swarm_node.environments.scoring.building import LENIENCE
 from swarm_node.rollouts.external_scoring import (
     AHEAD,
     QUICK,
@@ -21,6 +22,7 @@ from tests.models import text_group
 from tests.waiting import until
 
 HONEST, HANG = 0.002, 1.0  # seconds that scoring a group takes
+SLOW = (LENIENCE + 1) * contract.QUESTION_BUDGET  # at most, for a question that is slow, and one to compare it with
 LOCAL = [text_group([0.0, 1.0], ["right", "b"], author="me").group]  # of this node
 
 
@@ -36,13 +38,14 @@ class Verifier:
         return [self._one(each) for each in groups]
 
     def _one(self, each: ExternalGroup) -> ScoredGroup | Skipped:
-        hangs = each.group.completions[0].text == "hang"
-        self.now += HANG if hangs else HONEST
+        text = each.group.completions[0].text
+        seconds = {"hang": HANG, "slow": SLOW}.get(text, HONEST)
+        self.now += seconds
         if each.author != "me":  # a local group, which is measured
             self.scored.append(each.author)
-            self.spent += HANG if hangs else HONEST
-        same = each.group.completions[0].text == "same"
-        return Skipped("scoring timeout") if hangs else ScoredGroup(each.group, "?", (0.0, 0.0 if same else 1.0))
+            self.spent += seconds
+        reason = {"hang": contract.TIMEOUT, "slow": contract.SLOW_QUESTION}.get(text)
+        return Skipped(reason) if reason else ScoredGroup(each.group, "?", (0.0, 0.0 if text == "same" else 1.0))
 
 
 def group(author: str, index: int = 0, text: str = "right") -> ExternalGroup:
@@ -115,6 +118,17 @@ def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more() -> None:
     allowed = STRANGERS * verifier.now + HANG  # the last one is known to be too much when it is over
     assert 0 < verifier.spent <= allowed
     assert verifier.spent < 0.05 * verifier.now
+
+
+def test_an_author_of_slow_questions_loses_no_reputation_and_gets_a_stranger_s_time_and_no_more() -> None:
+    verifier = Verifier()
+    scoring = ahead(verifier)
+    rounds(scoring, verifier, 50, lambda now: [group("mallory", now)])
+    assert scoring._known(group("mallory").author), "the best place to begin from"
+    began, verifier.spent = verifier.now, 0.0
+    rounds(scoring, verifier, 1000, lambda now: [group("mallory", now % 32 * 8 + k, "slow") for k in range(8)])
+    assert not scoring._known(group("mallory").author)
+    assert SLOW < verifier.spent <= STRANGERS * (verifier.now - began) + 2 * SLOW, "one as known, one overspent"
 
 
 def test_known_authors_are_scored_in_time_while_strangers_hang() -> None:

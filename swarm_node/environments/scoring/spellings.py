@@ -1,0 +1,62 @@
+"""How a right answer may be spelt: what a completion says has to be accounted for by the answer, sign by sign.
+
+A right answer that carries free text would be paid, shared and trained on. So a reward above that of an empty answer
+passes `accounted`: the completion is the answer in one of a few usual spellings, or says the answer's value in at most
+one and a half times its length. What is only near the answer may not be longer than it: then nothing fits beside it.
+"""
+
+import re
+from collections.abc import Iterator
+
+LONGEST = 1.5  # times the answer's own length
+ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
+RIGHT = 1.0
+
+_AROUND = ("{}.", '"{}"', "'{}'", "[{}]", "({})", "**{}**")
+_AROUND_NUMBERS = ("${}", "{}%", "{}e0")
+_BEFORE_NUMBERS = ("+{}", "0{}")  # not before a minus
+_INSTEAD = (
+    (" ", "  "), (" ", "\t"), (" ", ""), (",", ", "), (", ", ","), (" ", ","), (" ", ", "), ("\n", " \n"),
+    ("\n", "\n\n"), ("\n", "\r\n"), ("\n", " "), ("-", "−"), ("→", "->"), ("*", "×"), (", and ", ", "),
+)  # fmt: skip
+_NUMBER = re.compile(r"-?\d{1,90}(\.\d+)?", re.ASCII)
+_DIGITS = frozenset("0123456789")
+_OTHER_DIGITS = frozenset("٠١٢٣٤٥٦٧٨٩")
+_ASCII = frozenset("\t\n\r" + "".join(map(chr, range(32, 127)))) - {"\\"}
+
+
+def accounted(answer: str, written: str, reward: float) -> bool:
+    """Whether this answer says no more than `written`, the answer as plainly as it can be written.
+
+    `reward` is what its scorer gives for it; below 1 the answer is near and may not be longer than `written`.
+    """
+    if answer == written:
+        return True
+    longest = len(written) * (LONGEST if reward >= RIGHT else 1)
+    if len(answer) <= longest and (_ASCII.issuperset(answer) or _is_plain(answer, written)):
+        return True
+    return len(answer) <= 3 * len(written) + 8 and answer in spellings(written)
+
+
+def near(answer: str, key: str, exact: bool) -> float:
+    """What an answer within the tolerance of a data set is worth: rounded it is right, longer it has to be exact."""
+    return float(exact or len(answer) <= len(key))
+
+
+def spellings(written: str) -> Iterator[str]:
+    """The usual spellings, whatever their length."""
+    yield from (written.lower(), written.upper(), written.title(), written.translate(ARABIC))
+    yield from (around.format(written) for around in _AROUND)
+    yield from (written.replace(sign, other) for sign, other in _INSTEAD)
+    if _NUMBER.fullmatch(written):
+        yield from (around.format(written) for around in _AROUND_NUMBERS)
+        yield from (before.format(written) for before in _BEFORE_NUMBERS if written[0] != "-")
+        yield f"{written}0" if "." in written else f"{written}.0"
+
+
+def _is_plain(answer: str, written: str) -> bool:
+    """Whether its signs are plain or those of the answer, in capitals or not, and its digits of one script."""
+    signs = frozenset(answer)
+    if signs & _DIGITS and signs & _OTHER_DIGITS:
+        return False
+    return signs <= _ASCII | _OTHER_DIGITS | frozenset("−×→" + written + written.lower() + written.upper())
