@@ -6,18 +6,23 @@ what there is to know of them. So the node never imports a reader of Parquet, an
 import hashlib
 import json
 import os
+import resource
 import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.regular import open_regular
 from swarm_node.environments.dataset import questions, reading
 from swarm_node.environments.dataset.questions import HELD_OUT, TRAIN, Question
 from swarm_node.settings.dataset import VERIFIERS, DatasetConfig
 
 SHOWN = 3  # prompts
+MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library makes of a file
 
 
 def main() -> None:
@@ -26,7 +31,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints
     asked = json.load(sys.stdin)
     try:
-        facts = compiled(DatasetConfig.model_validate(asked["dataset"]), asked["out"])
+        facts = _bounded(DatasetConfig.model_validate(asked["dataset"]), asked["out"])
     except UserError as error:
         sys.stderr.write(f"\n{error}\n")
         sys.exit(1)
@@ -34,17 +39,27 @@ def main() -> None:
         json.dump(facts, stream)
 
 
+def _bounded(config: DatasetConfig, out: str) -> dict[str, Any]:
+    """In a process that may take no more memory from here on."""
+    with suppress(ValueError, OSError):  # a lower limit is set from outside: it holds anyway
+        resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
+    try:
+        return compiled(config, out)
+    except MemoryError as error:
+        raise UserError(f"reading it takes more than {MAX_MEMORY >> 20} MB of memory: use a part of it") from error
+
+
 def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     """The facts of a data set. Its questions are written to `out`, unless that is empty."""
-    made = questions.gather(reading.rows(config.file), config.prompt, config.answer, config.template)
+    columns = (config.prompt, config.answer, config.template)
+    made = questions.gather(reading.rows(config.file, questions.columns(*columns)), *columns)
     verifier = _verifier(config)
     sides = made.split(config.held_out)
     if not sides[TRAIN]:
         raise UserError(f"data set {config.file}: no question is left to train on: give a smaller held_out")
     version = questions.version(made, config.held_out, {k: v for k, v in verifier.items() if k != "place"})
     if out:
-        rows = {side: [[each.prompt, each.answer] for each in members] for side, members in sides.items()}
-        Path(out).write_text(json.dumps({"version": version, "verifier": verifier, "rows": rows}), encoding="ascii")
+        _write(Path(out), {"version": version, "verifier": verifier}, sides)
     return {
         "version": version,
         "rows": questions.version(made, 0.0, {}),
@@ -60,6 +75,18 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     }
 
 
+def _write(out: Path, about: dict[str, Any], sides: Mapping[str, Sequence[Question]]) -> None:
+    """One JSON object, question by question: as one text it would take several times the memory of the questions."""
+    with out.open("w", encoding="ascii") as file:
+        file.write(f'{json.dumps(about)[:-1]}, "rows": ')
+        for side, members in sides.items():
+            file.write(f"{', ' if side != TRAIN else '{'}{json.dumps(side)}: [")
+            for place, each in enumerate(members):
+                file.write(f"{', ' if place else ''}{json.dumps([each.prompt, each.answer])}")
+            file.write("]")
+        file.write("}}")
+
+
 def _verifier(config: DatasetConfig) -> dict[str, Any]:
     """What peers have to agree on, and, for this machine, the place of a function."""
     if config.verifier == "math" and find_spec("math_verify") is None:
@@ -69,7 +96,8 @@ def _verifier(config: DatasetConfig) -> dict[str, Any]:
     file, _, function = config.verifier.rpartition(":")
     path = Path(file if file.endswith(".py") else f"{file}.py").expanduser().absolute()
     try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        with open_regular(path) as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"verifier {config.verifier}: {path} cannot be read: {error.strerror}") from error
     return {"name": f"function {function}", "file": digest, "place": f"{path}:{function}"}

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.environments.dataset.questions import TRAIN
 from swarm_node.environments.dataset.split import SplitEnvironment, tasks_of
@@ -50,9 +51,13 @@ def read(config: DatasetConfig, out: Path | None = None) -> Facts:
     asked = json.dumps({"dataset": config.model_dump(), "out": str(out or "")})
     command = [sys.executable, "-P", "-m", "swarm_node.environments.dataset.compile"]
     try:
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=False, env=clean_environment()
+        )
     except subprocess.TimeoutExpired as error:
         raise UserError(f"data set {config.file} takes more than {SECONDS:.0f} s to read") from error
+    if done.returncode < 0:
+        raise UserError(f"data set {config.file} ended its reader by signal {-done.returncode}: use another file")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
         raise UserError(last[:400] if config.file in last else f"data set {config.file}: {last[:400]}")

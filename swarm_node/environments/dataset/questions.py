@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
 from swarm_node.environments.dataset.reading import Row
 
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_ANSWER_CHARS = 16 * 1024
-MAX_CHARS = 64 * 1024 * 1024  # of all questions: the scoring process holds them in memory
+MAX_ANSWER_DEPTH = 32  # of lists and objects in each other: whoever reads them again stands deeper in Python's stack
+MAX_CHARS = 64 * 1024 * 1024  # of all prompts, and of all answers: the scoring process holds them in memory
+MAX_COLUMNS = 64  # remembered for a message
 TRAIN, HELD_OUT = "train", "held_out"
+BRACES = re.compile(r"\{(\w+)\}")  # of a template
 SHARED_WORDS = 8  # a run of so many words that two questions share says that one was made of the other
 
 LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"
@@ -55,24 +59,31 @@ class Questions:
 def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -> Questions:
     """UserError where no row has the columns, or there is more than a scoring process should hold."""
     found: dict[str, Question] = {}
-    questions, chars, columns = Questions(), 0, set[str]()
+    questions, prompt_chars, answer_chars, columns = Questions(), 0, 0, set[str]()
     for row in rows:
         made = row if isinstance(row, str) else make(row, prompt, answer, template)
-        columns.update(() if isinstance(row, str) else list(row)[:64])
+        if not isinstance(row, str) and len(columns) < MAX_COLUMNS:
+            columns.update(list(row)[:MAX_COLUMNS])
         if isinstance(made, str):
             questions.left_out[made] += 1
         elif made.digest in found:
             questions.duplicates += 1
         else:
             found[made.digest] = made
-            chars += len(made.prompt)
-            if chars > MAX_CHARS:
+            prompt_chars += len(made.prompt)
+            answer_chars += len(json.dumps(made.answer))
+            if max(prompt_chars, answer_chars) > MAX_CHARS:
                 raise UserError(f"more than {MAX_CHARS >> 20} MB of questions: use a part of them")
     if not found:
-        shown = ", ".join(sorted(columns)[:12]) or "none"
+        shown = ", ".join(printable(name, 40) for name in sorted(columns)[:12]) or "none"
         raise UserError(f"no question in it: {_reasons(questions.left_out) or 'no rows'}; its columns are {shown}")
     questions.kept = [found[digest] for digest in sorted(found)]
     return questions
+
+
+def columns(prompt: str, answer: str, template: str) -> frozenset[str]:
+    """Those of which questions are made."""
+    return frozenset([answer, *(BRACES.findall(template) if template else [prompt])])
 
 
 def make(row: Row, prompt: str, answer: str, template: str) -> Question | str:
@@ -85,21 +96,17 @@ def make(row: Row, prompt: str, answer: str, template: str) -> Question | str:
     if len(text) > MAX_PROMPT_CHARS:
         return LONG_PROMPT
     made = Question(text, row[answer])
-    try:
-        if len(json.dumps(made.answer)) > MAX_ANSWER_CHARS:
-            return LONG_ANSWER
-        _ = made.digest
-    except (TypeError, ValueError):  # a date of Parquet, half of a surrogate pair
+    if _deep(made.answer, MAX_ANSWER_DEPTH) or not _writable(made):
         return NO_TEXT
-    return made
+    return made if len(json.dumps(made.answer)) <= MAX_ANSWER_CHARS else LONG_ANSWER
 
 
 def filled(template: str, row: Row) -> str:
     """The template with columns of the row in it; nothing where one is missing. Other braces stay."""
-    names = [name for name in re.findall(r"\{(\w+)\}", template) if name in row]
+    names = [name for name in BRACES.findall(template) if name in row]
     if not names or any(row[name] is None for name in names):
         return ""
-    return re.sub(r"\{(\w+)\}", lambda found: text_of(row[found[1]]) if found[1] in row else found[0], template)
+    return BRACES.sub(lambda found: text_of(row[found[1]]) if found[1] in row else found[0], template)
 
 
 def text_of(value: Any) -> str:
@@ -113,8 +120,24 @@ def text_of(value: Any) -> str:
             return "\n".join(f"{chr(ord('A') + k)}. {each}" for k, each in enumerate(value[:26]))
     try:
         return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return ""
     except (TypeError, ValueError):
         return str(value)
+
+
+def _deep(value: Any, left: int) -> bool:
+    """Whether more than `left` lists and objects stand in each other."""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return left < 0 or any(_deep(part, left - 1) for part in parts)
+
+
+def _writable(question: Question) -> bool:
+    """Whether JSON and UTF-8 can hold it: not a date of Parquet, nor half of a surrogate pair."""
+    try:
+        return bool(question.digest)
+    except (TypeError, ValueError):
+        return False
 
 
 def _chat(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -133,9 +156,10 @@ def version(questions: Questions, held_out: float, verifier: Mapping[str, Any]) 
 
 def leaking(sides: Mapping[str, Sequence[Question]]) -> int:
     """Held-out questions of which at least half the runs of words stand in training questions, too."""
-    known = {run for question in sides[TRAIN] for run in _runs(question.prompt)}
-    shares = ([run in known for run in _runs(question.prompt)] for question in sides[HELD_OUT])
-    return sum(2 * sum(found) >= len(found) > 0 for found in shares)
+    asked = [_runs(question.prompt) for question in sides[HELD_OUT]]  # the fewer, mostly: all of them are in memory
+    all_asked = {run for runs in asked for run in runs}
+    known = {run for question in sides[TRAIN] for run in _runs(question.prompt) if run in all_asked}
+    return sum(2 * sum(run in known for run in runs) >= len(runs) > 0 for runs in asked)
 
 
 def _runs(text: str) -> list[int]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from swarm_node.common.children import without_secrets
 from swarm_node.environments.scoring import contract
 from swarm_node.environments.scoring.client import Item, Reply, ScoringUnavailable
 from swarm_node.environments.scoring.frames import BrokenFrame, Reader, encode
@@ -81,7 +82,7 @@ class AloneScoring:
         null = subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=null, stderr=null, start_new_session=True
+                command, stdin=theirs.fileno(), stdout=null, stderr=null, env=without_secrets(), start_new_session=True
             )
         except OSError as error:
             raise ScoringUnavailable(f"the scoring process does not start: {error}") from error

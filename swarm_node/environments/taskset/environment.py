@@ -1,7 +1,6 @@
 """A task set of verifiers behind the Environment seam: tasks taskset/train and taskset/held_out."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.environments.dataset.questions import TRAIN
@@ -96,7 +96,7 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
 def _read_once(config: TasksetConfig, number: int, file: Path) -> Facts:
     asked = json.dumps({"taskset": config.model_dump(), "out": str(file)})
     command = [sys.executable, "-P", "-m", "swarm_node.environments.taskset.compile"]
-    environment = {**os.environ, "PYTHONHASHSEED": str(number + 1)}
+    environment = without_secrets({"PYTHONHASHSEED": str(number + 1)})
     try:
         done = subprocess.run(
             command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment

@@ -166,6 +166,7 @@ class TemporalClueKind(_Kind):
     """Generated puzzles."""
 
     name = NAME
+    ships = True
     tasks: Tasks = ASKED
 
     def why_not(self, task: str) -> str | None:

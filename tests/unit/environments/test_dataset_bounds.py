@@ -1,0 +1,231 @@
+"""Files that are made to fill memory, to take for ever or to be no files: refused in one line, with little memory. Real
+files, real processes."""
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytestmark = pytest.mark.slow
+MB = 1024 * 1024
+PATIENCE = 200.0  # seconds for what never ends
+
+
+class Ended(NamedTuple):
+    code: int
+    line: str  # all it said
+    peak: int  # MB of the largest of its processes
+
+
+# A process of its own, since what a process is forked from counts as its memory until it begins. Ends what never ends.
+LAUNCH = """
+import json, resource, subprocess, sys
+resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
+command = [sys.executable, "-m", "swarm_node.cli", "dataset", *sys.argv[1:]]
+done = subprocess.run(command, capture_output=True, text=True)
+print(json.dumps([done.returncode, done.stderr.strip(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10]))
+"""
+
+
+def look(file: Path, *flags: str) -> Ended:
+    """`swarm-node dataset`, and what it took."""
+    command = [sys.executable, "-c", LAUNCH, str(file), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    return Ended(*json.loads(done.stdout))
+
+
+def refused(file: Path, said: str, most: int = 350, *flags: str) -> None:
+    """With one line that says so, and at most so many MB."""
+    ended = look(file, *flags)
+    assert ended.code == 2 and said in ended.line and "\n" not in ended.line and len(ended.line) < 300, ended
+    assert ended.peak < most, ended
+
+
+def holes(file: Path) -> None:
+    """A gigabyte of zeros that takes no room on the disk."""
+    with file.open("wb") as content:
+        content.truncate(1024 * MB)
+
+
+def open_quote(file: Path) -> None:
+    file.write_bytes(b'prompt,answer\n"' + b"x\n" * (50 * MB))
+
+
+def one_line(file: Path) -> None:
+    file.write_bytes(b"x" * (200 * MB))
+
+
+def wide_header(file: Path) -> None:
+    """Each row of two bytes would be filled up to so many columns."""
+    file.write_bytes(b"prompt,answer" + b",x" * 400_000 + b"\n" + b"1\n" * 200_000)
+
+
+def blank_lines(file: Path) -> None:
+    file.write_bytes(b"\n" * (300 * MB))
+
+
+TEXTS = [
+    (holes, "csv", "a row is above 1 MB: it has no line break"),
+    (one_line, "csv", "a row is above 1 MB: it has no line break"),
+    (open_quote, "csv", "a row is above 1 MB"),
+    (wide_header, "csv", "a row has 400002 cells, and 1024 are the most"),
+    (blank_lines, "csv", "has more than 1000000 rows: use a part of it"),
+    (blank_lines, "jsonl", "has more than 1000000 rows: use a part of it"),
+    (holes, "jsonl", "1 rows: row above 1 MB"),
+]
+
+
+@pytest.mark.parametrize(("make", "ending", "said"), TEXTS)
+def test_a_text_made_to_fill_memory_is_refused(
+    tmp_path: Path, make: Callable[[Path], None], ending: str, said: str
+) -> None:
+    file = tmp_path / f"bomb.{ending}"
+    make(file)
+    refused(file, said)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_file_above_the_bound_is_refused_before_it_is_read(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"large.{ending}"
+    with file.open("wb") as content:
+        content.truncate(1 << 42)
+    refused(file, "is above 1024 MB: use a part of it")
+
+
+def pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def listener(file: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(file))
+
+
+def device(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def terminal(file: Path) -> None:
+    file.symlink_to("/dev/tty")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("make", [pipe, listener, device, terminal, Path.mkdir])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path], None], ending: str) -> None:
+    from swarm_node.common.errors import UserError
+    from swarm_node.environments.dataset import reading
+
+    file = tmp_path / f"x.{ending}"
+    make(file)
+    with pytest.raises(UserError, match=r"cannot be read: (it is no regular file|No such device)"):
+        list(reading.rows(str(file), {"prompt"}))
+
+
+def test_a_pipe_is_refused_as_file_and_as_verifier(tmp_path: Path) -> None:
+    for name in ("pipe.csv", "pipe.py"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "sums.jsonl").write_text('{"prompt": "1 + 1", "answer": "2"}\n')
+    refused(tmp_path / "pipe.csv", "cannot be read: it is no regular file")
+    refused(
+        tmp_path / "sums.jsonl", "cannot be read: it is no regular file", 350, "--verifier", f"{tmp_path}/pipe.py:x"
+    )
+
+
+def test_a_compressed_bomb_is_not_decompressed(tmp_path: Path) -> None:
+    packed = gzip.compress(b'{"prompt": "x", "answer": "y"}\n' * 1_000_000)
+    for name, said in (("x.jsonl.gz", "ends in none of"), ("x.jsonl", "no JSON object"), ("x.csv", "cannot be read")):
+        (tmp_path / name).write_bytes(packed)
+        refused(tmp_path / name, said)
+
+
+def parquet_file(file: Path, columns: dict[str, object], **how: object) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), file, compression="zstd", **how)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_one_long_text_that_many_rows_name_is_weighed_for_each(tmp_path: Path, kept: bool) -> None:
+    """A file of 1 KB: 100,000 times the same megabyte. `kept`: it says that it is to be read as a dictionary."""
+    prompts = repeated("x" * MB, 100_000)
+    parquet_file(tmp_path / "x.parquet", {"prompt": prompts, "answer": ["1"] * 100_000}, store_schema=kept)
+    assert (tmp_path / "x.parquet").stat().st_size < 2000
+    refused(tmp_path / "x.parquet", "is above 1024 MB: use a part of it", 450)
+
+
+def test_more_nulls_than_anybody_has_questions_are_refused_by_their_count(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    nulls = pyarrow.nulls(20_000_000, pyarrow.string())
+    parquet_file(tmp_path / "x.parquet", {"prompt": nulls, "answer": nulls})
+    refused(tmp_path / "x.parquet", "has more than 1000000 rows: use a part of it")
+
+
+def test_a_list_of_millions_in_one_row_is_left_out(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    count = 10_000_000
+    ends = pyarrow.array([0, count], pyarrow.int32())
+    prompts = pyarrow.ListArray.from_arrays(ends, pyarrow.nulls(count, pyarrow.string()))
+    parquet_file(tmp_path / "x.parquet", {"prompt": prompts, "answer": ["1"]})
+    refused(tmp_path / "x.parquet", "1 rows: row above 1 MB", 500)
+
+
+def repeated(text: str, count: int) -> object:
+    """An Arrow array of so many rows that takes the memory of one, here and in a file."""
+    pyarrow = pytest.importorskip("pyarrow")
+    places = pyarrow.array([0] * count, pyarrow.int32())
+    return pyarrow.DictionaryArray.from_arrays(places, pyarrow.array([text]))
+
+
+def test_rows_that_are_above_the_memory_of_the_reader_are_one_line(tmp_path: Path) -> None:
+    prompts = repeated("x" * (40 * MB), 64)  # decoded together
+    parquet_file(tmp_path / "x.parquet", {"prompt": prompts, "answer": ["1"] * 64}, store_schema=False)
+    refused(tmp_path / "x.parquet", "takes more than 1024 MB of memory: use a part of it", 1024)
+
+
+def test_what_a_footer_does_not_say_is_counted_while_decoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [str(k) * (MB // 8) for k in range(10, 90)]
+    parquet_file(tmp_path / "x.parquet", {"prompt": texts, "answer": texts}, row_group_size=8)
+    from swarm_node.common.errors import UserError
+    from swarm_node.environments.dataset import parquet, reading
+
+    monkeypatch.setattr(parquet, "_check_claims", lambda *_: None)
+    assert len(list(reading.rows(str(tmp_path / "x.parquet"), {"prompt"}))) == 80
+    monkeypatch.setattr(reading, "MAX_FILE_BYTES", 8 * MB)
+    with pytest.raises(UserError, match="is above 8 MB: use a part of it"):
+        list(reading.rows(str(tmp_path / "x.parquet"), {"prompt"}))
+
+
+def test_a_footer_that_says_it_is_huge_is_not_read(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x.parquet").write_bytes(b"PAR1" + bytes(200 * MB) + (200 * MB).to_bytes(4, "little") + b"PAR1")
+    refused(tmp_path / "x.parquet", "is no Parquet file: its footer is above 16 MB")
+
+
+def test_columns_that_no_question_needs_cost_nothing(tmp_path: Path) -> None:
+    """However much they would decompress to."""
+    rows = {"prompt": [f"{k} + 1" for k in range(5000)], "answer": [str(k + 1) for k in range(5000)]}
+    parquet_file(tmp_path / "x.parquet", {**rows, "thoughts": repeated("x" * MB, 5000)})
+    ended = look(tmp_path / "x.parquet")
+    assert ended.code == 0 and ended.peak < 350, ended
+
+
+def test_answers_nested_as_deep_as_json_goes_are_left_out(tmp_path: Path) -> None:
+    """At every depth: there is one that can be read and not be written again."""
+    lines = [f'{{"prompt": "{depth}", "answer": {"[" * depth + "]" * depth}}}' for depth in range(20, 1100)]
+    prompts = [f'{{"prompt": {"[" * depth + "1" + "]" * depth}, "answer": "1"}}' for depth in range(900, 1100)]
+    file = tmp_path / "x.jsonl"
+    file.write_text("\n".join([*lines, *prompts, json.dumps({"prompt": "a", "answer": "b"})]))
+    ended = look(file)
+    assert (ended.code, ended.line) == (0, "")
+
+
+def test_names_of_columns_are_printed_as_one_line_without_escapes(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text(json.dumps({"a\nb\x1b[2J": 1}))
+    refused(file, "its columns are a?b?[2J")
