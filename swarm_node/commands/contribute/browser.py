@@ -100,7 +100,7 @@ def shown_in_browser(
     listener = bound(host, port, "--page")
     token = token_of(home, keep=True)
     cookie = f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"
-    app = Guard(routes(desk), token, cookie, names, writes=(PRESS,))
+    app = Guard(routes(desk), token, cookie, names, writes=(PRESS,), entrance=("/", static_files()["enter.html"]))
     serving = _Serving(app, listener)
     serving.start()
     say("\n".join(shown(host, listener.getsockname()[1], token, public=False)))

@@ -25,6 +25,7 @@ from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings.secret import Secret
 
 TERMS = (
     "what the model generates is published, and others train on it: see that the terms of your provider and the "
@@ -44,8 +45,8 @@ OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
   --peers MULTIADDR ...      any running node
   --environment.tasks LIST   tasks of the swarm
   --samples N                completions per prompt (8)
-  --tokens-per-day N         budget (no limit)
-  --requests-per-minute N    (60)
+  --requests-per-minute N    budget (60); also --tokens-per-minute (200000)
+  --total-tokens N           of all (10000000); also --total-requests (20000)
   --key-file FILE            the server's key; else SWARM_NODE_API_KEY has it
   --home FOLDER              identity and budget (~/.swarm-node/contributor)
 
@@ -106,7 +107,7 @@ def _rounds(
 
 def _completer(
     config: ContributeConfig,
-    key: str,
+    key: Secret,
     contributor: Contributor,
     stack: ExitStack,
     read: Callable[[], str],
@@ -128,10 +129,8 @@ def _completer(
     if config.human:
         human = Human(read, say, config.samples)
         return lambda question, prompt: human.drafts(question, prompt, contributor.score), say
-    budget = Budget(
-        config.tokens_per_day, config.requests_per_minute, config.home.expanduser() / "budget.json", time.time
-    )
-    api = ApiGenerator(config, key, budget, _pause, say, Random())
+    budget = Budget(config, config.home.expanduser() / "budget.json", time.time)
+    api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
     stack.callback(api.close)
     return lambda question, prompt: api.complete(prompt), say
 
@@ -140,7 +139,7 @@ def _progress(contributor: Contributor, began: float) -> dict[str, object]:
     return {"seconds_since": 0.0, "published": contributor.published, "uptime": round(time.monotonic() - began, 1)}
 
 
-def _key(file: Path | None) -> str:
+def _key(file: Path | None) -> Secret:
     try:
         return take_key(file)
     except OSError as error:
