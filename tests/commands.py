@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 ENDS_SECONDS = 600.0  # a limit costs nothing where the command ends
@@ -18,10 +19,12 @@ def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[st
     )
 
 
-def started(*arguments: object, **options: Any) -> "subprocess.Popen[str]":
-    """Starts it and leaves it running. Its output and errors come through one pipe by default."""
+def started(*arguments: object, program: Sequence[str] = (), **options: Any) -> "subprocess.Popen[str]":
+    """Starts it and leaves it running. Its output and errors come through one pipe by default. `program`: what is
+    started in place of this interpreter."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(command(*arguments), text=True, **{**streams, **options})
+    line = [*program, *map(str, arguments)] if program else command(*arguments)
+    return subprocess.Popen(line, text=True, **{**streams, **options})
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> None:

@@ -47,6 +47,13 @@ def cell_round(arm: str, seed: int, number: int, reward: float) -> dict[str, Any
     }
 
 
+def sampled(task: str, number: int = 0) -> dict[str, Any]:
+    """A line of rollouts.jsonl."""
+    completion = {"text": "6", "reward": 1.0, "advantage": 0.5, "ended": True}
+    about = {"time": 1.8e9, "round": number, "author": "12D3KooWPeer", "local": True, "trained": False, "why": ""}
+    return {**about, "task": task, "prompt": "12 and 18?", "left_out": 0, "completions": [completion]}
+
+
 def home_with(folder: Path, rounds: int) -> Path:
     """A home in which so many rounds were done."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,18 +7,24 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.commands.page.beside import beside, completed
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
+from swarm_node.common.landlock import OWN
 from swarm_node.common.printable import printable
 from swarm_node.network.process import cache, control
+from swarm_node.network.process.confined import confine
+from swarm_node.network.process.control import socket_path
+from swarm_node.network.process.keeper import Keeper
 from swarm_node.network.process.sampled import SampledTasks
 from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.backends import check_addresses
+from swarm_node.network.transport.leftovers import socket_room
 from swarm_node.settings import BootstrapConfig, NetworkConfig
 from swarm_node.settings.command_line import from_command_line
 
@@ -47,13 +53,14 @@ def bootstrap(
     happens before that, and `warn` the rest."""
     check_addresses(_network(config))
     home = config.home.expanduser()
-    with owned(home):
+    with owned(home), socket_room(home) as sockets:
         note("starting ...")
-        with beside(home, config, warn, public=True):
-            asyncio.run(_serve(config, show, warn))
+        asyncio.run(_serve(config, sockets, show, warn))
 
 
-async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Callable[[str], None]) -> None:
+async def _serve(
+    config: BootstrapConfig, sockets: Path, show: Callable[[str], None], warn: Callable[[str], None]
+) -> None:
     home = config.home.expanduser()
     shown: set[str] = set()
 
@@ -62,42 +69,56 @@ async def _serve(config: BootstrapConfig, show: Callable[[str], None], warn: Cal
             if address not in shown:
                 shown.add(address)
                 show(address)
+        keeper.addresses(addresses)
+
+    def confined() -> None:
+        confine(_network(config), sockets, {home: OWN, socket_path(home).parent: OWN})
 
     identity, tasks = load_identity(home), SampledTasks()
     service = NetworkService(
         identity,
         config.swarm,
-        home,
         _network(config),
         cache.load(home, config.swarm),
         deliver=tasks.take,
         say=lambda text, warning: warn(text),
         changed=changed,
+        sockets=sockets,
     )
+    keeper = Keeper(home, config.swarm, service.memory, service.allow, lambda text, warning: warn(text))
 
     async def answer() -> dict[str, object]:
         network = {"running": True, **service.view(), "sampled_tasks": tasks.counts()}
         return {"role": "bootstrap", "peer_id": identity.peer_id, "pid": os.getpid(), "network": network}
 
-    living = asyncio.create_task(service.live())
-    looking = asyncio.create_task(tasks.keep_looking(service)) if config.page else None
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-            loop.add_signal_handler(number, living.cancel)
     try:
         server = await control.serve(home, answer)
     except (OSError, UserError) as error:
         warn(f"this node cannot be asked for its status: {error}")
         server = None
+    with beside(home, config, warn, public=True, started=confined):
+        besides = [keeper.run(), tasks.keep_looking(service)] if config.page else [keeper.run()]
+        try:
+            await _live(service, besides)
+        finally:
+            if server is not None:
+                server.close()
+
+
+async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None, None]]) -> None:
+    """Until a signal to end."""
+    living = asyncio.create_task(service.live())
+    others = [asyncio.create_task(each) for each in besides]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            asyncio.get_running_loop().add_signal_handler(number, living.cancel)
     try:
         with suppress(asyncio.CancelledError):
             await living
     finally:
-        if looking is not None:
-            looking.cancel()
-        if server is not None:
-            server.close()
+        for other in others:
+            other.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 def _network(config: BootstrapConfig) -> NetworkConfig:

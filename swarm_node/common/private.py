@@ -33,11 +33,20 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
         raise
 
 
+def open_to_read(path: Path) -> BinaryIO:
+    """The file. OSError where it is no plain file: nobody waits for a pipe, or reads a device that has no end."""
+    file = open(os.open(path, os.O_RDONLY | _OPEN), "rb")  # noqa: SIM115  for the caller
+    try:
+        _plain(file.fileno(), path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
 def read_plain(path: Path, most: int = -1) -> bytes:
-    """The content, or its first `most` bytes. OSError where it is no plain file: nobody waits for a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | _OPEN)
-    with open(descriptor, "rb") as file:
-        _plain(descriptor, path)
+    """The content, or its first `most` bytes. OSError where it is no plain file."""
+    with open_to_read(path) as file:
         return file.read(most)
 
 

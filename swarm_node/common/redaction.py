@@ -1,6 +1,25 @@
-"""Text for strangers: without addresses, identities, keys, and names of folders that may be those of a person."""
+"""Text without secrets, and text for strangers: without addresses, identities, keys, and names of folders that may be
+those of a person.
 
+Our own secrets have a type (settings/secret.py). What is here is for text that others made: errors of libraries, words
+of servers, files of earlier versions.
+"""
+
+import os
 import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+from urllib.parse import quote
+
+HIDDEN = "***"  # in place of a secret
+PART = 4  # characters of a secret that are enough to be hidden
+FEW = 3  # what is shorter is no secret
+LONG = 8  # characters of what a variable of the environment must have to count as one
+_SECRET_NAME = re.compile(r"(TOKEN(?!IZ)|KEY|SECRET|PASSW|CREDENTIAL)(?!.*_(FILE|PATH|DIR)$)", re.IGNORECASE)
+_WORD = re.compile(r"[^\s\"'<>]+")
 
 _IPV6 = r"(?<![\w:])(?=[0-9A-Fa-f:]*::|(?:[0-9A-Fa-f]{1,4}:){4})[0-9A-Fa-f:.]{3,}"
 _PATTERNS = (
@@ -20,6 +39,67 @@ _PATTERNS = (
 
 def redacted(text: str) -> str:
     """The text with what must not leave this machine put into angle brackets. Of paths only the last name stays."""
+    text = hidden(text)
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text
+
+
+def hidden(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The text with `***` in place of user and password of every address, and of what variables hold that are called a
+    token, key, secret or password, or an address with a password."""
+    for secret in _secrets(environment):
+        text = text.replace(secret, HIDDEN)
+    return _WORD.sub(_without_login, text) if ":/" in text else text
+
+
+def hidden_within(value: Any) -> Any:
+    """JSON data with every text in it `hidden`."""
+    if isinstance(value, str):
+        return hidden(value)
+    if isinstance(value, Mapping):
+        return {key: hidden_within(inner) for key, inner in value.items()}
+    return [hidden_within(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _without_login(word: re.Match[str]) -> str:
+    scheme, between, rest = word[0].partition(":/")  # as a path, an address has one of its slashes
+    slash = "/" if rest.startswith("/") else ""
+    return f"{scheme}{between}{slash}{HIDDEN}@{rest.rpartition('@')[2]}" if "@" in rest else word[0]
+
+
+def _secrets(environment: Mapping[str, str]) -> list[str]:
+    """The longest first: one may be part of another."""
+    found = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= LONG}
+    for value in environment.values():
+        before, at, _ = value.partition("://")[2].rpartition("@")
+        if at:
+            found |= {part for part in (before, before.partition(":")[2]) if len(part) >= LONG}
+    return sorted(found, key=len, reverse=True)
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text with `***` in place of these secrets: whole, in part (four characters in a row are enough: servers like
+    to repeat the ends of a key), in base64 and as it stands in a URL."""
+    hidden = [False] * len(text)
+    for secret in secrets:
+        size = min(PART, len(secret))
+        if size < FEW:  # every other word would have it
+            continue
+        parts = {form[k : k + size] for form in _forms(secret) for k in range(len(form) - size + 1)}
+        for place in range(len(text)):
+            if text[place : place + size] in parts:
+                hidden[place : place + size] = [True] * size
+    return "".join(
+        HIDDEN if run else "".join(char for char, _ in chars)
+        for run, chars in groupby(zip(text, hidden, strict=False), key=itemgetter(1))
+    )
+
+
+def _forms(secret: str) -> set[str]:
+    """Ways in which it may be written."""
+    packed = {
+        b64encode(b"\0" * shift + secret.encode()).decode().rstrip("=")[kept:]  # what is before it does not matter
+        for shift, kept in enumerate((0, 2, 3))
+    }
+    return {secret, quote(secret, safe=""), *packed}

@@ -3,12 +3,12 @@
 import tomllib
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from protocol.messages import PeerId, Question
+from swarm_node.network.parties import Range, outer
 
-Range = IPv4Network | IPv6Network
 MAX_ENTRIES = 100_000  # of one list
 
 
@@ -65,5 +65,5 @@ def _networks_of(address: str, networks: frozenset[Range]) -> frozenset[Range]:
         ip = ip_address(address.split("/", 3)[2])
     except (IndexError, ValueError):
         return frozenset()
-    ip = getattr(ip, "ipv4_mapped", None) or ip
-    return frozenset(each for each in networks if ip in each)
+    spellings = {ip, outer(ip)}  # who blocks an IPv4 network means tunnels from there as well
+    return frozenset(each for each in networks if any(it in each for it in spellings))

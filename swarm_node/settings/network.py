@@ -15,6 +15,9 @@ class NetworkConfig(Section):
     """Whether to connect to peers. Without it, local groups take the place of external ones."""
     backend: Literal["hivemind", "libp2p"] = "hivemind"
     """Library that carries the messages. Nodes of both kinds form one swarm. libp2p needs the extra of that name."""
+    p2pd: str = ""
+    """Another daemon for the backend hivemind, as the path of a statically linked p2pd that takes the same flags.
+    Empty: the one that comes with hivemind."""
     peers: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--peers"])] = ()
     """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those known from
     last time."""

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from contextlib import suppress
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -89,19 +88,18 @@ def test_garbage_on_the_gossip_protocol_hurts_nobody(victim_kind: str, frame: by
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
-def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to(tmp_path: Path) -> None:
+def test_nodes_overhear_the_announcements_of_those_they_are_not_connected_to() -> None:
     async def scenario() -> None:
         lives = [
             NetworkService(
                 Identity.create(),
                 "gossips",
-                tmp_path / str(number),
                 config(backend, gossipsub=True, mdns=False),
                 Memory(port=0, exchange={}, peers={}),
                 deliver=lambda envelope: None,
                 say=lambda text, warning: None,
             )
-            for number, backend in enumerate(("hivemind", "libp2p", "hivemind"))
+            for backend in ("hivemind", "libp2p", "hivemind")
         ]
         first, middle, last = lives
         broadcast: list[bytes] = []

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -88,14 +87,13 @@ def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
-def test_two_nodes_without_bootstrap_nodes_connect(tmp_path: Path) -> None:
+def test_two_nodes_without_bootstrap_nodes_connect() -> None:
     async def scenario() -> None:
         said: list[str] = []
         lives = [
             NetworkService(
                 Identity.create(),
                 f"{SWARM}-neighbours",
-                tmp_path / backend,
                 config(backend, mdns=True, exchange_seconds=1.0),
                 Memory(port=0, exchange={}, peers={}),
                 deliver=lambda envelope: None,

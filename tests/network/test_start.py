@@ -1,7 +1,6 @@
 """A host starts with every combination of role and options that the configuration allows."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -37,13 +36,12 @@ def test_it_starts(backend: str, options: dict[str, object]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
-def test_bootstrap_nodes_that_do_not_reply_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bootstrap_nodes_that_do_not_reply_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "ENTRANCE_SECONDS", 1.0)
     warnings: asyncio.Queue[str] = asyncio.Queue()
     lonely = service.NetworkService(
         Identity.create(),
         "test",
-        tmp_path,
         config("hivemind", peers=(DEAD,), mdns=False),
         Memory(port=0, exchange={}, peers={}),
         deliver=lambda envelope: None,

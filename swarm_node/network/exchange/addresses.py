@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from protocol import limits
 from protocol.messages import ADDRESS_PATTERN, PeerId
+from swarm_node.network.parties import SHARED_BITS, outer
 
 T = TypeVar("T")
 NETWORK_SHARE = 4  # however many peers a network of addresses holds, it is chosen as often as so many
@@ -20,7 +21,8 @@ NETWORK_SHARE = 4  # however many peers a network of addresses holds, it is chos
 def network_of(address: str) -> str:
     """The /24 (IPv4) or /48 (IPv6) of a multiaddr; "dns" for all host names, which are free like identities; else "".
 
-    A relayed address names the relay: who sits behind one relay shares its quota.
+    A relayed address names the relay: who sits behind one relay shares its quota. All spellings of an IPv4 address are
+    in its /24.
     """
     parts = address.split("/", 3)
     if len(parts) < 3:
@@ -28,13 +30,10 @@ def network_of(address: str) -> str:
     if parts[1] not in ("ip4", "ip6"):
         return "dns" if parts[1].startswith("dns") else ""
     try:
-        ip = ip_address(parts[2])
+        ip = outer(ip_address(parts[2]))
     except ValueError:
         return ""
-    mapped = getattr(ip, "ipv4_mapped", None) or ip
-    if mapped.version == 4:
-        return str(mapped).rpartition(".")[0] + ".0/24"
-    return str(ip_network((mapped, 48), strict=False))
+    return str(ip_network((ip, SHARED_BITS[ip.version]), strict=False))
 
 
 @lru_cache(maxsize=4096)

@@ -32,6 +32,8 @@ POINTS: Mapping[str, float] = {
     Reason.TOO_MANY_COMPLETIONS: 1.0,
     Reason.COMPLETION_TOO_LONG: 1.0,
     Reason.UNKNOWN_QUESTION: 1.0,
+    "slow question": 0.0,  # its author cannot know this machine
+    "slow question sought out": 1.0,
     "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored
     "not a score": 0.0,
 }

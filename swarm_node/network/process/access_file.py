@@ -5,7 +5,7 @@ from pathlib import Path
 from swarm_node.network.access import Access, parse
 
 ACCESS_FILE = "access.toml"
-MAX_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
 
 
 class AccessFile:

@@ -11,8 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocol.identity import Identity
+from swarm_node.network.confinement import Layers
 from swarm_node.network.process import messages
+from swarm_node.network.process.confined import confine
 from swarm_node.network.process.messages import (
+    Allow,
     Ask,
     Outbox,
     Publish,
@@ -43,17 +46,20 @@ async def converse(connection: socket.socket) -> None:
     start = await messages.read(reader)
     if not isinstance(start, Start):
         return
+    layers = confine(start.config, Path(start.folder))  # before the first byte of a stranger
     outbox, identity = Outbox(OUTBOX_FRAMES), Identity.from_key_bytes(start.key)
     service = NetworkService(
         identity,
         start.rules.swarm,
-        Path(start.home),
         start.config,
         start.memory,
         deliver=outbox.deliver,
         say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
+        changed=lambda addresses: outbox.put(service.alive()),
         rules=start.rules.admission(identity.peer_id),
+        sockets=Path(start.folder),
     )
+    service.allow(start.access)
     service.runner.perform(service.exchange.want(start.want, service.clock()))
     outgoing, written = Outgoing(start.config.serve_rounds, start.config.quick_traffic), asyncio.Event()
     works = [
@@ -61,7 +67,7 @@ async def converse(connection: socket.socket) -> None:
         outbox.pump(writer),
         _report(service, outbox),
         _announce(service, outgoing, written),
-        _obey(reader, service, outbox, outgoing, written),
+        _obey(reader, service, outbox, outgoing, written, layers),
     ]
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -76,7 +82,12 @@ async def converse(connection: socket.socket) -> None:
 
 
 async def _obey(
-    reader: asyncio.StreamReader, service: NetworkService, outbox: Outbox, outgoing: Outgoing, written: asyncio.Event
+    reader: asyncio.StreamReader,
+    service: NetworkService,
+    outbox: Outbox,
+    outgoing: Outgoing,
+    written: asyncio.Event,
+    layers: Layers,
 ) -> None:
     """Until the trainer wants no more, or is gone."""
     while (frame := await messages.read(reader)) is not None and not isinstance(frame, Stop):
@@ -87,7 +98,10 @@ async def _obey(
             case Verdict(author=author, content_hash=content_hash, outcome=outcome):
                 service.exchange.verdict(author, content_hash, outcome, service.clock())
             case Ask(number=number):
-                outbox.put(View(number=number, view=service.view() | {"dropped": outbox.dropped}))
+                further = {"dropped": outbox.dropped, "confined": list(layers.held)}
+                outbox.put(View(number=number, view=service.view() | further))
+            case Allow(access=access):
+                service.allow(access)
             case _:
                 pass
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from protocol import limits
 from protocol.admission import AdmissionRules
 from protocol.messages import PeerId, RolloutGroup, Round
+from swarm_node.network.access import Access
 from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.settings import NetworkConfig
@@ -61,15 +62,24 @@ class Rules(BaseModel):
 
 
 class Start(_Frame):
-    """First frame of the trainer. The key comes with it, so that the other process opens no secret file."""
+    """First frame of the trainer. The key comes with it, and so does what the home remembers: the other process opens
+    no file there."""
 
     kind: Literal["start"] = "start"
     key: bytes
     rules: Rules
-    home: str
+    folder: str  # for its sockets; it has no other
     config: NetworkConfig
     memory: Memory
+    access: Access
     want: int  # external groups that the first round would like to find
+
+
+class Allow(_Frame):
+    """The user's lists have changed."""
+
+    kind: Literal["allow"] = "allow"
+    access: Access
 
 
 class Publish(_Frame):
@@ -147,7 +157,7 @@ class View(_Frame):
     view: dict[str, Any]
 
 
-FromTrainer = Start | Publish | Verdict | Ask | Stop
+FromTrainer = Start | Allow | Publish | Verdict | Ask | Stop
 FromNetwork = Memory | Received | Refused | Said | Alive | View
 Frame = FromTrainer | FromNetwork
 

@@ -21,9 +21,12 @@ from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.interfaces import Network
+from swarm_node.network.access import Access
 from swarm_node.network.process import cache, control
+from swarm_node.network.process.keeper import Keeper
 from swarm_node.network.process.messages import (
     Alive,
+    Allow,
     Ask,
     Frame,
     Memory,
@@ -72,7 +75,8 @@ class RemoteNetwork(Network):
         self._inbox: deque[ExternalGroup] = deque()
         self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
         self._rejections: Counter[str] = Counter()
-        self._memory = cache.load(home, rules.swarm)
+        self._memory, self._access = cache.load(home, rules.swarm), Access()
+        self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._say)
         self._published: deque[Publish] = deque(maxlen=config.serve_rounds)
         self._alive = Alive(connected=0)
         self._before = 0  # bytes that earlier network processes exchanged
@@ -201,12 +205,16 @@ class RemoteNetwork(Network):
         if not self._config.enabled or self._resting:
             await self._awake.wait()
             return
-        self._life = asyncio.create_task(self._supervisor.run())
+        self._keeper.look()
+        self._life, keeping = asyncio.create_task(self._supervisor.run()), asyncio.create_task(self._keeper.run())
         try:
-            await asyncio.wait([self._life])
+            await asyncio.wait([self._life, keeping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._life.cancel()
             (ended,) = await asyncio.gather(self._life, return_exceptions=True)
+            keeping.cancel()  # after the process: its last words are what is to be kept
+            (failed,) = await asyncio.gather(keeping, return_exceptions=True)
+            ended = failed if isinstance(failed, Exception) else ended
         if isinstance(ended, Exception):
             raise ended
 
@@ -217,13 +225,18 @@ class RemoteNetwork(Network):
             self._life.cancel()
             self._before, self._alive = self.traffic, Alive(connected=0)
 
-    def _opening(self) -> list[Frame]:
+    def _allow(self, access: Access) -> None:
+        self._access = access
+        self._supervisor.send(Allow(access=access))
+
+    def _opening(self, folder: Path) -> list[Frame]:
         start = Start(
             key=self._identity.key_bytes(),
             rules=self._rules,
-            home=str(self._home),
+            folder=str(folder),
             config=self._config,
             memory=self._memory,
+            access=self._access,
             want=self._want,
         )
         return [start, *self._published]
@@ -249,6 +262,8 @@ class RemoteNetwork(Network):
             case Alive(spent=spent):
                 if spent < self._alive.spent:  # another process than before
                     self._before += self._alive.spent
+                if frame.addresses != self._alive.addresses:
+                    self._keeper.addresses(frame.addresses)
                 self._alive = frame
             case Said(text=text, warning=warning):
                 self._say(text, warning)

@@ -19,13 +19,12 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import write_bytes
+from swarm_node.network.access import Access
 from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.network.exchange.addresses import is_public, network_of
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
-from swarm_node.network.process.access_file import AccessFile
 from swarm_node.network.process.descriptors import raise_limit
 from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Alive, Memory
@@ -35,13 +34,10 @@ from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
 
 TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
-SAVE_SECONDS = 30.0
-LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # until bootstrap nodes that do not answer are worth a line
 LOCKED_OUT = "is one running there, is the address right, does a firewall block it? Calling goes on meanwhile"
-ADDRESSES_FILE = "addresses"  # in the home folder: own full multiaddrs, one a line, for whoever wants to dial this node
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
 WATCH_SECONDS = 1.0
@@ -58,22 +54,21 @@ class NetworkService:
         self,
         identity: Identity,
         swarm: str,
-        home: Path,
         config: NetworkConfig,
         memory: Memory,
         deliver: Callable[[Deliver | Refuse], None],
         say: Say,
         changed: Callable[[Sequence[str]], None] = lambda addresses: None,
         rules: AdmissionRules | None = None,
+        sockets: Path | None = None,
     ) -> None:
         """`memory` is what is known from before; `deliver` takes what is for the trainer; `changed` own addresses.
-        `rules`: what the trainer lets in; None where nobody trains: such a node only serves. The addresses of `config`
-        are checked already."""
-        self._identity, self._swarm, self._home, self._config = identity, swarm, home, config
+        `rules`: what the trainer lets in; None where nobody trains: such a node only serves. `sockets`: where those of
+        a daemon go, if not into the temporary folder. The addresses of `config` are checked already."""
+        self._identity, self._swarm, self._config, self._sockets = identity, swarm, config, sockets
         self._say, self._changed, self._serve_only = say, changed, rules is None
         self._port = memory.port
         self._reach: reachability.Reachability | None = None
-        self._unsaved = False  # whether the last attempt to save failed
         self._restarts = 0
         self._began = self.clock()
         random = Random()
@@ -103,7 +98,7 @@ class NetworkService:
 
     async def live(self) -> None:
         """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
-        watching = self._keep_saving(), self._watch_for_twins(), self._watch_the_entrance(), self._keep_to_the_lists()
+        watching = self._watch_for_twins(), self._watch_the_entrance()
         besides = [asyncio.create_task(each) for each in watching]
         if few := raise_limit():
             self._say(f"network: {few}", True)
@@ -123,7 +118,6 @@ class NetworkService:
             for task in besides:
                 task.cancel()
             await asyncio.gather(*besides, return_exceptions=True)
-            self._save()
 
     async def _one_backend(self) -> str:
         """Why it ended."""
@@ -132,7 +126,8 @@ class NetworkService:
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
             config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
             topic = f"swarm-node/{limits.VERSION}/{self._swarm}" if config.gossipsub else ""
-            return await self.runner.run(make_backend(config, self._identity, self._serve_only, self._gate), topic)
+            backend = make_backend(config, self._identity, self._serve_only, self._gate, self._sockets)
+            return await self.runner.run(backend, topic)
         except UserError as error:
             if self._serve_only:
                 raise
@@ -177,6 +172,11 @@ class NetworkService:
             spent=self.spent(),
         )
 
+    def allow(self, access: Access) -> None:
+        """From now on deal with those alone whom the user's lists let pass."""
+        self.exchange.allow(access)
+        self.runner.access = self._gate.where.access = access
+
     def look(self, groups: int) -> None:
         """Fetch so many groups, where some are announced: `deliver` gets them. For a node that trains nothing."""
         self.runner.perform(self.exchange.look(groups, self.clock()))
@@ -202,27 +202,10 @@ class NetworkService:
 
     def _addresses_changed(self, addresses: Sequence[str]) -> None:
         self._changed(addresses)
-        with suppress(OSError):  # a convenience for scripts
-            write_bytes(self._home / ADDRESSES_FILE, "".join(f"{address}\n" for address in addresses).encode())
         kind = reachability.reachability(addresses)
         if kind != self._reach:
             self._reach = kind
             self._say(reachability.line(addresses), False)
-
-    async def _keep_to_the_lists(self) -> None:
-        """The file of whom and what to block may change at any time."""
-        file = AccessFile(self._home)
-        while True:
-            if said := file.look():
-                self._say(f"network: {said}", False)
-                self.exchange.allow(file.access)
-                self.runner.access = self._gate.where.access = file.access
-            await asyncio.sleep(LISTS_SECONDS)
-
-    async def _keep_saving(self) -> None:
-        while True:
-            await asyncio.sleep(SAVE_SECONDS)
-            self._save()
 
     async def _watch_for_twins(self) -> None:
         """Another node with this identity takes this one's numbers again and again."""
@@ -251,15 +234,6 @@ class NetworkService:
 
         lan = Lan(self._identity.peer_id, self._swarm, self._config.host, found)
         await lan.run(lambda: self.runner.addresses, lambda text: self._say(f"network: {text}", True))
-
-    def _save(self) -> None:
-        try:
-            cache.save(self._home, self._swarm, self.memory())
-            self._unsaved = False
-        except OSError as error:
-            if not self._unsaved:
-                self._say(f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there", True)
-            self._unsaved = True
 
 
 def one_network(addresses: Sequence[str]) -> str:

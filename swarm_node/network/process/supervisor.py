@@ -13,10 +13,13 @@ from typing import BinaryIO
 
 from swarm_node.common import private
 from swarm_node.common.backoff import backoff, jittered
+from swarm_node.common.children import clean_environment
+from swarm_node.common.errors import UserError
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import BrokenFrame, Frame, Outbox, Stop
+from swarm_node.network.transport.leftovers import socket_room
 
-COMMAND = (sys.executable, "-m", "swarm_node.network.process.daemon")
+COMMAND = (sys.executable, "-P", "-m", "swarm_node.network.process.daemon")
 OUTBOX_FRAMES = 256  # for the network process: far more than a round
 SILENCE_SECONDS = 60.0  # a process that says nothing for so long hangs
 SOUND_SECONDS = 60.0  # one that lived this long had no fault of its own
@@ -26,11 +29,12 @@ STOP_SECONDS = 4.0  # to say goodbye
 
 
 class Supervisor:
-    """Belongs to one asyncio loop. `opening`: what a new process is told first; `receive`: takes what it says."""
+    """Belongs to one asyncio loop. `opening`: what a new process is told first, given the folder for its sockets, the
+    only one that it may write to; `receive`: takes what it says."""
 
     def __init__(
         self,
-        opening: Callable[[], Sequence[Frame]],
+        opening: Callable[[Path], Sequence[Frame]],
         receive: Callable[[Frame], None],
         say: Callable[[str, bool], None],
         log: Path,
@@ -66,6 +70,13 @@ class Supervisor:
 
     async def _life(self) -> str:
         """One process, from start to end; why it ended."""
+        try:
+            with socket_room() as folder:
+                return await self._life_in(folder)
+        except UserError as error:
+            return f"cannot be started ({error})"
+
+    async def _life_in(self, folder: Path) -> str:
         ours, theirs = socket.socketpair()
         try:
             process = self._spawn(theirs)
@@ -77,7 +88,7 @@ class Supervisor:
         self.lives += 1
         reader, writer = await asyncio.open_connection(sock=ours)
         self._outbox.clear()  # what waited is in the opening, or of a time gone by
-        for frame in self._opening():
+        for frame in self._opening(folder):
             self._outbox.put(frame)
         pumping = asyncio.create_task(self._outbox.pump(writer))
         self.running = True
@@ -117,6 +128,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
+                env=clean_environment(),
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C is for the trainer: the network says goodbye after the last round
             )

@@ -1,8 +1,11 @@
 """Chooses the backend. Neither library is loaded before it is wanted."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 from protocol.identity import Identity
 from swarm_node.common.errors import UserError
@@ -50,10 +53,15 @@ def make_gate(config: NetworkConfig, private: Sequence[str] = ()) -> DialGate:
 
 
 def make_backend(
-    config: NetworkConfig, identity: Identity, bootstrap: bool = False, gate: DialGate | None = None
+    config: NetworkConfig,
+    identity: Identity,
+    bootstrap: bool = False,
+    gate: DialGate | None = None,
+    sockets: Path | None = None,
 ) -> Backend:
     """Not started yet. `bootstrap`: also relay for others. `gate`: before dials to addresses that came from others;
-    None where there are no such. UserError for addresses that make no sense."""
+    None where there are no such. `sockets`: where a daemon's folder of sockets is made; None: in the temporary folder.
+    UserError for addresses that make no sense."""
     check_addresses(config)
     check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
@@ -69,8 +77,27 @@ def make_backend(
         relay_service=bootstrap,
         gossipsub=config.gossipsub,
         max_connections=config.max_connections,
+        binary=config.p2pd,
+        sockets=sockets,
     )
     return HivemindBackend(identity, flags, config.max_inbound, relays, gate)
+
+
+def prepare(config: NetworkConfig) -> Path | None:
+    """Loads the library of the backend, while this process may, and says which program the backend will start; None for
+    none. UserError where the library is missing."""
+    check_installed(config.backend)
+    if config.mdns:
+        import_module("swarm_node.network.transport.lan")
+    if config.backend == "libp2p":
+        with suppress(ImportError):  # said when the backend is made
+            import_module("swarm_node.network.transport.libp2p_backend")
+        return None
+    from swarm_node.network.transport import hivemind_backend, p2pd
+
+    assert hivemind_backend
+    p2pd.pb()
+    return p2pd.program(config.p2pd)
 
 
 def _libp2p(

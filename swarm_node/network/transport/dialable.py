@@ -2,21 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
 
 from swarm_node.network.access import Access
+from swarm_node.network.parties import IP, PRIVATE, SHARED_BITS, Range
 from swarm_node.network.transport.multiaddr import parts
 
-IP = IPv4Address | IPv6Address
-Range = IPv4Network | IPv6Network
-
 MIN_PORT = 1024  # mail, names, time and the web listen below it; a node never needs to
-SHARED_BITS = {4: 24, 6: 48}  # of an address of the internet: who has one of these has all
 
-_PRIVATE = [
-    ip_network(each)
-    for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "fc00::/7", "::1/128")
-]
 _NEVER = [  # where clouds tell secrets, and ways to write one address as another
     ip_network(each)
     for each in (
@@ -78,7 +72,7 @@ class Dialable:
 
     def found(self, ip: IP) -> None:
         """A peer that the user named is there: whoever else is in the same private range may be dialled as well."""
-        self.private |= {each for each in _PRIVATE if ip in each}
+        self.private |= {each for each in PRIVATE if ip in each}
 
     def objection(self, target: Target) -> str:
         """Why it must not be dialled; "" where it may."""
@@ -116,6 +110,7 @@ class Anywhere(Dialable):
         return True
 
 
+@lru_cache(maxsize=4096)
 def _entrance(address: str) -> tuple[tuple[str, str], ...]:
     """Host and port of the first hop, as it is written."""
     return tuple(parts(address)[:2])

@@ -11,7 +11,8 @@ import psutil
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import CallFailed, Connection, Failure
-from swarm_node.network.transport.dialable import Anywhere, Range
+from swarm_node.network.parties import Range
+from swarm_node.network.transport.dialable import Anywhere
 from swarm_node.network.transport.gate import Choice, DialGate
 from swarm_node.network.transport.multiaddr import one_peer, parts, split_peer
 
@@ -44,6 +45,11 @@ class Dialling:
         told it by itself, besides; so before it dials anybody it is made sure that the peer is where others say."""
         self._gate = gate or DialGate(Anywhere())
         self._connect, self._connections, self._careful = connect, connections, careful
+        self._given = gate.where.is_given if gate else lambda _: False
+
+    def leads_to_given(self, address: str) -> bool:
+        """Whether a connection is to where this node's user said, and not through there."""
+        return bool(address) and "/p2p-circuit" not in address and self._given(address)
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         """`Backend.dial`, for those addresses that the gate lets pass."""

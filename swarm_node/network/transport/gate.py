@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from swarm_node.common.lru import Lru
-from swarm_node.network.transport.dialable import IP, Dialable, Target, target_of
+from swarm_node.network.parties import IP
+from swarm_node.network.transport.dialable import Dialable, Target, target_of
 
 CROWD_SECONDS = 300.0  # between two dials to unproven addresses of one /24 (/48); doubles with each in vain
 LOCAL_SECONDS = 5.0  # ... of one host of a local network, or one port of this machine

@@ -13,6 +13,7 @@ from protocol.messages import PeerId
 from protocol.wire import PUNCH
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
+from swarm_node.network.parties import Connected
 from swarm_node.network.transport.asking import Asking
 from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed, Dialling
 from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES, DialGate
@@ -45,6 +46,8 @@ USE_WEIGHT = 100
 KNOWN_PEERS = 1024
 GRACE_SECONDS = 1.0  # p2pd ends a dial by itself, and then says what it tried
 AT_ONCE = 8  # addresses of a peer that p2pd dials at the same time
+LOOK_SECONDS = 1.0  # at most so often it is looked who holds too many connections, whenever they are listed anyway
+LONGEST_LOOK = 3.5  # ... and at least so often; an exchange lists them every 3 s
 SILENT_SECONDS = 20.0  # calls to a peer that time out for so long, one and all, end the connection
 
 
@@ -70,6 +73,9 @@ class HivemindBackend(Backend):
         self._dialling = Dialling(gate, self._connect, self.connections, careful=True)
         self._punching = Punching(self, self._open, self._dialling.finds)
         self.counters = self._punching.counters
+        self._connected: Connected[str] = Connected(flags.max_connections)
+        self._looked = 0.0
+        self._hanging_up: asyncio.Task[None] | None = None
         self._tending: list[asyncio.Task[None]] = []
         self._topic = ""
         self._useful: dict[PeerId, float] = {}  # when p2pd was last told of it
@@ -88,19 +94,22 @@ class HivemindBackend(Backend):
             handlers = {**handlers, PUNCH: self._punching.answer}
             limits = {**limits, PUNCH: MAX_PUNCH_BYTES}
             self._tending.append(asyncio.create_task(self._punching.run()))
-        answering = Answering(handlers, limits, self._max_inbound)
+        noting = {protocol: self._noting(handler) for protocol, handler in handlers.items()}
+        answering = Answering(noting, limits, self._max_inbound, self.counters)
 
         loop = asyncio.get_running_loop()
 
         def welcome(info: Any) -> bool:
-            peer = _peer(info.peer)
-            return peer is not None and answering.admits(peer, loop.time())
+            caller = _caller(info.peer, info.addr)
+            return caller is not None and answering.admits(caller, loop.time())
 
         async def serve(info: Any, stream: Pipe) -> None:
-            await answering.serve(stream, Caller(peer_text(info.peer), _text(info.addr)), info.proto)
+            if (caller := _caller(info.peer, info.addr)) is not None:
+                await answering.serve(stream, caller, info.proto)
 
         if handlers:
             await self._daemon.listen(list(handlers), welcome, serve)
+        self._tending.append(asyncio.create_task(self._look_again()))
         if not any(usefulness(address) == 0 for address in await self.addresses()):
             self._tending.append(asyncio.create_task(self._relays.run()))
 
@@ -112,7 +121,7 @@ class HivemindBackend(Backend):
         """
         for _ in range(RELAY_STARTS):
             daemon = await Daemon.start(self._identity, self._flags)
-            if not self._flags.relay_service or await _relays_enough(daemon):
+            if not self._flags.relay_service or await _relays_enough(daemon, self._flags):
                 return daemon
             await daemon.stop()
         raise UserError("the network daemon p2pd does not become a relay; start again")
@@ -143,6 +152,7 @@ class HivemindBackend(Backend):
                 self._silent.pop(peer, None)
             raise
         self._silent.pop(peer, None)
+        self._connected.used(peer, asyncio.get_running_loop().time())
         await self._note_use(peer)
         return reply
 
@@ -164,14 +174,12 @@ class HivemindBackend(Backend):
 
     async def connections(self) -> list[Connection]:
         response = await self._reach(pb().Request(type=pb().Request.LIST_PEERS))
+        self._look(response.peers)
         found = []
         for info in response.peers:
-            try:
-                peer = peer_text(info.id)
-            except ValueError:
-                continue
-            address = _text(info.addrs[0]) if info.addrs else ""
-            found.append(Connection(peer, address, relayed="/p2p-circuit" in address))
+            if (peer := _peer(info.id)) is not None:
+                address = _end(info)
+                found.append(Connection(peer, address, relayed="/p2p-circuit" in address))
         return found
 
     async def addresses(self) -> list[str]:
@@ -195,12 +203,48 @@ class HivemindBackend(Backend):
         return await self.daemon.wait_closed()
 
     async def close(self) -> None:
-        for task in self._tending:
+        for task in (*self._tending, *filter(None, [self._hanging_up])):
             task.cancel()
         self._punching.close()
         await self._asking.close()
         if self._daemon is not None:
             await self._daemon.stop()
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(max(0.0, self._looked + LONGEST_LOOK - asyncio.get_running_loop().time()))
+            with suppress(CallFailed):  # the daemon is gone: whoever supervises it sees that too
+                await self.connections()
+
+    def _look(self, peers: Sequence[Any]) -> None:
+        """Hangs up where one party holds too many of all connections: p2pd itself has a bound for all of them only, and
+        none for one peer. What ends first is what was unused for longest."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked < LOOK_SECONDS or (self._hanging_up is not None and not self._hanging_up.done()):
+            return
+        self._looked = now
+        names = {_peer(info.id) or info.id.hex(): info.id for info in peers}  # p2pd also lets in keys of other kinds
+        ends = ((_peer(info.id) or info.id.hex(), _end(info)) for info in peers)
+        counted = [(name, end) for name, end in ends if not self._is_kept(name, end)]
+        if surplus := self._connected.surplus(counted, now):
+            self._hanging_up = asyncio.create_task(self._hang_up([names[name] for name in surplus]))
+
+    def _is_kept(self, peer: str, address: str) -> bool:
+        return self._relays.holds(PeerId(peer)) or self._dialling.leads_to_given(address)
+
+    async def _hang_up(self, peers: Sequence[bytes]) -> None:
+        for peer in peers:
+            target = pb().DisconnectRequest(peer=peer)
+            with suppress(CallFailed):
+                await self._reach(pb().Request(type=pb().Request.DISCONNECT, disconnect=target))
+                self.counters["hung up: too many connections of one party"] += 1
+
+    def _noting(self, handler: Handler) -> Handler:
+        async def answer(caller: Caller, request: bytes) -> bytes:
+            self._connected.used(caller.peer, asyncio.get_running_loop().time())
+            return await handler(caller, request)
+
+        return answer
 
     async def _note_silence(self, peer: PeerId) -> None:
         """p2pd's QUIC loses connection window with each large reply that is given up, until nothing passes on a
@@ -241,9 +285,10 @@ class HivemindBackend(Backend):
             raise CallFailed(Failure.UNREACHABLE, _detail(error)) from error
 
 
-async def _relays_enough(daemon: Daemon) -> bool:
+async def _relays_enough(daemon: Daemon, flags: Flags) -> bool:
     """Ask a daemon for a reservation, as a peer would. One that cannot be asked is taken for good."""
-    asker = await Daemon.start(Identity.create(), Flags(listen=["/ip4/127.0.0.1/tcp/0"]))
+    beside = Flags(listen=["/ip4/127.0.0.1/tcp/0"], binary=flags.binary, sockets=flags.sockets)
+    asker = await Daemon.start(Identity.create(), beside)
     try:
         own = (await daemon.request(pb().Request(type=pb().Request.IDENTIFY))).identify
         target = pb().ConnectRequest(peer=own.id, addrs=own.addrs, timeout=whole_seconds(RESERVE_SECONDS))
@@ -268,6 +313,13 @@ def _further(text: str, addresses: Sequence[str], timeout: float) -> int:
 
 
 @lru_cache(maxsize=KNOWN_PEERS)  # asked for every stream of a flood
+def _caller(peer: bytes, address: bytes) -> Caller | None:
+    """None for a key of another kind: no node of ours."""
+    known = _peer(peer)
+    return None if known is None else Caller(known, _text(address))
+
+
+@lru_cache(maxsize=KNOWN_PEERS)  # and for every connection, whenever they are listed
 def _peer(data: bytes) -> PeerId | None:
     """None for a key of another kind: no node of ours."""
     try:
@@ -276,6 +328,12 @@ def _peer(data: bytes) -> PeerId | None:
         return None
 
 
+def _end(info: Any) -> str:
+    """Where the other end of a listed connection is."""
+    return _text(info.addrs[0]) if info.addrs else ""
+
+
+@lru_cache(maxsize=KNOWN_PEERS)
 def _text(data: bytes) -> str:
     """An address the daemon reports; "" for those of transports that this node does not use."""
     try:

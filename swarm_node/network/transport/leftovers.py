@@ -1,14 +1,50 @@
 """Folders of sockets in the temporary folder whose daemon was killed, with all that would have removed them."""
 
+import fcntl
 import os
 import shutil
 import socket
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from swarm_node.common.errors import UserError
+
+UNIX_PATH_BYTES = 100  # the system's limit is 108, 104 on macOS
 STALE_SECONDS = 60.0  # a daemon that starts has no socket yet
+
+
+@contextmanager
+def socket_room(home: Path | None = None) -> Iterator[Path]:
+    """A folder for the sockets of one network process, which may make none elsewhere; removed at the end. In `home`,
+    where one is given and its path is short enough, else in the temporary folder. UserError."""
+    parents = (None,) if home is None else (home, None)
+    for parent in parents:
+        sweep(parent or Path(tempfile.gettempdir()))
+    folder = private_folder(*parents)
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(held, fcntl.LOCK_SH)  # while somebody holds it, no other node sweeps it away
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def private_folder(*parents: Path | None) -> Path:
+    """A new folder that nobody else may enter, with a path short enough for sockets in it, in the first of `parents`
+    where that is so; None is the temporary folder. UserError."""
+    for parent in (*(parents or (None,)), "/tmp"):  # noqa: S108  mkdtemp makes a folder nobody else may enter
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="swarm-node-", dir=parent))
+        except OSError as error:
+            raise UserError(f"no place for sockets in {parent or tempfile.gettempdir()}: {error.strerror}") from error
+        if len(str(folder)) + len("/p2pd-12345678/control") <= UNIX_PATH_BYTES:
+            return folder
+        folder.rmdir()
+    raise UserError("paths of temporary files are too long for sockets; set TMPDIR to a short one")
 
 
 def sweep(parent: Path, older: float = STALE_SECONDS) -> None:
@@ -17,7 +53,8 @@ def sweep(parent: Path, older: float = STALE_SECONDS) -> None:
         with suppress(OSError):
             status = folder.lstat()
             ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-            if ours and folder.name != f"swarm-node-{os.getuid()}" and _age(status) > older and not _answers(folder):
+            ours = ours and folder.name != f"swarm-node-{os.getuid()}"
+            if ours and _age(status) > older and not (_held(folder) or _answers(folder)):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -25,6 +62,17 @@ def _age(status: os.stat_result) -> float:
     """Seconds since a file was changed, by the clock of the file system, which is that of a new file."""
     with tempfile.NamedTemporaryFile(prefix="swarm-node-clock-") as now:
         return os.fstat(now.fileno()).st_mtime - status.st_mtime
+
+
+def _held(folder: Path) -> bool:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(opened)
+    return False
 
 
 def _answers(folder: Path) -> bool:

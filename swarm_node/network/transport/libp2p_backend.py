@@ -5,12 +5,13 @@ The same peer id, protocols and framing as the hivemind backend, so that both ma
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import trio
-from libp2p.abc import INetConn, INetStream
+from libp2p.abc import INetStream
 from libp2p.crypto.ed25519 import create_new_key_pair
 from libp2p.crypto.x25519 import create_new_key_pair as create_x25519_key_pair
 from libp2p.custom_types import TProtocol
@@ -34,7 +35,7 @@ from swarm_node.network.transport import libp2p_gossip
 from swarm_node.network.transport.asking import Asking
 from swarm_node.network.transport.dialling import Dialling
 from swarm_node.network.transport.gate import DialGate
-from swarm_node.network.transport.libp2p_guard import GuardedHost, GuardedSwarm
+from swarm_node.network.transport.libp2p_guard import GuardedHost, GuardedSwarm, remote_address
 from swarm_node.network.transport.libp2p_relay import STOP, accept, dial_through
 from swarm_node.network.transport.listening import check_free, on_interfaces
 from swarm_node.network.transport.multiaddr import peer_text, split_peer, usefulness
@@ -64,7 +65,7 @@ class Libp2pBackend(Backend):
     ) -> None:
         """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
         self.peer_id = identity.peer_id
-        self.counters: Mapping[str, int] = {}
+        self.counters: Counter[str] = Counter()
         self._identity = identity
         self._listen = [address for address in listen if "/tcp/" in address]
         self._announce = announce
@@ -96,7 +97,7 @@ class Libp2pBackend(Backend):
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
         check_free(self._listen)
         noting = {protocol: self._noting(handler) for protocol, handler in handlers.items()}
-        answering = Answering(noting, limits, self._max_inbound)
+        answering = Answering(noting, limits, self._max_inbound, self.counters)
         self._thread = TrioThread()
         await self._thread.start()
         try:
@@ -224,13 +225,18 @@ class Libp2pBackend(Backend):
             retry_config=retry,
             connection_config=config,
             max_peers=self._max_connections,
+            is_kept=self._is_kept,
+            counters=self.counters,
         )
+
+    def _is_kept(self, peer: ID, address: str) -> bool:
+        return self._relays.holds(PeerId(str(peer))) or self._dialling.leads_to_given(address)
 
     def _inbound(self, protocol: str, answering: Answering) -> Callable[[INetStream], Awaitable[None]]:
         async def handle(stream: INetStream) -> None:
-            caller = Caller(peer_text(stream.muxed_conn.peer_id.to_bytes()), _remote_address(stream.muxed_conn))
+            caller = Caller(peer_text(stream.muxed_conn.peer_id.to_bytes()), remote_address(stream.muxed_conn))
             done = trio.Event()
-            self.thread.run_in_asyncio(lambda: answering.serve(TrioStream(self.thread, stream), caller, protocol), done)
+            self.thread.run_in_asyncio(lambda: self._serve(answering, stream, caller, protocol), done)
             await done.wait()
 
         return handle
@@ -284,7 +290,7 @@ class Libp2pBackend(Backend):
         found = []
         for peer in self.swarm.connections:
             with suppress(ValueError, IndexError):
-                address = _remote_address(self.swarm.get_connections(peer)[0])
+                address = remote_address(self.swarm.get_connections(peer)[0])
                 found.append(Connection(peer_text(peer.to_bytes()), address, relayed="/p2p-circuit" in address))
         return found
 
@@ -313,6 +319,13 @@ class Libp2pBackend(Backend):
             raise CallFailed(Failure.UNREACHABLE, type(error).__name__) from error
 
     # And this in asyncio again.
+
+    async def _serve(self, answering: Answering, stream: INetStream, caller: Caller, protocol: str) -> None:
+        pipe = TrioStream(self.thread, stream)
+        if answering.admits(caller, asyncio.get_running_loop().time()):
+            await answering.serve(pipe, caller, protocol)
+        else:
+            await pipe.close()
 
     def _noting(self, handler: Handler) -> Handler:
         async def answer(caller: Caller, request: bytes) -> bytes:
@@ -372,8 +385,3 @@ class TrioStream:
     async def _reset(self) -> None:
         with trio.move_on_after(RESET_SECONDS), suppress(Exception):
             await self._stream.reset()
-
-
-def _remote_address(connection: INetConn | Any) -> str:
-    addresses = connection.get_transport_addresses()
-    return str(addresses[0]) if addresses else ""

@@ -4,8 +4,10 @@ Each override names the fault it answers; all were found by reading the source o
 """
 
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import multiaddr
 import trio
@@ -20,12 +22,16 @@ from libp2p.peer.id import ID
 from libp2p.stream_muxer.exceptions import MuxedStreamError
 from libp2p.stream_muxer.yamux.yamux import Yamux
 
+from swarm_node.network.parties import Connected, groups_of, share_of
+
 MAX_HANDSHAKES = 64  # inbound connections whose peer has not proven its identity yet
 WRITE_SECONDS = 8.0  # for one frame and those before it, until a peer that does not read is hung up on
 MAX_STREAMS = 256  # open streams of one connection
 MAX_BUFFERED = 4 * 1024 * 1024  # bytes received on one connection and not read yet: eight of the largest replies
 FORGET_SECONDS = 1e6  # any time beyond the library's minute
 MAX_FRAME = 256 * 1024  # bytes of one yamux frame: the window that a new stream starts with
+
+IsKept = Callable[[ID, str], bool]  # a peer and the address of its connection: never hung up on for its party
 
 log = logging.getLogger(__name__)
 
@@ -50,28 +56,39 @@ class GuardedSwarm(Swarm):
     Its table keeps a connection for a tenth of a second and more after it has ended.
     """
 
-    def __init__(self, *args: object, max_peers: int, **options: object) -> None:
+    def __init__(
+        self, *args: object, max_peers: int, is_kept: IsKept, counters: Counter[str], **options: object
+    ) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
         self.auto_connector = NoAutoConnector(self)
-        self.census = Census(self, max_peers)
+        self.census = Census(self, max_peers, is_kept, counters)
         self.register_notifee(self.census)
-        self._handshakes: OrderedDict[trio.CancelScope, None] = OrderedDict()  # oldest first
+        self._handshakes: OrderedDict[trio.CancelScope, tuple[str, ...]] = OrderedDict()  # oldest first; of whom
 
     async def _handle_inbound_connection(self, read_write_closer: ReadWriteCloser, maddr: multiaddr.Multiaddr) -> None:
-        if len(self._handshakes) >= MAX_HANDSHAKES:
-            self._handshakes.popitem(last=False)[0].cancel()
+        raw = RawConnection(read_write_closer, False)
         scope = trio.CancelScope()
-        self._handshakes[scope] = None
+        self._handshakes[scope] = groups_of(remote_address(raw))
+        for party in self._handshakes[scope]:
+            same = [each for each, groups in self._handshakes.items() if party in groups]
+            if len(same) > share_of(MAX_HANDSHAKES):
+                self._give_up(same[0])
+        if len(self._handshakes) > MAX_HANDSHAKES:
+            self._give_up(next(iter(self._handshakes)))
         muxed = None
         try:
             with scope:
-                muxed = await self.upgrade_inbound_raw_conn(RawConnection(read_write_closer, False), maddr)
+                muxed = await self.upgrade_inbound_raw_conn(raw, maddr)
         except Exception as error:  # noqa: BLE001  handshakes parse what anybody sends
             log.debug("handshake failed: %s", type(error).__name__)
         finally:
             self._handshakes.pop(scope, None)
         if isinstance(muxed, Yamux):
             await muxed.event_closed.wait()  # the socket is closed when this returns
+
+    def _give_up(self, handshake: trio.CancelScope) -> None:
+        handshake.cancel()
+        del self._handshakes[handshake]
 
     def get_connections(self, peer_id: ID | None = None) -> list[INetConn]:
         """Those that live: a dial that takes one that has ended for good leaves its caller without any."""
@@ -86,6 +103,12 @@ class GuardedSwarm(Swarm):
             for connection in self.connections.pop(peer_id, []):
                 with suppress(Exception):
                     await connection.close()
+
+
+def remote_address(connection: Any) -> str:
+    """Multiaddr of the other end, "" where it is not known; where a relay is between, the address leads through it."""
+    addresses = connection.get_transport_addresses()
+    return str(addresses[0]) if addresses else ""
 
 
 def _lives(connection: INetConn) -> bool:
@@ -107,18 +130,26 @@ class NoAutoConnector(AutoConnector):
 class Census(INotifee):
     """Who is connected and of what use; hangs up on the least useful when there are too many."""
 
-    def __init__(self, swarm: Swarm, max_peers: int) -> None:
+    def __init__(self, swarm: Swarm, max_peers: int, is_kept: IsKept, counters: Counter[str]) -> None:
         self._swarm = swarm
         self._max_peers = max_peers
+        self._is_kept, self._counters = is_kept, counters
+        self._shares: Connected[ID] = Connected(max_peers)
         self._useful: dict[ID, float] = {}  # when a call to or from a connected peer last went well
 
     def was_useful(self, peer: ID) -> None:
         """A call with it went well."""
         if peer in self._swarm.connections:
             self._useful[peer] = trio.current_time()
+            self._shares.used(peer, trio.current_time())
 
     async def connected(self, network: INetwork, conn: INetConn) -> None:
-        """Closes peers beyond the limit, those first that were of no use for longest."""
+        """Closes what one party has beyond its share, then peers beyond the limit: the longest useless first."""
+        ends = [(each.muxed_conn.peer_id, remote_address(each)) for each in self._swarm.get_connections()]
+        counted = [(peer, address) for peer, address in ends if not self._is_kept(peer, address)]
+        for peer in self._shares.surplus(counted, trio.current_time()):
+            self._counters["hung up: too many connections of one party"] += 1
+            await self._swarm.close_peer(peer)
         peers = self._swarm.connections
         while len(peers) > self._max_peers:
             await self._swarm.close_peer(min(peers, key=lambda peer: self._useful.get(peer, 0.0)))  # of equals: oldest

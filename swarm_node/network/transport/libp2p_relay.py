@@ -17,6 +17,7 @@ from libp2p.relay.circuit_v2.utils import read_delimited_msg, write_delimited_ms
 from libp2p.stream_muxer.yamux.yamux import Yamux
 from multiaddr import Multiaddr
 
+from swarm_node.network.transport.libp2p_guard import remote_address
 from swarm_node.network.transport.relays import HOP
 
 STOP = "/libp2p/circuit/relay/0.2.0/stop"
@@ -57,5 +58,5 @@ async def accept(swarm: Swarm, stream: INetStream) -> None:
 
 
 def _through(stream: INetStream, relay: ID, initiator: bool) -> RawConnection:
-    address = Multiaddr(f"/p2p/{relay}/p2p-circuit")
+    address = Multiaddr(f"{remote_address(stream.muxed_conn)}/p2p/{relay}/p2p-circuit")  # as p2pd says it
     return RawConnection(stream, initiator, ConnectionType.RELAYED, [address])

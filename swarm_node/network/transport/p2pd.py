@@ -9,6 +9,7 @@ import asyncio
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import deque
@@ -23,8 +24,9 @@ from typing import Any, Self
 from protocol.identity import Identity
 from swarm_node.common import varint
 from swarm_node.common.errors import UserError
+from swarm_node.network.confinement import Confinement, of_the_daemon
 from swarm_node.network.transport.doorway import Doorway
-from swarm_node.network.transport.leftovers import sweep
+from swarm_node.network.transport.leftovers import private_folder, sweep
 
 START_SECONDS = 15.0  # it takes 0.25 s on an idle machine
 STOP_SECONDS = 2.0
@@ -33,7 +35,6 @@ MAX_CONTROL_BYTES = 4 * 1024 * 1024  # a reply of the daemon
 ORPHAN_SECONDS = 20  # an orphan that nobody ever connected to ends after this
 MEMORY_BYTES = 96 * 1024 * 1024  # soft limit of the Go heap: beyond it garbage is collected more often
 RELAY_BYTES = 256 * 1024 * 1024  # passed on in each direction before a relayed connection ends
-UNIX_PATH_BYTES = 100  # the system's limit is 108, 104 on macOS
 
 
 class DaemonError(Exception):
@@ -68,6 +69,8 @@ class Flags:
     relay_service: bool = False  # be a relay, and be sure to be reachable
     gossipsub: bool = False
     max_connections: int = 64
+    binary: str = ""  # "": the one in hivemind's package
+    sockets: Path | None = None  # where the folder of its sockets is made; None: in the temporary folder
 
     def arguments(self) -> list[str]:
         """As p2pd takes them."""
@@ -107,7 +110,7 @@ class Daemon:
     @classmethod
     async def start(cls, identity: Identity, flags: Flags) -> Self:
         """Ready to take requests, after about 0.3 s. UserError where it does not start."""
-        folder = _socket_folder()
+        folder = _socket_folder(flags.sockets)
         try:
             self = cls(await _spawn(folder, identity, flags), folder)
         except BaseException:
@@ -120,7 +123,8 @@ class Daemon:
                 self._leash = (await self._connect(pb().Request(type=pb().Request.PERSISTENT_CONN_UPGRADE)))[2]
         except (TimeoutError, EOFError, OSError, DaemonError) as error:
             await self.stop()
-            raise UserError(f"the network daemon p2pd did not start: {self.last_words() or error!r}") from error
+            what = flags.binary or "p2pd"
+            raise UserError(f"the network daemon {what} did not start: {self.last_words() or error!r}") from error
         except BaseException:
             await self.stop()
             raise
@@ -278,26 +282,27 @@ def _hivemind() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _socket_folder() -> Path:
+def program(binary: str = "") -> Path:
+    """The daemon's file: `binary`, or the one in hivemind's package where that is empty."""
+    return Path(binary).expanduser().absolute() if binary else _hivemind() / "hivemind_cli" / "p2pd"
+
+
+def _socket_folder(parent: Path | None) -> Path:
+    if parent is not None:
+        return Path(tempfile.mkdtemp(prefix="p2pd-", dir=parent))
     sweep(Path(tempfile.gettempdir()))
-    for parent in (None, "/tmp"):  # noqa: S108  mkdtemp makes a folder nobody else may enter
-        try:
-            folder = Path(tempfile.mkdtemp(prefix="swarm-node-", dir=parent))
-        except OSError as error:
-            raise UserError(f"no place for sockets in {parent or tempfile.gettempdir()}: {error.strerror}") from error
-        if len(str(folder)) + len("/control") <= UNIX_PATH_BYTES:
-            return folder
-        folder.rmdir()
-    raise UserError("paths of temporary files are too long for sockets; set TMPDIR to a short one")
+    return private_folder()
 
 
 async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subprocess.Process:
     key_reader, key_writer = os.pipe()  # the key never touches another file
+    binary, confinement = program(flags.binary), None
     try:
+        confinement = Confinement(of_the_daemon(binary, folder))
         os.write(key_writer, identity.key_bytes())
         os.close(key_writer)
         return await asyncio.create_subprocess_exec(
-            str(_hivemind() / "hivemind_cli" / "p2pd"),
+            str(binary),
             f"-listen=/unix{folder}/control",
             f"-id=/dev/fd/{key_reader}",
             *flags.arguments(),
@@ -305,6 +310,7 @@ async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subp
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             pass_fds=[key_reader],
+            preexec_fn=confinement.enter,  # it imports nothing and takes no lock, so that threads do not matter
             start_new_session=True,  # Ctrl-C is for us: the daemon ends when we have said goodbye
             env={
                 "GOLOG_LOG_LEVEL": "error",
@@ -313,12 +319,14 @@ async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subp
                 "GOMEMLIMIT": str(MEMORY_BYTES),
             },
         )
-    except OSError as error:
-        raise UserError(
-            f"the network daemon p2pd cannot run here ({error.strerror}); try --network.backend libp2p"
-        ) from error
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        what = f"{binary}, named by --network.p2pd," if flags.binary else "the network daemon p2pd"
+        raise UserError(f"{what} cannot run here ({reason}); try --network.backend libp2p") from error
     finally:
         os.close(key_reader)
+        if confinement is not None:
+            confinement.close()
 
 
 def _message(message: Any) -> bytes:

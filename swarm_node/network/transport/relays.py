@@ -78,6 +78,10 @@ class Relays:
         )
         return [f"{address}/p2p-circuit" for address in best]
 
+    def holds(self, relay: PeerId) -> bool:
+        """Whether there is a reservation at this relay, which ends with the connection."""
+        return relay in self._renew
+
     async def run(self) -> None:
         """Keeps reservations at relays while they are needed, until it is cancelled."""
         while self._known:

@@ -8,10 +8,13 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from protocol.messages import PeerId
 from swarm_node.network.backend import Caller, Handler
+from swarm_node.network.parties import SHARE, Places, groups_of
 
 LENGTH_BYTES = 4
 CALL_SECONDS = 10.0  # an inbound call ends after this, however slowly its peer reads or writes
@@ -21,8 +24,8 @@ REFUSAL_SECONDS = (
     1.0  # until a refusal is said: hanging up would cost us a handshake when they call again, waiting costs them
 )
 WINDOW_SECONDS = 10.0
-NEW_STREAMS = 256  # of a peer in that time; honest ones ask again on those they have
-SLOTS_PER_PEER = 4  # a peer holds at most 1/4 of the slots
+NEW_STREAMS = 256  # of a party in that time; honest ones ask again on those they have
+SLOTS_PER_PEER = 4  # a peer on a local network holds at most 1/4 of the slots; on the internet see parties.py
 
 log = logging.getLogger(__name__)
 
@@ -53,34 +56,44 @@ class Answering:
 
     `slots` requests are in work at once. Many more streams may be open, because one that has not yet said anything
     costs little; when all are taken, the one that was silent longest makes room. An honest peer, done in milliseconds,
-    hardly ever has to, and opens another if it does.
+    hardly ever has to, and opens another if it does. Of both, one party of the internet holds a sixteenth.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], limits: Mapping[str, int], slots: int) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        limits: Mapping[str, int],
+        slots: int,
+        counters: Counter[str] | None = None,
+    ) -> None:
+        """`counters`: where refused streams are counted."""
         self._handlers = handlers
         self._limits = limits  # largest request in bytes, by protocol
         self._slots = asyncio.Semaphore(slots)
         self._max_streams = slots * STREAMS_PER_SLOT
         self._share = max(1, slots // SLOTS_PER_PEER)
-        self._streams: dict[asyncio.Task[None], PeerId] = {}  # the longest silent first
-        self._open: Counter[PeerId] = Counter()  # streams of each
-        self._come: Counter[PeerId] = Counter()  # streams of each since `_window`
+        self._streams: dict[asyncio.Task[None], Caller] = {}  # the longest silent first
+        self._open = Places(self._max_streams, self._share * STREAMS_PER_SLOT)
+        self._come: Counter[str] = Counter()  # streams of each party since `_window`
         self._window = 0.0  # seconds
-        self._working: Counter[PeerId] = Counter()
+        self._working: Counter[PeerId] = Counter()  # calls of each, those that wait for their turn as well
+        self._turns_at_once = max(1, slots // SHARE)
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._counters: Counter[str] = Counter() if counters is None else counters
 
     async def serve(self, stream: Stream, caller: Caller, protocol: str) -> None:
         """Answer one stream and close it. Runs in a task of its own, which is cancelled when others need the room."""
         task = asyncio.current_task()
         assert task is not None
         try:
-            if not self.has_room(caller.peer):
+            if not self._has_room(caller):
                 return
             if len(self._streams) >= self._max_streams:
                 oldest = next(iter(self._streams))
                 self._leave(oldest)
                 oldest.cancel()
-            self._streams[task] = caller.peer
-            self._open[caller.peer] += 1
+            self._streams[task] = caller
+            self._open.take(caller.peer, groups_of(caller.address))
             patience = CALL_SECONDS  # for the first call
             more = True
             while more:
@@ -96,26 +109,24 @@ class Answering:
             self._leave(task)
             await stream.close()
 
-    def admits(self, peer: PeerId, now: float) -> bool:
-        """Whether to take in a new stream of this peer at all, at `now` seconds: before anything is spent on it."""
+    def admits(self, caller: Caller, now: float) -> bool:
+        """Whether to take in a new stream of this caller at all, at `now` seconds: before anything is spent on it."""
         if now >= self._window + WINDOW_SECONDS:
             self._window = now
             self._come.clear()
-        if self._come[peer] >= NEW_STREAMS or not self.has_room(peer):
+        parties = (caller.peer, *groups_of(caller.address))
+        if not self._has_room(caller) or any(self._come[party] >= NEW_STREAMS for party in parties):
+            self._counters["streams refused: too many of one party"] += 1
             return False
-        self._come[peer] += 1
+        self._come.update(parties)
         return True
 
-    def has_room(self, peer: PeerId) -> bool:
-        """Whether one more stream of this peer may be open."""
-        return self._open[peer] < self._share * STREAMS_PER_SLOT
+    def _has_room(self, caller: Caller) -> bool:
+        return self._open.has_room(caller.peer, groups_of(caller.address))
 
     def _leave(self, task: "asyncio.Task[None]") -> None:
-        peer = self._streams.pop(task, None)
-        if peer is not None:
-            self._open[peer] -= 1
-            if not self._open[peer]:
-                del self._open[peer]
+        if (caller := self._streams.pop(task, None)) is not None:
+            self._open.leave(caller.peer, groups_of(caller.address))
 
     async def _answer(self, stream: Stream, caller: Caller, protocol: str, size: int) -> bool:
         """One call, whose request has `size` bytes; whether there may be another on this stream."""
@@ -134,8 +145,11 @@ class Answering:
             return b""
         self._working[caller.peer] += 1
         try:
-            async with self._slots:
-                return await self._handlers[protocol](caller, request)
+            async with AsyncExitStack() as turns:
+                for turn in self._turns_of(caller):
+                    await turns.enter_async_context(turn)
+                async with self._slots:
+                    return await self._handlers[protocol](caller, request)
         except Exception:
             log.exception("handler of %s failed", protocol)  # our bug: this call is lost, the node goes on
             return b""
@@ -143,3 +157,10 @@ class Answering:
             self._working[caller.peer] -= 1
             if not self._working[caller.peer]:
                 del self._working[caller.peer]
+
+    def _turns_of(self, caller: Caller) -> list[asyncio.Semaphore]:
+        """What a caller of the internet waits for before it takes a slot. From the peer to the network, for all in the
+        same order, so that no two wait for each other."""
+        groups = groups_of(caller.address)
+        parties = (caller.peer, *groups) if groups else ()
+        return [self._turns.setdefault(party, asyncio.Semaphore(self._turns_at_once)) for party in parties]

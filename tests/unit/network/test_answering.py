@@ -1,9 +1,14 @@
 """Who opens streams without end is turned away before anything is spent on it; others are not."""
 
-from protocol.messages import PeerId
-from swarm_node.network.transport.streams import NEW_STREAMS, WINDOW_SECONDS, Answering
+import asyncio
+from collections import Counter
 
-FLOODER, HONEST = PeerId("flooder"), PeerId("honest")
+from protocol.messages import PeerId
+from swarm_node.network.backend import Caller
+from swarm_node.network.transport.streams import NEW_STREAMS, WINDOW_SECONDS, Answering
+from tests.waiting import until_awaited
+
+FLOODER, HONEST = (Caller(PeerId(name), "/ip4/127.0.0.1/tcp/1") for name in ("flooder", "honest"))
 
 
 def test_a_peer_opens_so_many_streams_in_a_while_and_others_are_let_in_beside_it() -> None:
@@ -13,3 +18,64 @@ def test_a_peer_opens_so_many_streams_in_a_while_and_others_are_let_in_beside_it
     assert answering.admits(HONEST, 101.5)
     assert not answering.admits(FLOODER, 100.0 + WINDOW_SECONDS - 0.1)
     assert answering.admits(FLOODER, 100.0 + WINDOW_SECONDS)
+
+
+def test_identities_of_one_network_open_so_many_streams_in_a_while_as_one_peer() -> None:
+    answering = Answering({}, {}, 16)
+    crowd = [Caller(PeerId(f"id{k}"), f"/ip4/45.33.10.{k % 250}/tcp/{k}") for k in range(1000)]
+    taken = [answering.admits(caller, 100.0 + k / 1000) for k, caller in enumerate(crowd)]
+    assert taken == [True] * NEW_STREAMS + [False] * (1000 - NEW_STREAMS)
+    assert not answering.admits(Caller(PeerId("another"), "/ip6/2002:2d21:a07::1/tcp/1"), 101.5)
+    assert answering.admits(Caller(PeerId("another"), "/ip4/45.33.11.7/tcp/1"), 101.5)
+
+
+class Pipe:
+    """A stream on which one call after another comes at once."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls, self.answers, self._half = calls, list[bytes](), False
+
+    async def read(self, size: int) -> bytes:
+        if not self.calls:
+            raise EOFError
+        self._half = not self._half
+        if self._half:
+            return (1).to_bytes(4, "big")
+        self.calls -= 1
+        return b"?"
+
+    async def write(self, data: bytes) -> None:
+        self.answers.append(data[4:])
+
+    async def close(self) -> None:
+        pass
+
+
+def test_one_party_of_the_internet_has_a_sixteenth_of_the_calls_in_work_and_others_are_answered_meanwhile() -> None:
+    async def scenario() -> None:
+        gate, working, most = asyncio.Event(), Counter[str](), Counter[str]()
+
+        async def slow(caller: Caller, request: bytes) -> bytes:
+            party = caller.address.rpartition(".")[0]
+            working[party] += 1
+            most[party] = max(most[party], working[party])
+            if party.endswith("45.33.10"):
+                await gate.wait()
+            working[party] -= 1
+            return b"!"
+
+        answering = Answering({"p": slow}, {"p": 10}, 32)
+        crowd = [Caller(PeerId(f"id{k}"), f"/ip4/45.33.10.{k}/tcp/1") for k in range(8)]
+        pipes = [Pipe(1) for _ in crowd]
+        serving = [asyncio.create_task(answering.serve(pipe, it, "p")) for pipe, it in zip(pipes, crowd, strict=True)]
+        await until_awaited(lambda: working["/ip4/45.33.10"] == 2, what="a call")
+        other = Pipe(3)
+        await answering.serve(other, Caller(PeerId("other"), "/ip4/99.1.1.1/tcp/1"), "p")
+        assert other.answers == [b"!"] * 3  # while those of the crowd are not
+        assert most["/ip4/45.33.10"] == 2  # of 32
+        gate.set()
+        await asyncio.gather(*serving)
+        assert [pipe.answers for pipe in pipes] == [[b"!"]] * 8  # they took turns, and none was refused
+        assert most["/ip4/45.33.10"] == 2
+
+    asyncio.run(scenario())

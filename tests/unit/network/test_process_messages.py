@@ -6,9 +6,11 @@ import socket
 import pytest
 
 from protocol.messages import PeerId, Round
+from swarm_node.network.access import parse
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import (
     Alive,
+    Allow,
     Ask,
     BrokenFrame,
     Memory,
@@ -29,9 +31,19 @@ from tests.waiting import PATIENCE
 
 MEMORY = Memory(port=7, exchange={"seq": 3, "seen": ["a"]}, peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
 RULES = Rules(swarm="s", environments={"e": ("1", {"d": ("c",)})}, max_completions=8)
+LISTS = parse('block_peers = ["12D3x"]\nallow_networks = ["10.0.0.0/8", "fd00::/8"]')
 FRAMES = [
     MEMORY,
-    Start(key=bytes(range(256)), rules=RULES, home="/h", config=NetworkConfig(peers=("/x",)), memory=MEMORY, want=4),
+    Start(
+        key=bytes(range(256)),
+        rules=RULES,
+        folder="/s",
+        config=NetworkConfig(peers=("/x",)),
+        memory=MEMORY,
+        access=LISTS,
+        want=4,
+    ),
+    Allow(access=LISTS),
     Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
     Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
     Ask(number=1),

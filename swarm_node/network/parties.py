@@ -1,0 +1,135 @@
+"""Who counts as one where places are shared out: identities are free, addresses are not.
+
+On the internet a peer counts in three parties: itself, its address, and the /24 (IPv4) or /48 (IPv6) of that. A party
+holds a sixteenth of the places at most. On a local network and on this machine each peer counts for itself alone.
+Pure: no clock, the time is an argument, in seconds of any clock that never goes back.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import chain
+from typing import Generic, TypeVar
+
+IP = IPv4Address | IPv6Address
+Range = IPv4Network | IPv6Network
+Key = TypeVar("Key", bound=Hashable)
+
+SHARE = 16  # a party holds one of so many places
+LEAST = 2  # ... or this many: two peers that call each other at once have two connections for a moment
+SHARED_BITS = {4: 24, 6: 48}  # of an address of the internet: who has one of these has all
+
+PRIVATE: tuple[Range, ...] = tuple(
+    ip_network(each)
+    for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "fc00::/7", "::1/128")
+)
+_LOCAL = (*PRIVATE, ip_network("169.254.0.0/16"), ip_network("fe80::/10"))
+_WITH_IPV4 = tuple(map(ip_network, ("64:ff9b::/96", "::/96")))  # NAT64, IPv4-compatible: the last 32 bits are IPv4
+UNKNOWN = ("unknown",)
+
+
+def outer(ip: IP) -> IP:
+    """The IPv4 address that an IPv6 address is another spelling of (mapped, 6to4, Teredo, NAT64), else the address."""
+    if ip.version == 4:
+        return ip
+    if ip.ipv4_mapped is not None:
+        return ip.ipv4_mapped
+    if is_local(ip):
+        return ip
+    spelt = ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+    if any(ip in each for each in _WITH_IPV4):
+        spelt = IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip if spelt is None or is_local(spelt) else spelt  # no tunnel of the internet leads to a private address
+
+
+def is_local(ip: IP) -> bool:
+    """Whether it is this machine's or a local network's; `outer` is looked at first."""
+    return any(ip in each for each in _LOCAL)
+
+
+@lru_cache(maxsize=4096)
+def groups_of(address: str) -> tuple[str, ...]:
+    """The parties, beside the peer itself, that whoever calls from this multiaddr counts in; none on a local network.
+
+    What a relay brings counts for the relay, wherever that is: it lets anybody in. What cannot be read counts for one
+    party of all such, so that nobody gains by an odd address.
+    """
+    entrance, through, _ = address.partition("/p2p-circuit")
+    relay = (f"relay {entrance.rpartition('/p2p/')[2]}",) if through else ()
+    kind, host = [*entrance.split("/", 3)[1:3], "", ""][:2]
+    if through and kind == "p2p":  # a relay whose own address is not told
+        return relay
+    try:
+        ip = outer(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return (*relay, *UNKNOWN)
+    if is_local(ip):
+        return relay
+    return (*relay, str(ip), str(ip_network((ip, SHARED_BITS[ip.version]), strict=False)))
+
+
+def share_of(places: int) -> int:
+    """How many of so many places one party may hold."""
+    return max(LEAST, places // SHARE)
+
+
+class Places:
+    """Places that are taken and left one by one. Whoever has no room takes none."""
+
+    def __init__(self, count: int, local: int) -> None:
+        """`count` places, of which a peer on a local network may hold `local`."""
+        self._share, self._local = share_of(count), local
+        self._held: Counter[str] = Counter()
+
+    def has_room(self, peer: str, groups: tuple[str, ...]) -> bool:
+        """Whether this peer, which calls from where `groups_of` says so, may take one more."""
+        if not groups:
+            return self._held[peer] < self._local
+        return all(self._held[party] < self._share for party in (peer, *groups))
+
+    def take(self, peer: str, groups: tuple[str, ...]) -> None:
+        """One place, whether there is room or not: `has_room` is asked before."""
+        self._held.update((peer, *groups))
+
+    def leave(self, peer: str, groups: tuple[str, ...]) -> None:
+        """Gives back what `take` took."""
+        for party in (peer, *groups):
+            self._held[party] -= 1
+            if not self._held[party]:
+                del self._held[party]
+
+
+class Connected(Generic[Key]):
+    """Whom to hang up on, by what connections there are: where a party has too many, the one unused for longest."""
+
+    def __init__(self, count: int) -> None:
+        """`count`: connections that this node keeps."""
+        self._share = share_of(count)
+        self._used: dict[Key, float] = {}  # seconds: when it came, or a call with it last went well
+
+    def used(self, peer: Key, now: float) -> None:
+        """A call with this peer went well, or goes on."""
+        self._used[peer] = now
+
+    def surplus(self, connections: Sequence[tuple[Key, str]], now: float) -> list[Key]:
+        """Peers to hang up on, so that no party has more than its share. `connections`: peer and multiaddr of each.
+
+        First whoever has too many alone, before others in its network.
+        """
+        counted: list[tuple[Key, tuple[Key | str, ...]]] = [
+            (peer, (peer, *groups)) for peer, address in connections if (groups := groups_of(address))
+        ]
+        held: Counter[Key | str] = Counter(chain.from_iterable(parties for _, parties in counted))
+        self._used = {peer: self._used.get(peer, now) for peer, _ in connections}
+        if max(held.values(), default=0) <= self._share:  # as nearly always
+            return []
+        own: dict[Key, Counter[Key | str]] = {}  # what a peer's connections add to its parties
+        for peer, parties in counted:
+            own.setdefault(peer, Counter()).update(parties)
+        closing = []
+        for peer in sorted(own, key=lambda peer: (own[peer][peer] <= self._share, self._used[peer])):
+            if any(held[party] > self._share for party in own[peer]):
+                held.subtract(own[peer])
+                closing.append(peer)
+        return closing

@@ -1,0 +1,147 @@
+"""What somebody who has taken over a process that talks to strangers would try; each attempt says what came of it.
+
+Run as a child: `python -m tests.network.forbidden WHO HOME SOCKETS SECRET`. It confines itself exactly as the network
+process does (WHO is the name of a backend), or as p2pd is (WHO is "p2pd"), or not at all (WHO is "nothing"), tries
+everything, and prints one JSON object: attempt -> "refused", or what was had. HOME and SECRET are the user's; the
+process that started this one plays the trainer.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from swarm_node.network.confinement import Confinement, of_the_daemon
+from swarm_node.network.process.confined import confine
+from swarm_node.network.transport import p2pd
+from swarm_node.settings import NetworkConfig
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PTRACE_ATTACH, O_PATH = 16, os.O_PATH
+CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x00020000
+
+HARMLESS = (
+    "read an ssh key",
+    "read the identity of the node",
+    "read the environment of the trainer",
+    "write the checkpoint",
+    "remove the checkpoint",
+    "make a file in the home",
+    "make a link in the home",
+    "change the mode of the ssh key",
+    "change the times of the ssh key",
+    "list the processes",
+    "start a shell",
+    "start another Python",
+)
+
+
+def call(number: int, *arguments: Any) -> int:
+    """A system call by its number on x86-64. Raises OSError."""
+    result: int = LIBC.syscall(number, *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def attempts(home: Path, secret: Path, parent: int) -> dict[str, Callable[[], Any]]:
+    """At least thirty, each of which a process of this user could do before it was confined."""
+    checkpoint = home / "checkpoint" / "model.safetensors"
+    attributes = (ctypes.c_char * 128)()
+    return {
+        "read an ssh key": lambda: secret.read_bytes(),
+        "list the folder of ssh keys": lambda: os.listdir(secret.parent),
+        "read the identity of the node": lambda: (home / "identity.key").read_bytes(),
+        "read the checkpoint": lambda: checkpoint.read_bytes(),
+        "write the checkpoint": lambda: checkpoint.open("r+b").write(b"x"),
+        "truncate the checkpoint": lambda: os.truncate(checkpoint, 0),
+        "remove the checkpoint": lambda: checkpoint.unlink(),
+        "rename the checkpoint": lambda: checkpoint.rename(home / "other"),
+        "make a file in the home": lambda: (home / "new").write_bytes(b"x"),
+        "make a folder in the home": lambda: (home / "folder").mkdir(),
+        "make a link in the home": lambda: (home / "link").symlink_to(secret),
+        "change the mode of the ssh key": lambda: secret.chmod(0o644),
+        "change the times of the ssh key": lambda: os.utime(secret, (0, 0)),
+        "set an attribute of the ssh key": lambda: os.setxattr(secret, "user.x", b"y"),
+        "give the ssh key away": lambda: os.chown(secret, 1, 1),
+        "read the list of users": lambda: Path("/etc/passwd").read_bytes(),
+        "list the processes": lambda: os.listdir("/proc"),
+        "read the environment of the trainer": lambda: Path(f"/proc/{parent}/environ").read_bytes(),
+        "read the memory of the trainer": lambda: open(f"/proc/{parent}/mem", "rb").read(1),
+        "read the trainer's memory by a call": lambda: call(310, parent, None, 0, None, 0, 0),
+        "trace the trainer": lambda: call(101, PTRACE_ATTACH, parent, 0, 0),
+        "take a descriptor of the trainer": lambda: call(438, os.pidfd_open(parent), 0, 0),
+        "lower the trainer's limits": lambda: resource.prlimit(parent, resource.RLIMIT_NOFILE, (64, 64)),
+        "end the trainer": lambda: os.kill(parent, signal.SIGUSR1),
+        "exec a shell": lambda: os.execv("/bin/sh", ["sh", "-c", "echo escaped"]),
+        "start a shell": lambda: subprocess.run(["/bin/sh", "-c", "true"], check=True),
+        "start another Python": lambda: subprocess.run([sys.executable, "-c", "0"], check=True),
+        "start a shell by the loader": lambda: subprocess.run(["/lib64/ld-linux-x86-64.so.2", "/bin/sh"], check=True),
+        "run a program from memory": lambda: run_from_memory(),
+        "a raw socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
+        "a packet socket": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM),
+        "a netlink socket of another kind": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9),  # audit
+        "a virtual machine's socket": lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM),
+        "a namespace of users": lambda: call(272, CLONE_NEWUSER),
+        "a namespace by clone": lambda: call(56, CLONE_NEWNS | signal.SIGCHLD, 0, 0, 0, 0),
+        "mount": lambda: call(165, b"none", str(home).encode(), b"tmpfs", 0, None),
+        "an io_uring": lambda: call(425, 1, attributes),
+        "a program in the kernel": lambda: call(321, 0, attributes, 128),
+        "a key ring": lambda: call(250, 0, -3, 0, 0, 0),
+        "the kernel's log": lambda: call(103, 3, attributes, 128),
+        "a file in shared memory": lambda: Path("/dev/shm/swarm-node-forbidden").write_bytes(b"x"),
+        "more memory than allowed": lambda: mmap.mmap(-1, 2 * 1024**3, flags=mmap.MAP_PRIVATE),
+        "raise the limit of memory": lambda: resource.setrlimit(resource.RLIMIT_DATA, (-1, -1)),
+        "raise the limit of open files": lambda: more_files(),
+        "input for the user's terminal": lambda: call(16, 0, 0x5412, b"x"),
+    }
+
+
+def run_from_memory() -> None:
+    """The one program that may be read, in a file without a name."""
+    held = os.memfd_create("x")
+    os.write(held, p2pd.program().read_bytes())
+    subprocess.run([f"/proc/self/fd/{held}", "-help"], pass_fds=[held], check=False)
+
+
+def more_files() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard + 1, hard + 1))
+
+
+def outcome(attempt: Callable[[], Any]) -> str:
+    try:
+        had = attempt()
+    except (OSError, ValueError, subprocess.SubprocessError, OverflowError) as error:
+        return f"refused: {error}"
+    return f"had {str(had)[:60]!r}"
+
+
+def main() -> None:
+    who, home, sockets, secret = sys.argv[1], *map(Path, sys.argv[2:5])
+    if who == "p2pd":
+        confinement = Confinement(of_the_daemon(p2pd.program(), sockets))
+        layers = confinement.enter()
+    elif who == "nothing":
+        layers = None
+    else:
+        layers = confine(NetworkConfig(backend=who, mdns=False), sockets)
+    tried = attempts(home, secret, os.getppid())
+    if who == "nothing":  # what would stop the test itself is not tried
+        tried = {name: tried[name] for name in HARMLESS}
+    found = {name: outcome(attempt) for name, attempt in tried.items()}
+    if who != "nothing":
+        (sockets / "mine").write_bytes(b"this much is its own")
+    sys.stdout.write(json.dumps({"layers": layers.held if layers else [], "found": found}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The processes that talk to strangers hold what they need, and nothing else: forty things are tried from inside."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from protocol.identity import Identity
+from swarm_node.common import landlock
+from swarm_node.common.errors import UserError
+from swarm_node.network.transport.p2pd import Daemon, Flags, program
+from tests.network.members import Member, closing, config, received_since, rounds
+
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.skipif(sys.platform != "linux" or landlock.version() < landlock.SIGNALS_SINCE, reason="no Landlock 6"),
+]
+AT_LEAST = 30
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[list[str]]:
+    """A home, a folder for sockets and an ssh key, as arguments; the test's own process is the trainer."""
+    home, sockets, secret = tmp_path / "home", tmp_path / "sockets", tmp_path / "ssh" / "id_ed25519"
+    for file in (home / "identity.key", home / "checkpoint" / "model.safetensors", secret):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"a secret of the user")
+    sockets.mkdir()
+    before = signal.signal(signal.SIGUSR1, lambda *_: pytest.fail("a confined process signalled the trainer"))
+    yield [str(home), str(sockets), str(secret)]
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("who", ["hivemind", "libp2p", "p2pd"])
+def test_what_a_process_that_talks_to_strangers_may_not_do(who: str, user: list[str]) -> None:
+    command = [sys.executable, "-m", "tests.network.forbidden", who, *user]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["layers"] == ["rlimits", "no_new_privs", "landlock", "seccomp"]
+    assert len(answer["found"]) >= AT_LEAST
+    assert {name: what for name, what in answer["found"].items() if not what.startswith("refused")} == {}
+    assert Path(user[2]).read_bytes() == b"a secret of the user"
+
+
+def test_the_attempts_work_where_nothing_forbids_them(user: list[str]) -> None:
+    """Else the test above could not fail."""
+    command = [sys.executable, "-m", "tests.network.forbidden", "nothing", *user]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)["found"]
+    assert found
+    assert [name for name, what in found.items() if not what.startswith("had")] == []
+
+
+def test_real_nodes_are_confined_and_share(tmp_path: Path) -> None:
+    a = Member(tmp_path / "a", config())
+    with closing(a):
+        b = Member(tmp_path / "b", config(a.addresses()))
+        with closing(b):
+            rounds([a, b], lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0), what="sharing")
+            process = a.process()
+            (daemon,) = process.children()
+            for each in (process, daemon):
+                status = dict(
+                    line.split(":\t", 1) for line in Path(f"/proc/{each.pid}/status").read_text().splitlines()
+                )
+                assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2"), each.name()
+            assert a.view()["confined"] == ["rlimits", "no_new_privs", "landlock", "seccomp"]
+
+
+def test_no_secret_of_the_environment_reaches_a_process_that_talks_to_strangers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "SSH_AUTH_SOCK", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "a-secret-of-the-user")
+    a = Member(tmp_path / "a", config())
+    with closing(a):
+        a.addresses()
+        for each in (a.process(), *a.process().children()):
+            assert "a-secret-of-the-user" not in psutil.Process(each.pid).environ().values()
+            assert os.environ["HF_TOKEN"] == "a-secret-of-the-user"
+
+
+def test_another_daemon_is_tried_at_the_start(tmp_path: Path) -> None:
+    """It is held as the usual one is, and a program that is no daemon is a line that names it."""
+    copy = Path(shutil.copy(program(), tmp_path / "mine"))
+
+    async def scenario() -> None:
+        flags = Flags(listen=["/ip4/127.0.0.1/tcp/0"], binary=str(copy))
+        daemon = await Daemon.start(Identity.create(), flags)
+        assert os.readlink(f"/proc/{daemon.pid}/exe") == str(copy)
+        assert "\nSeccomp:\t2\n" in Path(f"/proc/{daemon.pid}/status").read_text()
+        await daemon.stop()
+        for wrong in ("/bin/true", "/nowhere/p2pd"):
+            with pytest.raises(UserError, match=f"{wrong}.*(cannot run here|did not start)"):
+                await Daemon.start(Identity.create(), replace(flags, binary=wrong))
+
+    asyncio.run(scenario())
