@@ -65,7 +65,7 @@ class Opened:
         self.address = [process.stdout.readline().split(": ", 1)[1].strip() for _ in range(lines)][-1]
         url = httpx.URL(self.address)
         self.base = f"http://{url.host}:{url.port}"
-        self.headers = {"authorization": f"Bearer {url.params['token']}"}
+        self.headers = {"authorization": f"Bearer {url.fragment.removeprefix('token=')}"}
 
     def get(self, path: str) -> httpx.Response:
         """With the token."""

@@ -30,6 +30,9 @@ class PageConfig(Section):
     """Ask for the token. Without it everybody who can reach the port sees all."""
     public: bool = False
     """Show the public view at / without the token. It is read-only and has no addresses; all else needs the token."""
+    public_tasks: tuple[str, ...] = ()
+    """Tasks of your own that the public view shows by name, as it does those that come with this program. All others
+    it shows together, without a name."""
     open_metrics: bool = False
     """Answer /metrics without the token."""
     with_parent: bool = False

@@ -11,10 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common import renamed
+from swarm_node.common import private, renamed
 from swarm_node.common.files import plain
 from swarm_node.telemetry.events import Event
 from swarm_node.telemetry.lines import Lines
+
+LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
 
 
 class JsonLines:
@@ -61,13 +63,24 @@ class JsonLines:
         self._lines = Lines(self._path)
 
 
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """The object in a line; None for what is none. NaN and Infinity are no JSON."""
+    try:
+        record = json.loads(line, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
 def read_jsonlines(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a run, the oldest first, without lines that were cut off."""
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
+    """The events of a run, the oldest first, without lines that were cut off, are no objects, or have no end."""
+    with private.open_to_read(path) as file:
+        whole = True  # whether a line begins here
+        while line := file.readline(LONGEST):
+            begins, whole = whole, line.endswith(b"\n")
+            if begins and (record := record_of(line)) is not None:
                 yield record
+
+
+def _refused(name: str) -> None:
+    raise ValueError(name)

@@ -17,7 +17,9 @@ from typing import Any
 import psutil
 from pydantic import BaseModel
 
+from swarm_node.common.children import OF_THE_USER, clean_environment
 from swarm_node.common.files import write_json
+from swarm_node.common.redaction import hidden
 
 PACKAGES = (
     "swarm-node",
@@ -37,11 +39,12 @@ GIT_SECONDS = 5.0  # a git that takes longer is not waited for
 def manifest(
     kind: str, config: BaseModel, seeds: Sequence[int], command: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """`kind` says what made the folder ("simulation", "node"), so that no other folder is taken for one."""
+    """`kind` says what made the folder ("simulation", "node"), so that no other folder is taken for one. Secrets are
+    in it as `***`."""
     return {
         "kind": kind,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": list(sys.argv if command is None else command),
+        "command": [hidden(word) for word in (sys.argv if command is None else command)],
         "seeds": list(seeds),
         "config": config.model_dump(mode="json"),
         "commit": commit(Path(__file__).resolve().parents[2]),
@@ -123,7 +126,14 @@ def _gpu_names() -> list[str]:
 
 def _output(command: Sequence[str]) -> str | None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=GIT_SECONDS,
+            check=False,
+            env=clean_environment(OF_THE_USER),
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -1,10 +1,12 @@
 """The fan-out of events: one `emit`, any number of sinks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
 
-from swarm_node.telemetry.events import Event
+from swarm_node.common.redaction import hidden
+from swarm_node.telemetry.events import CellFailed, Event, Notice, RunFinished, Warned
 
 
 class Sink(Protocol):
@@ -26,7 +28,12 @@ class Telemetry:
         self._sinks = list(sinks)
 
     def emit(self, event: Event) -> None:
-        """To every sink, in their order."""
+        """To every sink, in their order. Text, which may be that of a library's error, is without secrets."""
+        match event:
+            case Notice(text) | Warned(text) | RunFinished(text):
+                event = replace(event, text=hidden(text))
+            case CellFailed(error=error):
+                event = replace(event, error=hidden(error))
         for sink in list(self._sinks):
             try:
                 sink.take(event)

@@ -25,12 +25,14 @@ class Visit:
     tab: Any
     trouble: list[str] = field(default_factory=list)
 
-    def open(self, address: str) -> None:
+    def open(self, address: str, entered: bool = True) -> None:
         self.tab.on("console", lambda said: said.type in ("error", "warning") and self.trouble.append(said.text))
         self.tab.on("pageerror", lambda error: self.trouble.append(str(error)))
         self.tab.on("dialog", lambda dialog: (self.trouble.append(dialog.message), dialog.dismiss()))
         self.tab.on("request", self._check)
         self.tab.goto(address)
+        if entered:
+            self.tab.locator("#theme").wait_for()  # behind the entrance, which posts the token and goes on to the page
 
     def section(self, name: str) -> None:
         self.tab.get_by_role("link", name=name, exact=True).click()
@@ -67,12 +69,12 @@ def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
     """Opens an address; at the end of the test nothing may have gone wrong in it."""
     visits: list[Visit] = []
 
-    def begin(address: str, size: str = "desktop", scheme: str = "light") -> Visit:
+    def begin(address: str, size: str = "desktop", scheme: str = "light", entered: bool = True) -> Visit:
         width, height = SIZES[size]
         context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         context.set_default_timeout(1000 * PATIENCE)
         visits.append(Visit(context.new_page()))
-        visits[-1].open(address)
+        visits[-1].open(address, entered)
         return visits[-1]
 
     yield begin

@@ -194,3 +194,26 @@ def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callab
         process.terminate()
         process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
+
+
+def test_one_click_opens_the_page_and_the_token_is_in_no_request(
+    tmp_path: Path, serve: Any, visit: Callable[..., Any]
+) -> None:
+    page = serve(home_with(tmp_path / "home", 3))
+    seen = visit(page.base + "/#learning", entered=False)
+    seen.tab.get_by_label("Token").fill("wrong")
+    asked: list[str] = []
+    seen.tab.on("request", lambda request: asked.append(request.url))
+    seen.tab.get_by_label("Token").fill(page.token)
+    seen.tab.keyboard.press("Enter")
+    seen.tab.locator("#theme").wait_for()
+    seen.tab.get_by_text("not running").wait_for()
+    clicked = visit(page.addresses[0])
+    clicked.tab.on("request", lambda request: asked.append(request.url))
+    clicked.tab.get_by_text("not running").wait_for()
+    clicked.tab.goto(page.addresses[0])  # once more, with the cookie
+    clicked.section("About")
+    clicked.tab.get_by_text("Configuration").first.wait_for()
+    assert asked and page.token not in " ".join([*asked, clicked.tab.url, seen.tab.url])
+    cookies = {each["name"]: each for each in clicked.tab.context.cookies()}
+    assert len(cookies) == 1 and all(each["httpOnly"] and each["sameSite"] == "Strict" for each in cookies.values())

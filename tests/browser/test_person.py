@@ -112,7 +112,7 @@ def test_two_nodes_train_on_what_a_person_answers_and_a_public_page_says_so(
             process.kill()
             process.wait()
         shown = visit(public, "phone", "dark")
-        shown.tab.get_by_text(re.compile("gcd/easy|named by one node alone")).first.wait_for(timeout=600_000)
+        shown.tab.get_by_text(re.compile("gcd/easy|other tasks")).first.wait_for(timeout=600_000)
         assert shown.overflow() <= 0 and shown.violations() == []
         view = httpx.get(f"{public}api/public", timeout=PATIENCE).json()
         assert view["connected"] >= 2 and view["direct"] + view["relayed"] == 1.0

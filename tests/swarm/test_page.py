@@ -100,7 +100,7 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
         address = httpx.URL(
             next(text for text in process.stdout if text.startswith("page: ")).split(": ", 1)[1].strip()
         )
-        token = {"authorization": f"Bearer {address.params['token']}"}
+        token = {"authorization": f"Bearer {address.fragment.removeprefix('token=')}"}
         threading.Thread(target=process.stdout.read, daemon=True).start()  # so that its pipe is never full
 
         def shown() -> int:

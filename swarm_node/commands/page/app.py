@@ -13,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from swarm_node.commands.page.about import about, read_manifest
+from swarm_node.commands.page.about import about
 from swarm_node.commands.page.metrics import CONTENT_TYPE, exposition
 from swarm_node.commands.page.page import Page
 from swarm_node.commands.page.public import PublicView
 from swarm_node.commands.page.stream import Stream
+from swarm_node.common.children import OF_THE_USER, clean_environment
 from swarm_node.reports import METRICS
 
 MOST_VIEWERS = 100
@@ -121,6 +122,12 @@ def answer(content: Mapping[str, Any]) -> Response:
     return Response(text, media_type="application/json")
 
 
+def doctor_command(home: Path) -> list[str]:
+    """The home, and nothing that lies in it: it may be a stranger's. -P: nor is code loaded out of the folder that the
+    page was started in."""
+    return [sys.executable, "-P", "-m", "swarm_node", "doctor", "--home", str(home.absolute())]
+
+
 class Doctor:
     """`swarm-node doctor`, run on demand, one at a time."""
 
@@ -132,10 +139,11 @@ class Doctor:
         """Its lines and its exit code; None where it took too long."""
         async with self._lock:
             process = await asyncio.create_subprocess_exec(
-                *self._command(),
+                *doctor_command(self._home),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
+                env=clean_environment(OF_THE_USER),
             )
             try:
                 said, _ = await asyncio.wait_for(process.communicate(), DOCTOR_SECONDS)
@@ -143,11 +151,3 @@ class Doctor:
                 process.kill()
                 return {"lines": [f"doctor took more than {DOCTOR_SECONDS:.0f} s"], "code": None}
         return {"lines": said.decode(errors="replace").splitlines()[:100], "code": process.returncode}
-
-    def _command(self) -> list[str]:
-        config = read_manifest(self._home).get("config", {})
-        tasks = config.get("environment", {}).get("tasks") or []
-        name = config.get("model", {}).get("name")
-        command = [sys.executable, "-m", "swarm_node", "doctor", "--home", str(self._home)]
-        command += ["--model.name", str(name)] if name else []
-        return command + (["--environment.tasks", *map(str, tasks)] if tasks else [])

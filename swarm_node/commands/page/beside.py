@@ -4,9 +4,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from swarm_node.common.children import OF_THE_USER, clean_environment
 from swarm_node.common.printable import printable
 from swarm_node.settings import BootstrapConfig, NodeConfig
 from swarm_node.settings.page import LISTEN, listening
@@ -25,15 +26,21 @@ def completed(argv: Sequence[str]) -> list[str]:
 
 @contextmanager
 def beside(
-    home: Path, config: NodeConfig | BootstrapConfig, show: Callable[[str], None], public: bool = False
+    home: Path,
+    config: NodeConfig | BootstrapConfig,
+    show: Callable[[str], None],
+    public: bool = False,
+    started: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
-    """Lives as long as the context, where one is asked for. `show` gets its lines: the address, and what is wrong."""
+    """Lives as long as the context, where one is asked for. `show` gets its lines: the address, and what is wrong.
+    `started` is called when its process runs, and before there is a thread that listens to it."""
     if not config.page:
+        started()
         yield
         return
     listening(config.page)  # a mistake in it is worth no process
     public = public or (isinstance(config, NodeConfig) and config.page_public)
-    command = [sys.executable, "-m", "swarm_node", "page", str(home), "--listen", config.page, "--with-parent"]
+    command = [sys.executable, "-P", "-m", "swarm_node", "page", str(home), "--listen", config.page, "--with-parent"]
     command += ["--names", *config.page_names] if config.page_names else []
     command += [flag for flag, on in (("--public", public), ("--open-metrics", config.page_open_metrics)) if on]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -42,8 +49,10 @@ def beside(
         text=True,
         errors="replace",
         start_new_session=True,  # Ctrl-C is for the node: the page ends with it
+        env=clean_environment(OF_THE_USER),
         **streams,
     )
+    started()
     closing = threading.Event()
     listener = threading.Thread(target=_pass_on, args=(process, show, closing), daemon=True, name="page")
     listener.start()
@@ -55,8 +64,9 @@ def beside(
         try:
             process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            with suppress(PermissionError):  # of a confined node, whose page ends when it finds itself alone
+                process.kill()
+                process.wait()
 
 
 def _pass_on(process: "subprocess.Popen[str]", show: Callable[[str], None], closing: threading.Event) -> None:

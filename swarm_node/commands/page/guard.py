@@ -1,12 +1,14 @@
 """Who may see a page. Stands before all else: what is refused here reaches no other code."""
 
+import asyncio
 import hmac
 import ipaddress
+import json
 from collections.abc import Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER_BYTES = 16 * 1024
@@ -21,7 +23,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-REFUSED = "401: this page needs its token. Open the address that swarm-node printed; it ends in ?token=...\n"
+REFUSED = "401: this page needs its token. Open the address that swarm-node printed; it ends in #token=...\n"
+ENTER = "/api/enter"  # takes the token by POST, and gives the cookie
+ENTRANCE_FILES = ("enter.js", "app.css", "icon.svg")
+ENTER_BYTES, ENTER_SECONDS = 1024, 10.0  # for what is posted there
 
 
 class Guard:
@@ -35,28 +40,38 @@ class Guard:
         names: Sequence[str] = (),
         free: Sequence[str] = (),
         writes: Sequence[str] = (),
+        entrance: tuple[str, ASGIApp] | None = None,
     ) -> None:
         """`names`: host names by which the page may be asked for, besides numbers and localhost. `free`: paths that
-        need no token. `writes`: paths that take JSON by POST, from this page alone. An empty `token` opens all."""
+        need no token. `writes`: paths that take JSON by POST, from this page alone. `entrance`: the path of the page,
+        and what a browser without the token gets there: it reads the token out of the address behind the #, which
+        no browser sends, and posts it. An empty `token` opens all."""
         self._app, self._token, self._cookie = app, token.encode(), cookie
         self._names, self._free, self._writes = {name.lower() for name in names}, set(free), set(writes)
+        self._door, self._entrance = entrance or ("", app)
+        if token:
+            self._writes.add(ENTER)
+            self._free |= {ENTER, *(f"/static/{name}" for name in ENTRANCE_FILES if entrance)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-        shown = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        entered = bool(self._token) and self._is_token(shown)
+        refusal = self._refusal(scope, headers)
+        if refusal is None and self._token and scope["path"] == ENTER:
+            refusal = await self._enter(receive)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
+                entered = refusal is not None and refusal.status_code == 204
                 message["headers"] = [*message["headers"], *self._headers(scope["path"], entered)]
             await send(message)
 
-        refusal = self._refusal(scope, headers, entered)
-        await (refusal or self._app)(scope, receive, answer)
+        locked = refusal is not None and refusal.status_code == 401
+        at_door = self._entrance if locked and scope["path"] == self._door else None
+        await (at_door or refusal or self._app)(scope, receive, answer)
 
-    def _refusal(self, scope: Scope, headers: Mapping[str, str], entered: bool) -> PlainTextResponse | None:
+    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         host = headers.get("host", "")
         if not self._is_ours(host):
             hint = "start swarm-node page with --names NAME, if that is how it is reached"
@@ -65,9 +80,24 @@ class Guard:
             return PlainTextResponse("431: too many headers\n", 431)  # the server's bound sees only what comes in parts
         if refusal := self._of_method(scope, headers) or _of_origin(headers):
             return refusal
-        if self._token and not entered and scope["path"] not in self._free and not self._may_enter(headers):
-            return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})
+        if self._token and scope["path"] not in self._free and not self._may_enter(headers):
+            return _refused()
         return None
+
+    async def _enter(self, receive: Receive) -> Response:
+        """204 for the token, 401 for anything else. Whoever drips it is not waited for."""
+        body = b""
+        try:
+            async with asyncio.timeout(ENTER_SECONDS):
+                while len(body) <= ENTER_BYTES:
+                    message = await receive()
+                    body += message.get("body", b"")
+                    if not message.get("more_body", False):
+                        break
+            shown = json.loads(body[: ENTER_BYTES + 1])["token"]
+        except (TimeoutError, ValueError, KeyError, TypeError, RecursionError):
+            return _refused()
+        return Response(status_code=204) if isinstance(shown, str) and self._is_token(shown) else _refused()
 
     def _of_method(self, scope: Scope, headers: Mapping[str, str]) -> PlainTextResponse | None:
         if scope["path"] in self._writes:
@@ -111,6 +141,10 @@ class Guard:
             attributes = f"Max-Age={COOKIE_SECONDS}; Path=/; HttpOnly; SameSite=Strict"
             own["set-cookie"] = f"{self._cookie}={self._token.decode()}; {attributes}"
         return [(key.encode(), value.encode()) for key, value in own.items()]
+
+
+def _refused() -> PlainTextResponse:
+    return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})
 
 
 def _of_origin(headers: Mapping[str, str]) -> PlainTextResponse | None:

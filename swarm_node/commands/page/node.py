@@ -9,13 +9,16 @@ from swarm_node.commands.page.history import History, Recent
 from swarm_node.commands.page.tail import Tail
 from swarm_node.commands.page.watched import News
 from swarm_node.common.lru import Lru
-from swarm_node.common.renamed import phases
 from swarm_node.reports import METRICS, PHASES
+from swarm_node.telemetry import checked
 
 LINES = 200  # notices and warnings that are kept
 AUTHORS = 512  # that are remembered
 MOST_TASKS = 40  # that get a curve each
 LEVELS = {"Notice": "notice", "Warned": "warning", "RunFinished": "notice"}
+MOST_REASONS = 256  # of all rounds
+MOST_NEW = 128  # authors of one round that are counted
+OUTCOMES = ("scored", "informative", "refused", "trained")  # of groups, keys of `RoundReport.external_by_peer`
 COUNTED = tuple(name for name, metric in METRICS.items() if metric.over == "sum")
 
 
@@ -57,7 +60,7 @@ class NodeWatch:
         for record in records:
             try:
                 self._take(record)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (KeyError, ValueError, TypeError):  # TypeError: "event" may be a list
                 self.totals["unreadable"] += 1
         return more
 
@@ -86,31 +89,34 @@ class NodeWatch:
     def _take(self, record: Mapping[str, Any]) -> None:
         match record["event"]:
             case "RoundDone":
-                self._take_round(record["report"])
+                self._take_round(checked.report(record["report"]))
             case "Validated":
-                number, reward = int(record["round"]), float(record["reward"])
+                number, reward = checked.validated(record)
                 self._validations.add(number, {"reward": reward})
                 self.validated = reward
                 self.totals["validations"] += 1
                 self._news.add({"validated": [number, reward]})
             case "CheckpointSaved":
+                number = checked.whole(record["round"])
                 self.totals["checkpoints"] += 1
-                self._news.add({"checkpoint": int(record["round"])})
+                self._news.add({"checkpoint": number})
             case "RunStarted":
-                self._started = {"title": record["title"], "facts": record["facts"], "time": record["time"]}
+                self._started = checked.started(record)
                 self.totals["starts"] += 1
                 self._news.add({"started": self._started})
             case "Notice" | "Warned" | "RunFinished" as event:
-                line = {"time": float(record["time"]), "level": LEVELS[event], "text": str(record["text"])}
+                time, text = checked.line(record)
+                line = {"time": time, "level": LEVELS[event], "text": text}
                 self._lines.append(line)
                 self.totals["warnings"] += event == "Warned"
                 self._news.add({"line": line})
 
     def _take_round(self, report: Mapping[str, Any]) -> None:
-        number, figures = int(report["round"]), dict(figures_of(report))
-        tasks = [task for task in report["reward_by_task"] if task in self._tasks or len(self._tasks) < MOST_TASKS]
+        """`report`: as `checked.report` gives it, so that nothing below fails half-way."""
+        number, figures = report["round"], dict(figures_of(report))
+        tasks = checked.known(report["reward_by_task"], self._tasks, MOST_TASKS)
         self._tasks.update(dict.fromkeys(tasks))
-        figures.update({f"task:{task}": float(report["reward_by_task"][task]) for task in tasks})
+        figures.update({f"task:{task}": report["reward_by_task"][task] for task in tasks})
         self._history.add(number, figures)
         self._recent.add(number, figures)
         self.last = dict(report)
@@ -119,34 +125,31 @@ class NodeWatch:
             self.totals[name] += int(figures.get(name, 0))
         self.totals["external_informative"] += int(figures.get("external_informative", 0))
         self.seconds.update({phase: figures[f"phase:{phase}"] for phase in PHASES if f"phase:{phase}" in figures})
-        self.skipped.update({str(reason): int(count) for reason, count in report["skipped"].items()})
-        came = report.get("external_by_peer", {})
+        skipped = report["skipped"]
+        self.skipped.update({reason: skipped[reason] for reason in checked.known(skipped, self.skipped, MOST_REASONS)})
+        came = {author: report["external_by_peer"][author] for author in list(report["external_by_peer"])[:MOST_NEW]}
         for author, counts in came.items():
-            known = self._authors.get(str(author)) or Counter()
-            known.update({str(what): int(count) for what, count in counts.items()})
-            self._authors.put(str(author), known)
+            known = self._authors.get(author) or Counter()
+            known.update({what: counts[what] for what in OUTCOMES if what in counts})
+            self._authors.put(author, known)
         authors = {author: dict(self._authors.peek(author) or ()) for author in came}
         piece = {"round": [number, figures], "last": self.last, "tasks": list(self._tasks), "authors": authors}
         self._news.add(piece | {"totals": dict(self.totals)})
 
 
 def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Of one round: every metric, seconds by phase, and what follows from both. Without those that it lacks."""
+    """Of one round: every metric, seconds by phase, and what follows from both. Without those that it lacks. `report`:
+    as `checked.report` gives it."""
     for name in METRICS:
         if name == "external_reward" and not report.get("external_considered"):
             continue  # there were none
         value = report.get(name, report["step"].get(name))
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if value is not None:
             yield name, float(value)
-    seconds = phases(report["seconds"])
-    for phase in PHASES:
-        if isinstance(seconds.get(phase), int | float):
-            yield f"phase:{phase}", float(seconds[phase])
-    overlap = report.get("overlap")
-    spent = float(overlap["wall"]) if overlap else sum(map(float, seconds.values()))
+    yield from ((f"phase:{phase}", spent) for phase, spent in report["seconds"].items())
+    overlap = report["overlap"]
+    spent = overlap["wall"] if overlap else sum(report["seconds"].values())
     yield "round_seconds", spent
-    yield "tokens_per_second", float(report["generated_tokens"]) / max(spent, 1e-9)
+    yield "tokens_per_second", float(report.get("generated_tokens", 0)) / max(spent, 1e-9)
     if overlap:
-        yield "generating", float(overlap["generating"])
-        yield "training", float(overlap["training"])
-        yield "waiting", float(overlap["waiting"])
+        yield from ((name, overlap[name]) for name in ("generating", "training", "waiting"))

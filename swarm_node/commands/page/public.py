@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from swarm_node.commands.page.page import Page
@@ -13,13 +13,15 @@ EVERY = 10.0  # seconds between two points
 POINTS = 2160  # six hours
 PRESENT = 180.0  # seconds since a peer was seen, or announced itself, for which it counts as there
 MOST_VERSIONS, MOST_TASKS = 8, 40
+OTHERS = "other tasks"  # whose names are nobody's business
 
 
 class PublicView:
     """Asks the node even while nobody looks, so that there is a history."""
 
-    def __init__(self, page: Page, clock: Callable[[], float]) -> None:
-        self._page, self._clock = page, clock
+    def __init__(self, page: Page, clock: Callable[[], float], tasks: Collection[str]) -> None:
+        """`tasks`: those that are shown by name."""
+        self._page, self._clock, self._named = page, clock, tasks
         self._points: deque[tuple[float, int, float | None]] = deque(maxlen=POINTS)
         self._next = clock()
         self._announcements: tuple[float, int] | None = None  # when, and how many so far
@@ -68,9 +70,14 @@ class PublicView:
     def _tasks(self) -> dict[str, float]:
         """Shares of the groups that this node sampled: a bootstrap node says so itself, another one kept some."""
         sampled = self._network().get("sampled_tasks", {})
-        found = Counter({str(task): int(count) for task, count in sampled.items()})
-        found.update(str(sample.get("task")) for sample in self._page.samples.last())
+        found: Counter[str] = Counter()
+        for task, count in sampled.items():
+            found[self._shown(task)] += count
+        found.update(self._shown(sample["task"]) for sample in self._page.samples.last())
         return {task: count / found.total() for task, count in found.most_common(MOST_TASKS)}
+
+    def _shown(self, task: str) -> str:
+        return task if task in self._named else OTHERS
 
 
 def present(network: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -1,10 +1,12 @@
 """The samples of rollouts that a node keeps, as the page has them: the last ones, in memory."""
 
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from swarm_node.commands.page.tail import Tail
+from swarm_node.telemetry import checked
 from swarm_node.telemetry.samples import FILE, OLDER
 
 SHOWN = 48
@@ -31,8 +33,10 @@ class SamplesWatch:
         more = True
         while more:
             records, more = tail.read()
-            self._last.extend(records)
-            self.number += len(records)
+            for record in records:
+                with suppress(KeyError, ValueError):
+                    self._last.append(checked.sample(record))
+                    self.number += 1
 
     def last(self) -> list[dict[str, Any]]:
         """The newest first."""

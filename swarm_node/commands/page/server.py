@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 import uvicorn
@@ -20,21 +24,73 @@ from swarm_node.common.errors import UserError
 HEADER_SECONDS = 10.0  # that a client may take for a request
 READER_SECONDS = 20.0  # that a client may leave what was sent to it unread
 MOST_CONNECTIONS = 256
+OTHERS = 192  # of those, at most, not from this machine: places are left for its owner
+FROM_ONE = 16  # of those, at most, from one address
+
+
+class Places:
+    """Who is connected. A place is given when a connection is made, before anything is read from it."""
+
+    def __init__(
+        self, is_owner: Callable[[IPv4Address | IPv6Address], bool] = lambda address: address.is_loopback
+    ) -> None:
+        """`is_owner`: of the connections of this machine itself, which others take no place from."""
+        self._is_owner = is_owner
+        self._others: Counter[IPv4Address | IPv6Address] = Counter()
+        self._taken = 0
+
+    def take(self, host: str) -> Callable[[], None] | None:
+        """What gives the place back; None where there is none for this address."""
+        address = party(host)
+        if self._taken >= MOST_CONNECTIONS:
+            return None
+        if self._is_owner(address):
+            self._taken += 1
+            return self._leave
+        if self._others[address] >= FROM_ONE or self._others.total() >= OTHERS:
+            return None
+        self._others[address] += 1
+        self._taken += 1
+        return partial(self._leave, address)
+
+    def _leave(self, address: IPv4Address | IPv6Address | None = None) -> None:
+        self._taken -= 1
+        if address is not None:
+            self._others[address] -= 1
+            if not self._others[address]:
+                del self._others[address]
+
+
+def party(host: str) -> IPv4Address | IPv6Address:
+    """Whose connections are counted together: of IPv6 a whole /64, which one machine may have."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, IPv4Address):
+        return address
+    return address.ipv4_mapped or (address if address.is_loopback else IPv6Address(int(address) >> 64 << 64))
 
 
 class BoundedProtocol(H11Protocol):
     """Clients that are slow at asking or at reading are let go: by itself uvicorn waits for them for ever."""
 
+    places: Places  # of its server
+    _give_back: Callable[[], None] | None = None
     _asking: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The clock for the first request starts."""
+        """The clock for the first request starts, where there is a place."""
+        host = (transport.get_extra_info("peername") or ("",))[0]
+        self._give_back = self.places.take(host) if host else None
+        if self._give_back is None:
+            transport.abort()  # nothing of the server knows of it
+            return
         super().connection_made(transport)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
         """The clock stops when a request is whole."""
+        if self._give_back is None:
+            return
         super().data_received(data)
         self._expect()
 
@@ -59,6 +115,9 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """No clock outlives its connection."""
+        if self._give_back is None:
+            return
+        self._give_back()
         self._stop_reading_clock()
         if self._asking is not None:
             self._asking.cancel()
@@ -93,16 +152,17 @@ def bound(host: str, port: int, flag: str = "--listen") -> socket.socket:
     return found
 
 
-def server_of(app: ASGIApp) -> Server:
+def server_of(app: ASGIApp, places: Places | None = None) -> Server:
     """With every bound of this module."""
+    protocol = type("BoundedProtocol", (BoundedProtocol,), {"places": places or Places()})
     options: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False, "lifespan": "off"}
     config = uvicorn.Config(
         app,
-        http=BoundedProtocol,
+        http=protocol,
         ws="none",
         proxy_headers=False,
         h11_max_incomplete_event_size=HEADER_BYTES,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MOST_CONNECTIONS + 1,  # `Places` refuses before: this bounds requests that outlive them
         timeout_keep_alive=int(HEADER_SECONDS),
         timeout_graceful_shutdown=1,
         **options,

@@ -8,6 +8,7 @@ from swarm_node.commands.page.history import History
 from swarm_node.commands.page.node import LEVELS, LINES, MOST_TASKS
 from swarm_node.commands.page.tail import Tail
 from swarm_node.commands.page.watched import News
+from swarm_node.telemetry import checked
 
 MOST_CELLS = 256  # arms and seeds that get a curve each
 POINTS = 512  # of a curve
@@ -40,12 +41,15 @@ class SimulationWatch:
         for record in records:
             try:
                 self._take(record)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (KeyError, ValueError, TypeError):  # TypeError: "event" may be a list
                 continue
         return more
 
     def state(self) -> dict[str, Any]:
-        cells = [{**cell, "history": cell["history"].columns()} for cell in self._cells.values()]
+        cells = [
+            {**cell, "tasks": list(cell["tasks"]), "history": cell["history"].columns()}
+            for cell in self._cells.values()
+        ]
         return {"serial": self._news.serial, "started": self._started, "cells": cells, "lines": self._lines}
 
     def news(self, serial: int) -> list[tuple[int, dict[str, Any]]] | None:
@@ -60,52 +64,49 @@ class SimulationWatch:
             case "CellFinished":
                 self._end(record, "finished")
             case "CellFailed":
+                (arm, seed), error = checked.cell(record), checked.text(record["error"], checked.LINE)
+                self._say({**record, "text": f"{arm} seed {seed} failed: {error}"}, "warning")
                 self._end(record, "failed")
-                self._say(record, "warning", f"{record['arm']} seed {record['seed']} failed: {record['error']}")
             case "RunStarted":
-                self._started = {"title": record["title"], "facts": record["facts"], "time": record["time"]}
+                self._started = checked.started(record)
                 self._news.anew()
             case "Notice" | "Warned" | "RunFinished" as event:
-                self._say(record, LEVELS[event], str(record["text"]))
+                self._say(record, LEVELS[event])
 
     def _take_round(self, record: Mapping[str, Any]) -> None:
-        cell = self._cells.get(_name(record)) or self._begin(record)
+        done = checked.cell_round(record)
+        cell = self._cells.get(checked.cell(record)) or self._begin(record)
         if cell is None:
             return
-        tasks = dict(list(record["reward_by_task"].items())[:MOST_TASKS])
-        figures = {str(name): float(value) for name, value in record.get("metrics", {}).items()}
-        figures |= {f"task:{task}": float(reward) for task, reward in tasks.items()}
-        figures |= {"reward": float(record["reward"]) / self._questions, "entropy": float(record["entropy"])}
-        figures["informative_share"] = float(record["informative_share"])
-        figures["external_groups"] = float(record["external_groups"])
-        figures["round_seconds"] = float(record["seconds"].get("round", 0.0))
-        number = int(record["round"])
-        cell["history"].add(number, figures)
-        cell["round"], cell["earned"] = number, cell["earned"] + float(record["reward"])
-        self._news.add({"cell": [cell["arm"], cell["seed"]], "round": [number, figures]})
+        tasks = checked.known(done["reward_by_task"], cell["tasks"], MOST_TASKS)
+        cell["tasks"].update(dict.fromkeys(tasks))
+        figures = done["metrics"] | {f"task:{task}": done["reward_by_task"][task] for task in tasks}
+        figures |= {"reward": done["reward"] / self._questions, "round_seconds": done["seconds"]}
+        figures |= {name: done[name] for name in ("entropy", "informative_share", "external_groups")}
+        cell["history"].add(done["round"], figures)
+        cell["round"], cell["earned"] = done["round"], cell["earned"] + done["reward"]
+        self._news.add({"cell": [cell["arm"], cell["seed"]], "round": [done["round"], figures]})
 
     def _begin(self, record: Mapping[str, Any]) -> dict[str, Any] | None:
         """A cell that begins again (after a failure) replaces what there was of it."""
-        name = _name(record)
+        name = checked.cell(record)
         if name not in self._cells and len(self._cells) >= MOST_CELLS:
             return None
         arm, seed = name
-        cell = {"arm": arm, "seed": seed, "state": "running", "round": -1, "earned": 0.0, "history": History(POINTS)}
+        cell = {"arm": arm, "seed": seed, "state": "running", "round": -1, "earned": 0.0}
+        cell |= {"tasks": {}, "history": History(POINTS)}
         self._cells[name] = cell
         self._news.anew()
         return cell
 
     def _end(self, record: Mapping[str, Any], state: str) -> None:
-        cell = self._cells.get(_name(record))
+        cell = self._cells.get(checked.cell(record))
         if cell is not None:
             cell["state"] = state
             self._news.add({"cell": [cell["arm"], cell["seed"]], "state": state})
 
-    def _say(self, record: Mapping[str, Any], level: str, text: str) -> None:
-        line = {"time": float(record["time"]), "level": level, "text": text}
+    def _say(self, record: Mapping[str, Any], level: str) -> None:
+        time, text = checked.line(record)
+        line = {"time": time, "level": level, "text": text}
         self._lines = [*self._lines[1 - LINES :], line]
         self._news.add({"line": line})
-
-
-def _name(record: Mapping[str, Any]) -> tuple[str, int]:
-    return str(record["arm"]), int(record["seed"])

@@ -1,12 +1,13 @@
 """What was added to a file of JSON lines since one looked last, in portions."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from swarm_node.common import private
+from swarm_node.telemetry.jsonlines import LONGEST, record_of
+
 PORTION = 256 * 1024  # bytes read at a time: a hundredth of a second, in which no viewer is served
-LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
 
 
 class Tail:
@@ -22,7 +23,8 @@ class Tail:
         self.restarts = 0  # how often the file was replaced or shortened, and is read from its start again
 
     def read(self) -> tuple[list[dict[str, Any]], bool]:
-        """The next records, and whether there may be more at once. No file is the same as an empty one."""
+        """The next records, and whether there may be more at once. No file, or something else in
+        its place, is the same as an empty one."""
         turned = self._turned()
         if not turned and self._replaced():
             self.close()
@@ -31,7 +33,7 @@ class Tail:
             data = self._file.read(PORTION)
             if turned and not data:
                 self._file.close()
-                self._file = self._path.open("rb")
+                self._file = private.open_to_read(self._path)
                 data = self._file.read(PORTION)
         except OSError:
             return [], False
@@ -41,7 +43,7 @@ class Tail:
             lines, self._skipping = lines[1:], False
         if len(self._rest) > LONGEST:
             self._rest, self._skipping = b"", True
-        return [record for line in lines if (record := _record(line)) is not None], more
+        return [record for line in lines if (record := record_of(line)) is not None], more
 
     def close(self) -> None:
         """The next `read` begins at the start."""
@@ -51,7 +53,7 @@ class Tail:
         self._file, self._rest, self._skipping = None, b"", False
 
     def _opened(self) -> BinaryIO:
-        file = self._path.open("rb")
+        file = private.open_to_read(self._path)
         size = os.fstat(file.fileno()).st_size
         if 0 < self._end < size:
             file.seek(size - self._end)
@@ -76,11 +78,3 @@ class Tail:
             return True
         here = self._file.tell()
         return there.st_size < here or there.st_ino != os.fstat(self._file.fileno()).st_ino
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None

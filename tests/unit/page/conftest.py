@@ -19,7 +19,7 @@ class Served:
         url = httpx.URL(addresses[-1])
         self.base = f"http://{url.host}:{url.port}"
         self.host, self.port = url.host, url.port or 0
-        self.token = url.params.get("token", "")
+        self.token = url.fragment.removeprefix("token=")
 
     def get(self, path: str, token: bool = True, **headers: str) -> httpx.Response:
         given = {"authorization": f"Bearer {self.token}"} if token else {}
@@ -32,8 +32,9 @@ def serve() -> Iterator[Callable[..., Served]]:
     """Starts a page of a folder; all end with the test."""
     running: list[subprocess.Popen[str]] = []
 
-    def start(folder: Path, *options: str) -> Served:
-        process = started("page", folder, "--listen", "127.0.0.1:0", *options)
+    def start(folder: Path, *options: str, program: tuple[str, ...] = ()) -> Served:
+        words = ("page", folder, "--listen", "127.0.0.1:0", *options)
+        process = started(*words, program=program) if program else started(*words)
         running.append(process)
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2 if "--public" in options else 1)]

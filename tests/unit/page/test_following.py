@@ -15,7 +15,7 @@ from swarm_node.commands.page.simulation import SimulationWatch
 from swarm_node.commands.page.start import watched_in
 from swarm_node.commands.page.tail import Tail
 from swarm_node.commands.page.watched import KEPT, News, Watched
-from tests.runs import cell_round, home_with, line, round_done
+from tests.runs import cell_round, home_with, line, round_done, sampled
 
 DATA = Path(__file__).parents[2] / "data" / "0.1.0"
 
@@ -197,14 +197,14 @@ def test_a_manifest_that_is_broken_is_a_node_without_one(tmp_path: Path) -> None
 
 def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
     older, newer = tmp_path / "rollouts.old.jsonl", tmp_path / "rollouts.jsonl"
-    older.write_text(line({"n": 0}))
-    newer.write_text(line({"n": 1}))
+    older.write_text(line(sampled("gcd/easy", 0)))
+    newer.write_text(line(sampled("gcd/easy", 1)))
     samples = SamplesWatch(tmp_path)
     samples.read()
     newer.replace(older)
-    newer.write_text(line({"n": 2}))
+    newer.write_text(line(sampled("gcd/easy", 2)))
     samples.read()
-    assert [each["n"] for each in samples.last()] == [2, 1, 0]
+    assert [each["round"] for each in samples.last()] == [2, 1, 0]
     assert samples.number == 3
 
 

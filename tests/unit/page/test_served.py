@@ -4,10 +4,13 @@ import contextlib
 import json
 import signal
 import socket
+import sys
+import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from swarm_node.commands.page.server import HEADER_BYTES, HEADER_SECONDS
@@ -17,7 +20,7 @@ from tests.unit.page.conftest import Served
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
-PATHS = ["/", "/api/state", "/api/samples", "/api/about", "/api/doctor", "/api/stream", "/metrics", "/static/app.js"]
+PATHS = ["/api/state", "/api/samples", "/api/about", "/api/doctor", "/api/stream", "/metrics", "/static/app.js"]
 
 
 def raw(port: int, data: bytes, seconds: float = PATIENCE) -> bytes:
@@ -37,23 +40,78 @@ def test_without_the_token_everything_is_refused(tmp_path: Path, serve) -> None:
     page = serve(home_with(tmp_path, 3))
     for path in [*PATHS, "/nothing"]:
         assert page.get(path, token=False).status_code == 401, path
-        for wrong in ("x", page.token[:-1], page.token + "x", "ä" * 9):
-            assert httpx.get(f"{page.base}{path}", params={"token": wrong}, timeout=PATIENCE).status_code == 401
-    assert httpx.get(page.base, headers={"cookie": "swarm-node=x; broken;;="}, timeout=PATIENCE).status_code == 401
+        for wrong in ("x", page.token[:-1], page.token + "x", "\u00e4" * 9):
+            headers = {"authorization": f"Bearer {wrong}".encode()}
+            assert httpx.get(f"{page.base}{path}", headers=headers, timeout=PATIENCE).status_code == 401
+    headers = {"cookie": "swarm-node=x; broken;;="}
+    assert httpx.get(f"{page.base}/api/state", headers=headers, timeout=PATIENCE).status_code == 401
 
 
-def test_the_token_in_the_address_becomes_a_cookie_that_only_this_page_gets(tmp_path: Path, serve) -> None:
+def enter(page: Served, content: bytes, **headers: str) -> httpx.Response:
+    """What the entrance sends."""
+    sent = {"origin": page.base, "content-type": "application/json", **headers}
+    return httpx.post(f"{page.base}/api/enter", content=content, headers=sent, timeout=PATIENCE)
+
+
+def test_the_token_comes_by_post_and_becomes_a_cookie_that_only_this_page_gets(tmp_path: Path, serve) -> None:
     page = serve(home_with(tmp_path, 3))
+    assert page.addresses == [f"{page.base}/#token={page.token}"]
     with httpx.Client(base_url=page.base, timeout=PATIENCE) as browser:
-        entered = browser.get("/", params={"token": page.token})
-        assert entered.status_code == 200
+        door = browser.get("/")
+        assert door.status_code == 200 and "enter.js" in door.text and "app.js" not in door.text
+        assert browser.get("/static/enter.js").status_code == 200
+        assert browser.get("/api/state").status_code == 401
+        entered = browser.post("/api/enter", json={"token": page.token}, headers={"origin": page.base})
+        assert entered.status_code == 204
         cookie = entered.headers["set-cookie"]
         assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
         assert browser.get("/api/state").json()["whole"]["rounds"] == [0, 1, 2]
-    assert "default-src 'none'" in entered.headers["content-security-policy"]
-    assert "unsafe" not in entered.headers["content-security-policy"]
-    assert "access-control-allow-origin" not in entered.headers
-    assert entered.headers["referrer-policy"] == "no-referrer"
+        assert "app.js" in browser.get("/").text
+    for answered in (door, entered):
+        assert "default-src 'none'" in answered.headers["content-security-policy"]
+        assert "unsafe" not in answered.headers["content-security-policy"]
+        assert "access-control-allow-origin" not in answered.headers
+        assert answered.headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_token_in_a_query_opens_nothing(tmp_path: Path, serve) -> None:
+    """A query stands in the logs of proxies, in histories, and where else addresses are kept."""
+    page = serve(home_with(tmp_path, 1))
+    for path in ("/api/state", "/metrics", "/static/app.js"):
+        found = httpx.get(f"{page.base}{path}", params={"token": page.token}, timeout=PATIENCE)
+        assert found.status_code == 401 and "set-cookie" not in found.headers
+
+
+def test_the_entrance_takes_the_token_from_its_own_page_alone(tmp_path: Path, serve) -> None:
+    page = serve(home_with(tmp_path, 1))
+    right = json.dumps({"token": page.token}).encode()
+    assert enter(page, right).status_code == 204
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+    ):
+        assert enter(page, right, **headers).status_code == 403, headers
+    wrong = [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"1e999",
+        b'"x"',
+        b'{"token": 1}',
+        b'{"token": null}',
+        b'{"token": ""}',
+        b"[" * 900,
+    ]
+    wrong += [json.dumps({"token": each}).encode() for each in (page.token[:-1], page.token + "x", "\u00e4", "\ud800")]
+    wrong += [b'{"token": "' + b"x" * 100_000 + b'"}']
+    for content in wrong:
+        found = enter(page, content)
+        assert found.status_code == 401 and "set-cookie" not in found.headers, content[:40]
+    assert httpx.get(f"{page.base}/api/enter", timeout=PATIENCE).status_code == 405
 
 
 def test_the_token_of_a_home_stays_and_is_its_users_alone(tmp_path: Path, serve) -> None:
@@ -187,9 +245,10 @@ def test_the_public_view_is_open_and_names_nobody(tmp_path: Path, serve) -> None
     assert view.status_code == 200
     assert "12D3" not in view.text and "/ip4/" not in view.text
     assert set(view.json()["estimated"]) <= view.json().keys()
-    for path in ("/node", "/api/state", "/api/stream", "/api/about", "/metrics", "/api/samples"):
+    assert "app.js" not in page.get("/node", token=False).text
+    for path in ("/api/state", "/api/stream", "/api/about", "/metrics", "/api/samples"):
         assert page.get(path, token=False).status_code == 401, path
-    assert page.get("/node").status_code == 200
+    assert "app.js" in page.get("/node").text
 
 
 def test_without_a_token_the_other_guards_stand(tmp_path: Path, serve) -> None:
@@ -215,3 +274,34 @@ def test_mistakes_are_one_line(tmp_path: Path, serve) -> None:
     ):
         done = ended("page", *arguments)
         assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+SECRETS = ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_API_KEY", "GITHUB_PAT")
+
+
+def test_its_process_has_no_torch_and_no_secret_and_the_token_is_in_no_command_line(
+    tmp_path: Path, serve, monkeypatch
+) -> None:
+    """Nor has the doctor that it starts, nor does the folder in which it was started give it code."""
+    for name in SECRETS:
+        monkeypatch.setenv(name, f"secret-of-{name}")
+    monkeypatch.setenv("SWARM_NODE_OPEN_METRICS", "true")
+    here = tmp_path / "here"
+    for name in ("json", "asyncio", "swarm_node", "starlette", "uvicorn", "psutil"):
+        (here / name).mkdir(parents=True)
+        (here / name / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(here)
+    page = serve(home_with(tmp_path / "home", 2), program=(str(Path(sys.executable).with_name("swarm-node")),))
+    assert page.get("/metrics", token=False).status_code == 200, "an option in a variable is heard"
+    process = psutil.Process(page.process.pid)
+    assert "secret-of" not in str(process.environ())
+    assert page.token not in " ".join(process.cmdline())
+    assert not [each.path for each in process.memory_maps() if "torch" in each.path]
+    asking = threading.Thread(target=page.get, args=("/api/doctor",))
+    asking.start()
+    until(process.children, what="doctor")
+    (doctor,) = process.children()
+    assert "secret-of" not in str(doctor.environ()) and page.token not in " ".join(doctor.cmdline())
+    assert doctor.cmdline()[1:] == ["-P", "-m", "swarm_node", "doctor", "--home", str(tmp_path / "home")]
+    asking.join(PATIENCE)
+    assert not (tmp_path / "ran").exists()

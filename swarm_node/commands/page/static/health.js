@@ -14,7 +14,7 @@ export class Health {
     const node = run.state.kind === "node";
     this.element = make("div", {}, this.problems, this.tiles, node ? make("div", { class: "grid2" }, this.processes, this.traffic) : null,
       make("h2", {}, "What it said"), make("section", { class: "card", tabindex: "0", role: "region", "aria-label": "Notices and warnings" }, this.lines),
-      node ? [make("h2", {}, "Doctor"), make("section", { class: "card" }, make("p", {}, this.ask, " ", make("span", { class: "quiet" }, "looks at clock, disk, sandbox, network, model and scoring; takes some seconds of a core")), this.found)] : null);
+      node ? [make("h2", {}, "Doctor"), make("section", { class: "card" }, make("p", {}, this.ask, " ", make("span", { class: "quiet" }, "looks at clock, disk, sandbox, network and scoring with default options, as it takes none from this folder; swarm-node doctor CONFIG.toml takes yours")), this.found)] : null);
   }
 
   show(what) {

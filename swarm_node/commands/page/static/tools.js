@@ -104,11 +104,7 @@ export async function get(path) {
   return reply.json();
 }
 
-// It is in a cookie by now; in the address it would be copied along.
+// Whoever comes with the cookie and the whole address needs no entrance; the token goes out of the address all the same.
 export function keepTokenOut() {
-  const here = new URL(location.href);
-  if (here.searchParams.has("token")) {
-    here.searchParams.delete("token");
-    history.replaceState(null, "", here);
-  }
+  if (location.hash.startsWith("#token=")) history.replaceState(null, "", location.pathname);
 }

@@ -1,0 +1,195 @@
+"""A folder that somebody else made: nothing in it starts anything, and a line that is wrong costs itself alone."""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from swarm_node.commands.page.about import about, read_manifest
+from swarm_node.commands.page.app import Doctor, answer
+from swarm_node.commands.page.metrics import exposition
+from swarm_node.commands.page.node import NodeWatch
+from swarm_node.commands.page.page import Page
+from swarm_node.commands.page.rollouts import SamplesWatch
+from swarm_node.commands.page.simulation import SimulationWatch
+from swarm_node.commands.page.start import token_of
+from swarm_node.commands.page.watched import Watched
+from tests.runs import cell_round, line, round_done, sampled
+
+ODD: tuple[Any, ...] = (
+    "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e308", "9" * 400, "-" + "9" * 400, "9007199254740993", "-1",
+    "0.5", "null", "true", "false", '""', '"1"', '"x"', '"\\ud800"', '"\\u0000"', "[]", "[1]", "[null]", "[[1, 2]]",
+    "{}", '{"a": 1}', '{"a": null}', '{"": []}', '{"a": 1e999}', "[" * 200 + "]" * 200,
+)  # fmt: skip
+
+
+def read(watched: Watched) -> None:
+    while watched.read():
+        pass
+
+
+def lines_with(record: dict[str, Any]) -> list[str]:
+    """The record, with each odd value in place of each of its fields, at any depth."""
+    found = []
+    for path in paths_of(record):
+        for odd in ODD:
+            text = json.dumps(put(record, path, "@@"))
+            found.append(text.replace('"@@"', odd) + "\n")
+    return found
+
+
+def paths_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, each in inner for found in ((*path, key), *paths_of(each, (*path, key)))]
+
+
+def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = put(value[path[0]], path[1:], new)
+    return copy
+
+
+def shown(state: dict[str, Any]) -> None:
+    """As a browser gets it: JSON without NaN."""
+    json.loads(answer(state).body)
+
+
+NODE = (
+    round_done(
+        0,
+        external_by_peer={"eve": {"scored": 2}},
+        overlap={"wall": 1.0, "generating": 0.5, "training": 0.5, "waiting": 1},
+    ),
+    {"event": "Validated", "time": 1.0, "round": 1, "reward": 0.5, "questions": 4, "best": True},
+    {"event": "CheckpointSaved", "time": 1.0, "round": 1, "path": "x"},
+    {"event": "RunStarted", "time": 1.0, "title": "node", "folder": "", "facts": {"model": "m"}, "rounds": 0},
+    {"event": "Warned", "time": 1.0, "text": "look"},
+)
+
+
+@pytest.mark.parametrize("event", NODE, ids=lambda event: event["event"])
+def test_a_bad_line_of_a_node_costs_itself(tmp_path: Path, event: dict[str, Any]) -> None:
+    bad = lines_with(event)
+    assert len(bad) >= 3 * len(ODD)
+    events = tmp_path / "events.jsonl"
+    events.write_text(line(round_done(1)) + "".join(bad) + line(round_done(2**40)) + line(NODE[1]))
+    watched = NodeWatch(tmp_path)
+    read(watched)
+    state = watched.state()
+    shown(state)
+    assert state["whole"]["rounds"][-1] * state["whole"]["width"] <= 2**40
+    assert watched.last["round"] == 2**40
+    assert state["validations"]["rounds"][-1] <= 2**40
+    text = exposition(Page(tmp_path, watched, lambda _: {}, monotonic), {}).decode()
+    (shown_round,) = re.findall(r"^swarm_node_round (.+)$", text, re.MULTILINE)
+    assert float(shown_round) == 2**40
+    shown({"news": watched.news(state["serial"] - 10)})
+
+
+CELLS = (
+    cell_round("1/0", 0, 0, 1.0),
+    {"event": "CellStarted", "arm": "1/0", "seed": 0},
+    {"event": "CellFinished", "arm": "1/0", "seed": 0, "cumulative_reward": 1.0},
+    {"event": "CellFailed", "time": 1.0, "arm": "1/0", "seed": 0, "error": "x"},
+    {"event": "RunStarted", "time": 1.0, "title": "simulation", "facts": {}},
+)
+
+
+@pytest.mark.parametrize("event", CELLS, ids=lambda event: event["event"])
+def test_a_bad_line_of_a_simulation_costs_itself(tmp_path: Path, event: dict[str, Any]) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_text("".join(lines_with(event)) + line({"event": "CellStarted", "arm": "1/0", "seed": 7}))
+    watched = SimulationWatch(tmp_path, questions=2)
+    read(watched)
+    with events.open("a") as file:
+        file.write(line(cell_round("1/0", 7, 3, 2.0)))
+    read(watched)
+    state = watched.state()
+    shown(state)
+    (cell,) = [each for each in state["cells"] if (each["arm"], each["seed"]) == ("1/0", 7)]
+    assert cell["history"]["series"]["reward"] == [1.0]
+
+
+def test_a_bad_sample_costs_itself(tmp_path: Path) -> None:
+    good = sampled("gcd/easy")
+    (tmp_path / "rollouts.jsonl").write_text("".join(lines_with(good)) + line(good))
+    samples = SamplesWatch(tmp_path)
+    samples.read()
+    shown({"samples": samples.last()})
+    assert samples.last()[0] == good
+    for each in samples.last():
+        assert each.keys() == good.keys()
+        assert {key: type(value) for key, value in each.items()} == {key: type(value) for key, value in good.items()}
+
+
+def test_lines_of_megabytes_leave_memory_bounded(tmp_path: Path) -> None:
+    """A line is read up to 8 MB; of what it holds little is kept, and less is sent."""
+    with (tmp_path / "events.jsonl").open("w") as file:
+        for number in range(20):
+            tasks = {f"{number}-{index}": 0.5 for index in range(20_000)}
+            peers = {f"{number}-{index}": {"scored": 1} for index in range(20_000)}
+            file.write(
+                line(round_done(number, reward_by_task=tasks, external_by_peer=peers, skipped=dict.fromkeys(tasks, 1)))
+            )
+            facts = {f"f{index}": "x" * 100 for index in range(5000)}
+            file.write(line({"event": "RunStarted", "time": 1.0, "title": "y" * 10**6, "facts": facts}))
+            file.write(line({"event": "Warned", "time": 1.0, "text": "x" * 10**6}))
+    watched = NodeWatch(tmp_path)
+    read(watched)
+    assert len(answer(watched.state()).body) < 3_000_000
+    assert all(len(json.dumps(piece)) < 400_000 for _, piece in watched.news(watched.state()["serial"] - 50) or [])
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a device", "link to a pipe"])
+def test_what_is_no_plain_file_keeps_nobody_waiting(tmp_path: Path, kind: str) -> None:
+    def put_at(path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "folder":
+            path.mkdir()
+        elif kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "link to a device":
+            path.symlink_to("/dev/zero")
+        else:
+            os.mkfifo(path.with_suffix(".pipe"))
+            path.symlink_to(path.with_suffix(".pipe"))
+
+    for name in ("events.jsonl", "manifest.json", "rollouts.jsonl", "page.token", "checkpoints/00000001/state.json"):
+        put_at(tmp_path / name)
+    assert read_manifest(tmp_path) == {}
+    watched = NodeWatch(tmp_path)
+    read(watched)
+    assert watched.state()["whole"]["rounds"] == []
+    SamplesWatch(tmp_path).read()
+    assert about(tmp_path)["checkpoints"] == []
+    assert len(token_of(tmp_path, keep=True)) > 20
+
+
+def test_doctor_is_given_the_home_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the folder says of itself: flags in place of tasks and of the model's name would be obeyed."""
+    canary = tmp_path / "ran"
+    (tmp_path / "evil.py").write_text(f"import pathlib\npathlib.Path({str(canary)!r}).touch()\nclass X: pass\n")
+    evil = f"--environment.use={tmp_path}/evil.py:X"
+    config = {"environment": {"tasks": ["gcd/easy", evil, "--environment.use", f"{tmp_path}/evil.py:X"]}}
+    config["model"] = {"name": evil}  # type: ignore[dict-item]
+    (tmp_path / "manifest.json").write_text(json.dumps({"kind": "node", "config": config}))
+
+    started: list[tuple[Any, ...]] = []
+    real = asyncio.create_subprocess_exec
+
+    async def noted(*words: Any, **options: Any) -> Any:
+        started.append(words)
+        return await real(sys.executable, "-c", "", **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    assert asyncio.run(Doctor(tmp_path).findings()) == {"lines": [], "code": 0}
+    assert started == [(sys.executable, "-P", "-m", "swarm_node", "doctor", "--home", str(tmp_path))]
+    assert not canary.exists()

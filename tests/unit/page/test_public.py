@@ -1,0 +1,54 @@
+"""The public view names no task that its user did not make public."""
+
+from pathlib import Path
+from time import monotonic
+
+from swarm_node.assembly.environments import kinds
+from swarm_node.commands.page.newest_first import NewestFirst
+from swarm_node.commands.page.page import Page
+from swarm_node.commands.page.public import OTHERS, PublicView
+from swarm_node.commands.page.start import shipped_tasks
+from tests.runs import home_with, line, sampled
+
+PRIVATE = ("acme_merger/q3", "dataset/train", "taskset/held_out", "temporal_clue/published", "gcd/secret", "<b>/x", "")
+
+
+def view(home: Path, named: frozenset[str], sampled_tasks: dict[str, int]) -> dict[str, float]:
+    page = Page(home, NewestFirst(home), lambda _: {}, monotonic)
+    page.asking.answer = {"network": {"running": True, "sampled_tasks": sampled_tasks}}
+    page.samples.read()
+    found = PublicView(page, monotonic, named).view()
+    assert "estimated" in found
+    return dict(found["tasks"])
+
+
+def test_only_what_everybody_knows_or_the_user_named_is_shown_by_name(tmp_path: Path) -> None:
+    home = home_with(tmp_path, 1)
+    (home / "rollouts.jsonl").write_text("".join(line(sampled(task)) for task in (*PRIVATE, "gcd/easy")))
+    heard = dict.fromkeys((*PRIVATE, "lcm/easy"), 1)
+    count = 2 * len(PRIVATE) + 2
+    shown = view(home, shipped_tasks(), heard)
+    assert shown == {OTHERS: 2 * len(PRIVATE) / count, "gcd/easy": 1 / count, "lcm/easy": 1 / count}
+    made_public = view(home, shipped_tasks() | {"acme_merger/q3"}, heard)
+    assert made_public["acme_merger/q3"] == 2 / count and set(made_public) == {*shown, "acme_merger/q3"}
+
+
+def test_the_file_of_tasks_names_all_that_ship_and_no_other() -> None:
+    offered = [kind.tasks for kind in kinds(()) if kind.ships]
+    names = {f"{data}/{config_id}" for tasks in offered for data, ids in tasks.items() for config_id in ids}
+    assert shipped_tasks() == names, "write them to swarm_node/commands/page/static/tasks.txt, one a line, sorted"
+
+
+def test_what_a_user_brings_is_no_task_that_everybody_knows() -> None:
+    known = shipped_tasks()
+    assert {"gcd/easy", "temporal_clue/tiny"} <= known and len(known) > 200
+    assert {kind.name for kind in kinds(()) if not kind.ships} == {"dataset", "taskset", "temporal_clue_file"}
+    assert not {task for task in known if task.startswith(("dataset/", "taskset/")) or task.endswith("/published")}
+
+
+def test_a_public_page_says_so_over_http(tmp_path: Path, serve) -> None:
+    home = home_with(tmp_path, 1)
+    (home / "rollouts.jsonl").write_text("".join(line(sampled(task)) for task in (*PRIVATE, "own/task")))
+    text = serve(home, "--public", "--public-tasks", "own/task").get("/api/public", token=False).text
+    assert "own/task" in text and OTHERS in text
+    assert not [task for task in PRIVATE if task and task in text]
