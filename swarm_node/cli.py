@@ -66,7 +66,9 @@ def outcome(argv: list[str]) -> int:
         dispatch(argv)
         sys.stdout.flush()
     except UserError as error:
-        print(f"swarm-node: {error}", file=sys.stderr)
+        from swarm_node.common.redaction import hidden
+
+        print(f"swarm-node: {hidden(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

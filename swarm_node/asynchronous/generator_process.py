@@ -15,7 +15,7 @@ from protocol.messages import Round
 from swarm_node.asynchronous.messages import Message, Order, generator_environment, read_message
 from swarm_node.common import private
 
-COMMAND = (sys.executable, "-m", "swarm_node.assembly.generator")
+COMMAND = (sys.executable, "-P", "-m", "swarm_node.assembly.generator")
 
 
 class GeneratorProcess:

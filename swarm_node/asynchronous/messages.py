@@ -8,7 +8,6 @@ Weights go through shared memory (compute/weights.py), so lines are short: texts
 """
 
 import json
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from protocol.messages import PeerId
 from swarm_node.common import renamed
+from swarm_node.common.children import without_secrets
 from swarm_node.node import Generated
 from swarm_node.settings import LearningConfig
+from swarm_node.settings.secret import revealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Order:
     def line(self) -> str:
         """As one line of JSON; `read` is the inverse."""
         config = {name: getattr(self.config, name) for name in LearningConfig.model_fields}
-        plain = LearningConfig.model_construct(**config).model_dump(mode="json")
+        plain = revealed(LearningConfig.model_construct(**config))
         rest = {"peer_id": self.peer_id, "descriptor": self.descriptor, "layout": self.layout, "tried": self.tried}
         return json.dumps({"config": plain, **rest}) + "\n"
 
@@ -94,10 +95,10 @@ def read_waiting(text: str) -> Generated:
 def generator_environment(threads: int) -> dict[str, str]:
     """For a process that shares the cores with another one. Idle threads sleep instead of spinning."""
     count = str(threads)
-    return {
-        **os.environ,
+    threading = {
         "OMP_WAIT_POLICY": "passive",
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
         "TOKENIZERS_PARALLELISM": "false",
     }
+    return without_secrets(threading)

@@ -10,20 +10,18 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
+from swarm_node.commands import archive
+from swarm_node.commands.archive import FILES, FOLDERS, HASHES, BadArchive, Member
 from swarm_node.commands.home import KEY_FILE, in_use, owned
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
+from swarm_node.common.regular import open_regular
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import ArchiveConfig
-
-HASHES = "swarm-node-backup.json"  # the last member: a file that was cut off lacks it
-FOLDERS = ("checkpoints", "best")
-FILES = (KEY_FILE, "peers.json", "exchange.json", "manifest.json")
-CHUNK = 1024 * 1024  # bytes
 
 BACKUP_PAGE = """\
 usage: swarm-node backup FILE [--home FOLDER]
@@ -69,40 +67,69 @@ def backup(home: Path, file: Path) -> list[str]:
 
 
 def restore(file: Path, home: Path) -> list[str]:
-    """Puts everything back. The names. UserError for a file that is damaged, and for a home that holds a node."""
+    """Puts everything back. The names. UserError for a file that is damaged, and for a home that holds a node: then
+    nothing was written."""
     if in_use(home):
         raise UserError(f"a node runs in {home}: stop it, or choose another --home")
-    if any((home / name).exists() for name in (KEY_FILE, *FOLDERS)):
+    if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any((home / x).is_dir() for x in FILES):
         raise UserError(f"home {home} holds a node already: choose another --home, or move it away")
-    with owned(home):
-        new = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
-        try:
-            names = _unpack(file, new)
-            for top in sorted(new.iterdir(), key=lambda path: path.name == KEY_FILE):  # the key last: then it is a home
-                top.rename(home / top.name)
-        except (OSError, tarfile.TarError, EOFError, ValueError) as error:
-            text = getattr(error, "strerror", None) or error
-            raise UserError(f"{file} is no whole backup ({text}); nothing was restored") from error
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-    return names
+    try:
+        with open_regular(file) as content:
+            _check_room(file, os.fstat(content.fileno()).st_size, home)
+            members = archive.survey(content)
+            with owned(home):
+                _unpack(content, members, home)
+    except (OSError, BadArchive) as error:
+        text = getattr(error, "strerror", None) or error
+        raise UserError(f"{file} is no whole backup ({text}); nothing was restored") from error
+    return list(members)
+
+
+def _check_room(file: Path, size: int, home: Path) -> None:
+    """Before anything is read: what a backup takes on the disk, its files take there, too."""
+    there = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    if size > free:
+        raise UserError(f"{file} has {size >> 20} MB, and {free >> 20} MB are free at {there}: choose another --home")
+
+
+def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> None:
+    """Every file of the archive, written beside and then moved to where it belongs. Raises OSError, and BadArchive
+    where the file is another than a moment ago."""
+    new = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
+    try:
+        for name, member in members.items():
+            target, found = new / name, hashlib.sha256()
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+                for piece in archive.pieces(content, member):
+                    found.update(piece)
+                    out.write(piece)
+            if found.hexdigest() != member.digest:
+                raise BadArchive("it changes while it is read")
+        for top in sorted(new.iterdir(), key=lambda path: path.name == KEY_FILE):  # the key last: then it is a home
+            top.rename(home / top.name)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def _write(out: Any, home: Path) -> dict[str, str]:
     hashes: dict[str, str] = {}
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in _kept(home):
             name = path.relative_to(home).as_posix()
+            if not archive.may_hold(name):
+                raise UserError(f"{path} has a name that restore would refuse: rename or remove it")
             with path.open("rb") as file:
                 about = tarfile.TarInfo(name)
                 about.size, about.mode = os.fstat(file.fileno()).st_size, 0o600
                 reader = _Hashing(file)
-                archive.addfile(about, reader)
+                tar.addfile(about, reader)
                 hashes[name] = reader.hash.hexdigest()
         listed = json.dumps(hashes).encode()
         about = tarfile.TarInfo(HASHES)
         about.size = len(listed)
-        archive.addfile(about, io.BytesIO(listed))
+        tar.addfile(about, io.BytesIO(listed))
     return hashes
 
 
@@ -114,34 +141,6 @@ def _kept(home: Path) -> Iterator[Path]:
     for folder in FOLDERS:
         whole = sorted(path for path in (home / folder).glob("[0-9]*") if (path / "state.json").is_file())
         yield from (path for last in whole[-1:] for path in sorted(last.rglob("*")) if path.is_file())
-
-
-def _unpack(file: Path, folder: Path) -> list[str]:
-    """Every file of the archive, its hash checked, below `folder`. ValueError for what a backup does not hold."""
-    found: dict[str, str] = {}
-    listed: dict[str, str] | None = None
-    with tarfile.open(file, "r:") as archive:
-        for member in archive:
-            content = archive.extractfile(member)
-            if content is None or not _expected(member.name):
-                raise ValueError(f"it holds {member.name!r}")
-            if member.name == HASHES:
-                listed = json.load(content)
-                continue
-            target = folder / member.name
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-                reader = _Hashing(content)
-                shutil.copyfileobj(reader, out, CHUNK)
-                found[member.name] = reader.hash.hexdigest()
-    if listed is None or found != listed:
-        raise ValueError("it is cut off" if listed is None else "what is in it has changed")
-    return list(found)
-
-
-def _expected(name: str) -> bool:
-    parts = name.split("/")
-    return ".." not in parts and (name in (HASHES, *FILES) or (parts[0] in FOLDERS and len(parts) > 2))
 
 
 class _Hashing:

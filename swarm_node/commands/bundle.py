@@ -1,6 +1,7 @@
 """`doctor --bundle FILE`: what somebody who mends this program wants to see, and nothing that is nobody's business.
 
-No key, address or identity is in it, nor any text of a peer: figures, versions, options, and redacted lines of ours.
+No key, address, identity or path of this machine is in it, nor any text of a peer: figures, versions, options, and
+redacted lines of ours.
 Events are taken by the names of their fields, so that a field which is added later is not in by itself.
 """
 
@@ -9,7 +10,7 @@ import json
 import os
 import zipfile
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,15 @@ UNSAID = {"environment.instruction", "attack.payload"}  # texts of the user
 def write_bundle(file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]) -> list[str]:
     """`answer` is what the running node says, `lines` what the doctor found. The names in the bundle. UserError."""
     home = config.home.expanduser()
+    clean = _Clean(config)
     parts = {
-        "doctor.txt": redacted("\n".join(lines)) + "\n",
+        "doctor.txt": clean("\n".join(lines)) + "\n",
         "versions.json": _json({"versions": versions(), "hardware": hardware()}),
-        "options.json": _json(_options(config)),
+        "options.json": _json(_options(config, clean)),
         "status.json": _json(_status(answer or {})),
         "files.json": _json(_files(home)),
-        "events.jsonl": "".join(json.dumps(event) + "\n" for event in _events(home)),
-        **{name: redacted(_tail(home / name)) for name in LOGS},
+        "events.jsonl": "".join(json.dumps(event) + "\n" for event in _events(home, clean)),
+        **{name: clean(_tail(home / name)) for name in LOGS},
     }
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -58,16 +60,55 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=1, default=str) + "\n"
 
 
-def _options(config: NodeConfig) -> dict[str, Any]:
+class _Clean:
+    """Text for strangers: redacted, and of each path of the configuration the last name alone, so that a relative path,
+    or one with spaces in it, is known as one. The user's folder is ~, and the one we are in a dot."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        shown = {place: Path(name).name for name in _paths(config.model_dump()) for place in (name, _whole(name))}
+        shown |= {str(Path.home()): "~", str(Path.cwd()): "."}
+        known = sorted((place for place in shown if len(Path(place).parts) > 1), key=len, reverse=True)
+        self._shown = [(place, shown[place]) for place in known]
+
+    def __call__(self, text: str) -> str:
+        for place, shown in self._shown:
+            text = text.replace(place, shown)
+        return redacted(text)
+
+
+def _whole(name: str) -> str:
+    return str(Path(name).expanduser().absolute())
+
+
+def _paths(values: Mapping[str, Any]) -> Iterator[str]:
+    """Options that are paths, and texts that name something on this machine."""
+    for value in values.values():
+        if isinstance(value, Mapping):
+            yield from _paths(value)
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, Path) or (isinstance(each, str) and _is_here(each)):
+                yield str(each)
+
+
+def _is_here(text: str) -> bool:
+    """Also of a plug-in, FILE:NAME."""
+    try:
+        return any(Path(each).expanduser().exists() for each in (text, text.rpartition(":")[0]) if each)
+    except (OSError, ValueError, RuntimeError):  # too long, or with a zero in it, or ~ of nobody
+        return False
+
+
+def _options(config: NodeConfig, clean: Callable[[str], str]) -> dict[str, Any]:
     """Every option; texts redacted."""
     values = flatten(config.model_dump(mode="json"))
-    return {key: _plain(value) for key, value in values.items() if key not in UNSAID}
+    return {key: _plain(value, clean) for key, value in values.items() if key not in UNSAID}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return redacted(value)
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+        return clean(value)
+    return [_plain(each, clean) for each in value] if isinstance(value, list) else value
 
 
 def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,16 +126,16 @@ def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _events(home: Path) -> list[dict[str, Any]]:
+def _events(home: Path, clean: Callable[[str], str]) -> list[dict[str, Any]]:
     """The last ones. Of a round its figures; of lines for the user what is left of them when they are redacted."""
     try:
         last = deque(read_jsonlines(home / "events.jsonl"), EVENTS)
     except OSError:
         return []
-    return [plain for event in last if (plain := _event(event))]
+    return [plain for event in last if (plain := _event(event, clean))]
 
 
-def _event(event: Mapping[str, Any]) -> dict[str, Any]:
+def _event(event: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
     kind, time = event.get("event"), event.get("time")
     if kind == "RoundDone":
         report = event.get("report", {})
@@ -103,7 +144,7 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
         }
         return {"time": time, "event": kind, **figures}
     if kind in SAID:
-        texts = {k: redacted(v) for k, v in event.items() if isinstance(v, str) and k not in ("event", "folder")}
+        texts = {k: clean(v) for k, v in event.items() if isinstance(v, str) and k not in ("event", "folder")}
         numbers = {k: v for k, v in event.items() if isinstance(v, int | float) and k != "time"}
         return {"time": time, "event": kind, **numbers, **texts}
     return {}

@@ -28,6 +28,7 @@ from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.environments.scoring import sandbox
+from swarm_node.network import confinement
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.process import cache, control, reachability
 from swarm_node.network.process.exchange_runner import BootstrapNode, bootstrap_nodes
@@ -84,6 +85,7 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
     yield _clock(home)
     yield _disk(home)
     yield _sandbox()
+    yield _confinement()
     identity = None
     try:
         check_addresses(config.network)
@@ -127,6 +129,18 @@ def _sandbox() -> Finding:
     """Completions of strangers are scored with whatever layers there are; fewer than all are worth knowing."""
     found = sandbox.layers()
     return Finding("sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found))
+
+
+def _confinement() -> Finding:
+    """What a process that talks to strangers could reach, were it taken over."""
+    found, engines = confinement.layers_here(), confinement.reachable_engines()
+    text = f"the network process is held by {', '.join(found.held)}"
+    if found.missing:
+        text += f", but not by {' and '.join(found.missing)}, which takes Linux 5.13 or newer on x86-64 or arm64"
+    if engines:
+        text += f"; it could reach the container engine at {engines[0]}, which nothing here can refuse: run the node as"
+        text += " a user who may not open that socket"
+    return Finding("network confinement", Level.NOTE if found.missing or engines else Level.OK, text)
 
 
 def _clock_state() -> int:

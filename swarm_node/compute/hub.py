@@ -56,7 +56,8 @@ def _endpoint() -> str:
 
 def _problem(url: str) -> str:
     """Why nobody answers there; "" where somebody does, whatever the answer."""
-    found = [f"{url.split('/')[2]} does not answer within {SECONDS:.0f} s"]
+    host = url.split("/")[2].rpartition("@")[2]  # without user and password
+    found = [f"{host} does not answer within {SECONDS:.0f} s"]
 
     def ask() -> None:
         try:
@@ -66,7 +67,7 @@ def _problem(url: str) -> str:
             found[0] = ""
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            found[0] = f"{url.split('/')[2]} cannot be reached ({getattr(reason, 'strerror', None) or reason})"
+            found[0] = f"{host} cannot be reached ({getattr(reason, 'strerror', None) or reason})"
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()

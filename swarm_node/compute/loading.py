@@ -47,6 +47,9 @@ def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
 
 
 def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None) -> Policy:
+    for folder in (source, resume):
+        if isinstance(folder, Path):
+            soundness.check_adapters(folder)
     # trust_remote_code: when not told, transformers asks whoever sits at the terminal
     here = isinstance(source, str) and hub.only_here(source, config.revision)
     revision = config.revision or "main"  # a folder has none, and takes no notice

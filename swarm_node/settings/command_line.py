@@ -20,6 +20,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings import contribute, flags, programs, simulation
 from swarm_node.settings.mistakes import meant, wrong
+from swarm_node.settings.secret import UNSHOWN, Secret
 from swarm_node.settings.sources import FLAGS, describe, flatten, known_plug_ins, located, read_file
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
@@ -127,7 +128,8 @@ def _line(kind: type[BaseModel], problem: Any, given: Sequence[Source]) -> str:
     key = ".".join(part for part in problem["loc"] if isinstance(part, str))
     written = _written(key, given)
     if problem["type"] != "extra_forbidden":
-        return f"{written}: {wrong(problem)}"
+        secret = problem["type"] == UNSHOWN or _is_secret(_annotation(kind, key))
+        return f"{written}: {wrong(problem, secret)}"
     near = meant(key, describe(kind))
     where = written.removesuffix(key) if written.endswith(key) else ""
     advice = f"; did you mean {near!r}?" if near else "; see `swarm-node run --help-all`"
@@ -177,7 +179,7 @@ def _variable(key: str) -> str:
 
 def _parsed(kind: type[BaseModel], key: str, value: Any) -> Any:
     """JSON where it is JSON (a list, a number, null), unless the option is a text: a swarm may be called 12."""
-    if not isinstance(value, str) or _annotation(kind, key) is str:
+    if not isinstance(value, str) or _is_text(_annotation(kind, key)):
         return value
     try:
         return json.loads(value)
@@ -193,6 +195,14 @@ def _annotation(kind: type[BaseModel], key: str) -> Any:
             return None
         kind = inner
     return kind.model_fields[last].annotation if last in kind.model_fields else None
+
+
+def _is_text(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, (str, Secret))
+
+
+def _is_secret(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Secret)
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

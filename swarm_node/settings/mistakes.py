@@ -31,8 +31,8 @@ def meant(name: str, names: Iterable[str]) -> str:
     return ""
 
 
-def wrong(problem: Any) -> str:
-    """What pydantic found in a value, for a person: what it should be, and what it is."""
+def wrong(problem: Any, secret: bool = False) -> str:
+    """What pydantic found in a value, for a person: what it should be, and, unless it is secret, what it is."""
     said = re.sub(r"^(Input|String|Value error,|Tuple|List) *", "", str(problem["msg"])).removesuffix(".")
     said = re.sub(r"^should be", "must be", said)
     said = re.sub(r"valid dictionary or instance of \w+", "section, with keys of its own", said)
@@ -40,7 +40,7 @@ def wrong(problem: Any) -> str:
     said = re.sub(r", unable to parse.*| with a fractional part", "", said)
     if problem["type"] == "missing":
         said = "must have more entries"
-    return f"{said}, not {printable(repr(problem['input']), SHOWN)}"
+    return said if secret else f"{said}, not {printable(repr(problem['input']), SHOWN)}"
 
 
 def _last(name: str) -> str:

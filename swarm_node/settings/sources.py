@@ -11,6 +11,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
+from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import PlugIn
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -29,6 +30,21 @@ def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         instance_from_str=tuple,
         is_instance=lambda value: isinstance(value, tuple),
         str_from_instance=lambda value: [str(each) for each in value],
+    )
+
+
+@FLAGS.primitive_rule
+def _secret(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """As any text; a default that is shown is hidden by its type."""
+    if not (isinstance(info.type, type) and issubclass(info.type, Secret)):
+        return None
+    kind = info.type
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="STR",
+        instance_from_str=lambda words: kind(words[0]),
+        is_instance=lambda value: isinstance(value, kind),
+        str_from_instance=lambda value: [str(value)],
     )
 
 

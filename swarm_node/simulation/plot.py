@@ -12,14 +12,13 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from swarm_node.reports import mean
 from swarm_node.simulation.report import ArmSummary, Report
-from swarm_node.simulation.tables import gain_text, plus_minus
+from swarm_node.simulation.statistics import ci95
 from swarm_node.telemetry.series import moving_average
 
 COLOURS = ("#555555", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 SIZE = (11.0, 5.2)  # inches
 DPI = 120
 LABEL_GAP = 0.055  # smallest distance of two labels, as a share of the axis
-SAME = 0.02  # a gain this close to 1 counts as none
 
 
 def draw(report: Report, path: Path) -> None:
@@ -47,29 +46,27 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def headline(report: Report) -> str:
-    """The result in words: the best arm compared with the first."""
+    """The result in words: what is right at the end in the best arm and in the first, and no factor between them."""
     names = list(report.arms)
     first = report.arms[names[0]]
     base = "training alone" if first.external_groups == 0 else names[0]
     if len(names) == 1:
-        return f"{names[0]} earned {plus_minus(first)} in all"
-    best_name, best = max(list(report.arms.items())[1:], key=lambda item: item[1].mean)
+        return f"{names[0]}: {_at_the_end(first)} at the end"
+    best_name, best = max(list(report.arms.items())[1:], key=lambda item: mean(item[1].final_reward))
     what = f"Sharing ({best_name})" if best.external_groups else best_name
-    if best.gain is None:
-        return f"{base.capitalize()} never got going; {what[0].lower() + what[1:]} earned {plus_minus(best)}"
-    unsure = ", but the intervals overlap" if overlap(first, best) else ""
-    if best.gain > 1 + SAME:
-        return f"{what} earned {gain_text(best.gain, best.mean, is_first=False)[:-1]} times what {base} did{unsure}"
-    if best.gain < 1 - SAME:
-        return f"{base.capitalize()} earned most; {what[0].lower() + what[1:]} {best.gain:.2f} times that{unsure}"
-    return f"{what} and {base} earned the same"
+    unsure = ", but the intervals overlap" if overlap(first.final_reward, best.final_reward) else ""
+    return f"{what}: {_at_the_end(best)} at the end, {base}: {_at_the_end(first)}{unsure}"
 
 
-def overlap(one: ArmSummary, other: ArmSummary) -> bool:
-    """Whether the intervals overlap, so that chance may explain the difference. False for single seeds."""
-    if one.ci95 is None or other.ci95 is None:
-        return False
-    return abs(one.mean - other.mean) < one.ci95 + other.ci95
+def _at_the_end(arm: ArmSummary) -> str:
+    return f"{mean(arm.final_reward):.1%}".replace("%", " %")
+
+
+def overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the intervals of two arms' seeds overlap, so that chance may explain the difference. False for single
+    seeds."""
+    first, second = ci95(one), ci95(other)
+    return first is not None and second is not None and abs(mean(one) - mean(other)) < first + second
 
 
 def subline(report: Report) -> str:
@@ -123,15 +120,12 @@ def draw_curves(axes: Axes, report: Report) -> None:
 def draw_bars(axes: Axes, report: Report) -> None:
     """Cumulative reward, a bar for each arm."""
     arms = list(report.arms.items())
-    first = arms[0][0]
     top = max(arm.mean + (arm.ci95 or 0.0) for _, arm in arms) or 1.0
-    for index, (name, arm) in enumerate(arms):
+    for index, (_, arm) in enumerate(arms):
         axes.bar(index, arm.mean, color=COLOURS[index % len(COLOURS)], alpha=0.85, width=0.68)
         if arm.ci95 is not None:
             axes.errorbar(index, arm.mean, yerr=arm.ci95, color="black", capsize=4, linewidth=1.1)
         words = f"{arm.mean:.0f}" if arm.mean >= 10 else f"{arm.mean:.2g}"
-        if name != first:
-            words += "\n" + gain_text(arm.gain, arm.mean, is_first=False)
         axes.text(index, arm.mean + (arm.ci95 or 0.0) + 0.02 * top, words, ha="center", va="bottom", fontsize=9)
     axes.set_ylim(0.0, top * 1.2)
     axes.set_xticks(range(len(arms)), [name for name, _ in arms])

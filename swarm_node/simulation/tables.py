@@ -17,24 +17,17 @@ VARIETY = """\
 Pass@k: questions with a right one of k completions. Distinct: texts, of these. Agreement:
 of two nodes. Entropy: nats per token. Adoption: rounds from the first node that knew a
 task to half of them, and for how many of all tasks and seeds that came."""
-COLUMNS = ("local/external", "cumulative reward", "gain", "final reward", "informative")
+COLUMNS = ("local/external", "final reward", "cumulative reward", "informative")
 
 
 def arms_table(report: Report) -> Table:
-    """A row for each arm, with its gain over the first."""
+    """A row for each arm. No factor between arms: rates, baselines and seeds decide it, and a single run knows none."""
     table = Table()
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
-    first = next(iter(report.arms))
     for name, arm in report.arms.items():
         informative = mean([mean(shares) for shares in arm.informative_share])
-        table.add_row(
-            name,
-            plus_minus(arm),
-            gain_text(arm.gain, arm.mean, is_first=name == first),
-            f"{mean(arm.final_reward):.3f}",
-            f"{informative:.1%}",
-        )
+        table.add_row(name, _mean_text(arm.final_reward), plus_minus(arm), f"{informative:.1%}")
     return table
 
 
@@ -101,21 +94,15 @@ def share_text(share: float | None) -> str:
 
 
 def nodes_table(report: Report) -> Table:
-    """The reward of every node of a mixed swarm in every arm, beside its reward in the first."""
+    """The reward of every node of a mixed swarm in every arm."""
     table = Table()
     table.add_column("node")
     for name in report.arms:
         table.add_column(name, justify="right")
-    first = next(iter(report.arms))
     for node, label in enumerate(report.nodes):
-        means = {name: mean([seed[node] for seed in arm.node_rewards]) for name, arm in report.arms.items()}
-        base = means[first]
-        cells = [
-            f"{value:.1f}"
-            + ("" if name == first else f" ({gain_text(value / base if base else None, value, is_first=False)})")
-            for name, value in means.items()
-        ]
-        table.add_row(label, *cells)
+        table.add_row(
+            label, *(f"{mean([seed[node] for seed in arm.node_rewards]):.1f}" for arm in report.arms.values())
+        )
     return table
 
 
@@ -128,7 +115,7 @@ def result(report: Report, *, mixed: bool) -> RenderableType:
     if any(arm.held_out for arm in report.arms.values()):
         parts += [Text(HELD_OUT), held_out_table(report), Text(VARIETY), variety_table(report)]
     if mixed:
-        parts += [Text("Cumulative reward of each node, mean over seeds (gain)"), nodes_table(report)]
+        parts += [Text("Cumulative reward of each node, mean over seeds"), nodes_table(report)]
     return Group(*parts)
 
 
@@ -138,19 +125,12 @@ def plus_minus(arm: ArmSummary) -> str:
     return f"{arm.mean:.{digits}f}" + ("" if arm.ci95 is None else f" ± {arm.ci95:.{digits}f}")
 
 
-def gain_text(gain: float | None, earned: float, *, is_first: bool) -> str:
-    """The gain as text. If the first arm has reward 0, it is "from 0" instead of a ratio."""
-    if is_first:
-        return "1"
-    if gain is None:
-        return "from 0" if earned else "0, as the first"
-    return f"{gain:.2f}x" if gain < 100 else f"{gain:.0f}x"
-
-
 def _caption(report: Report) -> str:
-    interval = f"{len(report.seeds)} seeds, ± is a 95 % interval" if len(report.seeds) > 1 else "1 seed"
+    several = len(report.seeds) > 1
+    interval = f"{len(report.seeds)} seeds, ± is a 95 % interval" if several else "1 seed, so this may be chance"
+    right = "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
     most = report.questions * report.rounds
     return (
         f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}. The most a node can earn is {most}.\n"
-        f"Final reward: of a completion in the last {LAST} rounds. Informative: share of local groups."
+        f"Final reward: {right} in the last {LAST} rounds. Informative: share of local groups."
     )

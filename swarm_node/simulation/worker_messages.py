@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain
 from swarm_node.common.stdio import take_stdout
 from swarm_node.settings import SimulationConfig
+from swarm_node.settings.secret import revealed
 from swarm_node.simulation.arms import Cell, cell_config, parse_arm
 from swarm_node.simulation.elsewhere import settle_in
 from swarm_node.simulation.engines.engine import Run
@@ -73,14 +75,14 @@ def node_environment(config: SimulationConfig) -> dict[str, str]:
 
 
 def worker_environment(config: SimulationConfig) -> dict[str, str]:
-    """Environment variables of a worker process."""
-    return {**os.environ, **node_environment(config)}
+    """Environment variables of a worker process on this machine."""
+    return without_secrets(node_environment(config))
 
 
 def write_order(config: SimulationConfig, cell: Cell, there: Mapping[str, Any] | None = None) -> str:
     """The whole configuration on one line. The worker derives the cell's own from it. `there`: see elsewhere.origin,
     for a worker on another machine."""
-    order = {"config": config.model_dump(mode="json"), "arm": str(cell.arm), "seed": cell.seed}
+    order = {"config": revealed(config), "arm": str(cell.arm), "seed": cell.seed}
     return json.dumps(order if there is None else {**order, "origin": there}) + "\n"
 
 

@@ -19,7 +19,7 @@ from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.elsewhere import origin
 from swarm_node.simulation.worker_messages import LOST, node_environment, worker_environment, write_order
 
-MODULE = ("-m", "swarm_node.simulation.worker")
+MODULE = ("-P", "-m", "swarm_node.simulation.worker")
 WORKER = (sys.executable, *MODULE)
 # A prefix that waits for its turn, as srun does, would not notice that the driver was killed.
 GUARD = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
@@ -111,7 +111,8 @@ def local_launch(config: SimulationConfig, log: Callable[[Cell], Path], command:
                 stderr=stderr,
                 text=True,
                 encoding="utf-8",
-                env=worker_environment(config),
+                # what carries a worker to another machine may need an agent or a ticket of the user's
+                env={**os.environ, **node_environment(config)} if prefixes else worker_environment(config),
                 start_new_session=True,  # the parent handles Ctrl-C; the group is killed as one
             )
         return LocalWorker(process, write_order(config, cell, there), PATIENCE if prefixes else 0.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from swarm_node import starters
 from tests.commands import ended
 from tests.hub_stand_in import COMMIT, TOKEN, Hub, hub_on_loopback
 
@@ -18,7 +19,11 @@ LOGITS = """
 import sys
 from transformers import AutoModelForCausalLM, AutoTokenizer
 for name in sys.argv[1:]:
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+    base, _, adapters = name.partition("+")  # a model, or a base model and its adapters
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
+    if adapters:
+        from peft import PeftModel
+        model = PeftModel.from_pretrained(model, adapters)
     print([round(float(x), 4) for x in model(**tokenizer("1 + 1", return_tensors="pt")).logits[0, -1, :8]])
 """
 FEW = ["--generation.num-generations", 4, "--round.questions", 3, "--environment.tasks", "gcd/tiny"]
@@ -63,7 +68,8 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     lora = ["--model.lora.r", 4, "--network.no-enabled", "--max-rounds", 2, *FEW]
     done = ended("run", "--home", home, *lora)
     assert done.returncode == 0, done.stderr
-    assert ended("export", tmp_path / "adapters", "--home", home).returncode == 0
+    done = ended("export", tmp_path / "adapters", "--home", home)
+    assert done.returncode == 0 and "adapters of rare, a folder of this machine" in done.stdout, done
     assert (tmp_path / "adapters" / "adapter_model.safetensors").exists()
     assert "LoRA adapters of rank 4" in (tmp_path / "adapters" / "README.md").read_text()
     assert "its licence: mit" in (tmp_path / "adapters" / "README.md").read_text()
@@ -71,8 +77,12 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "merged" / "model.gguf").read_bytes()[:4] == b"GGUF"
     assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
-    merged, adapted = logits(tmp_path / "merged", tmp_path / "adapters")
+    merged, adapted = logits(tmp_path / "merged", f"{starters.folder('rare')}+{tmp_path / 'adapters'}")
     assert merged == adapted
+    places = (str(tmp_path), str(starters.folder("rare")), str(Path.home()), str(Path.cwd()))
+    for file in [*(tmp_path / "adapters").iterdir(), *(tmp_path / "merged").iterdir()]:
+        content = file.read_bytes()
+        assert not [place for place in places if len(place) > 1 and place.encode() in content], file
 
 
 def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) -> None:

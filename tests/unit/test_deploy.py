@@ -20,6 +20,7 @@ from swarm_node.settings import BootstrapConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, resolve
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+DOCKER = DEPLOY.parent / "docker"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 COMPOSED = {name: DEPLOY / "compose" / f"{name}.yaml" for name in ("bootstrap", "node")}  # by its only service
 PEER = "/ip4/192.168.1.20/tcp/31330/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"
@@ -124,7 +125,32 @@ def test_a_composed_service_may_do_no_more_than_it_needs_and_keeps_what_it_is(na
     service = composed(name, SWARM_NODE_NETWORK__PEERS=PEER)
     assert service["read_only"] and service["tmpfs"] == ["/tmp"] and service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"] and service["restart"] == "unless-stopped"
+    assert service["pids_limit"] == 2048
     assert service["volumes"] == [f"{name}:/data"] and service["network_mode"] == "host"
+
+
+LIMITS = ("read_only", "tmpfs", "cap_drop", "security_opt", "pids_limit", "restart")
+RIGHTS = {
+    "cap_add", "cgroup", "cgroup_parent", "device_cgroup_rules", "devices", "group_add", "ipc", "isolation",
+    "network_mode", "pid", "privileged", "secrets", "sysctls", "ulimits", "user", "userns_mode", "uts", "volumes_from",
+}  # fmt: skip
+
+
+def test_the_swarm_on_one_machine_is_hardened_as_the_services_of_servers_are() -> None:
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+    assert list(services) == ["bootstrap", *(f"node{k}" for k in range(8))]
+    for name, service in services.items():
+        like = composed("bootstrap" if name == "bootstrap" else "node", SWARM_NODE_NETWORK__PEERS=PEER)
+        assert {key: service.get(key) for key in LIMITS} == {key: like[key] for key in LIMITS}, name
+        assert not RIGHTS & service.keys(), name
+        own, *others = service["volumes"]
+        assert own.endswith(":/data") and "/" not in own.split(":")[0], "no folder of the host"
+        assert others == ([] if name == "bootstrap" else ["entry:/entry:ro"])
+
+
+def test_what_lies_over_the_swarm_on_one_machine_takes_nothing_of_that_back() -> None:
+    for name, service in yaml.safe_load((DOCKER / "compose.gpu.yaml").read_text())["services"].items():
+        assert not (RIGHTS | {*LIMITS, "volumes", "entrypoint", "command"}) & service.keys(), name
 
 
 def test_what_is_composed_has_options_that_exist_and_one_machine_has_room_for_both(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ SHARE = "share/swarm-node/"  # below the prefix of an environment
 
 def tracked(*folders: str) -> set[str]:
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard", *folders],
+        ["git", "ls-files", "-z", *folders],
         cwd=ROOT,
         capture_output=True,
         text=True,

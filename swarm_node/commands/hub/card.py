@@ -8,10 +8,12 @@ from statistics import fmean
 from typing import Any
 
 from swarm_node.assembly.models import folder
+from swarm_node.compute.hub import is_hub_name
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POINTS = 10  # of the curve
 UNKNOWN = "unknown"
+APART = "- the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
 
 
 @dataclass
@@ -30,6 +32,23 @@ class Story:
     data: str = ""  # file of questions, by its name alone: where it lies is nobody's business
     external: int = 0  # informative external groups trained on
     hardware: str = ""
+    merged: bool = False  # whether adapters are part of the weights
+
+    @property
+    def apart(self) -> bool:
+        """Whether it needs a base model that others do not find by its name."""
+        return bool(self.adapters) and not self.merged and not self.of_hub
+
+    @property
+    def of_hub(self) -> bool:
+        """Whether others find the base model by its name."""
+        like_one = is_hub_name(self.model) and "/" in self.model
+        return like_one and (bool(self.revision) or not folder(self.model).exists())
+
+    @property
+    def base(self) -> str:
+        """The base model as others may know it: a folder of this machine by its last name alone."""
+        return self.model if self.of_hub else folder(self.model).absolute().name
 
 
 def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
@@ -67,9 +86,9 @@ def licence(model: str) -> str:
 
 def card(told: Story) -> str:
     """As the hub reads it: a head of metadata, and a page for people."""
-    name = Path(told.model).name if told.model.startswith((".", "/", "~")) else told.model
+    name = told.base
     head = ["---", "library_name: transformers", "pipeline_tag: text-generation", "tags: [swarm-node, grpo]"]
-    if "/" in name:
+    if told.of_hub:
         head.append(f"base_model: {name}")
     head += [f"license: {told.licence}" if told.licence != UNKNOWN else "license: other", "---"]
     how = f"LoRA adapters of rank {told.adapters}" if told.adapters else "all weights"
@@ -81,6 +100,7 @@ def card(told: Story) -> str:
         f"- trained: {how}, by GRPO on local and external completions (swarm-node), {told.rounds} rounds",
         f"- swarm: {told.swarm or UNKNOWN}; {told.external} informative external groups were trained on",
         f"- questions: {', '.join(told.tasks) or UNKNOWN}" + (f" of {told.data}" if told.data else ""),
+        *([APART] if told.apart else []),
         "",
         *_curve("Mean reward of local completions", told.rewards),
         *_curve("Reward on held-out questions", told.validated),

@@ -1,6 +1,7 @@
 """`swarm-node export`: a checkpoint as a model folder that others open, with a card that says where it is from."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from swarm_node.settings import ModelConfig, Section
 from swarm_node.settings.command_line import from_command_line
 
 LEFT = {"state.json", "optimizer.safetensors", "README.md", "training_args.bin"}  # of a checkpoint, not of a model
+VOCABULARIES = {"tokenizer.json", "vocab.json", "added_tokens.json"}  # text of tokens, which may look like anything
+NAMES_OF_MODELS = "name_or_path"  # the last words of keys that have one
+PLACE = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\\n]+[/\\])+([^/\\\n]*)")  # a file or folder, from the root on
 FOLDERS = {False: "checkpoints", True: "best"}
 
 PAGE = """\
@@ -54,8 +58,9 @@ def newest(home: Path, best: bool = False) -> Path:
     return found[-1]
 
 
-def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False) -> Path:
-    """Write the model folder `out`, whole or not at all. UserError where it is taken, or nothing is to merge."""
+def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False) -> Story:
+    """Write the model folder `out`, whole or not at all, and without a path of this machine in it. What the card tells.
+    UserError where it is taken, or nothing is to merge."""
     out = out.expanduser()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is not empty: name another folder")
@@ -71,6 +76,8 @@ def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: b
                 if file.is_file() and file.name not in LEFT:
                     shutil.copy2(file, part)
         told = story(home.expanduser(), rounds, model)
+        told.merged = merge
+        _forget_places(part, told)
         (part / "README.md").write_text(card(told), encoding="utf-8")
         if gguf:
             _gguf(part, told)
@@ -81,7 +88,7 @@ def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: b
         raise UserError(f"{out} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return out
+    return told
 
 
 def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
@@ -96,7 +103,33 @@ def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
 def _gguf(folder: Path, told: Story) -> None:
     from swarm_node.commands.hub.gguf import write
 
-    write(folder, Path(told.model).name, told.licence)
+    write(folder, told.base.rpartition("/")[2], told.licence)
+
+
+def _forget_places(folder: Path, told: Story) -> None:
+    """Configurations of models name the folder that they were loaded from: only its last name leaves this machine."""
+    for file in folder.glob("*.json"):
+        if file.name in VOCABULARIES:
+            continue
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{file.name} of the checkpoint is broken: take --best, or another home") from error
+        clean = _placeless(content, told)
+        if clean != content:
+            file.write_text(json.dumps(clean, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _placeless(value: Any, told: Story, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _placeless(inner, told, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_placeless(inner, told, name) for inner in value]
+    if not isinstance(value, str):
+        return value
+    if name.endswith(NAMES_OF_MODELS):
+        return told.base if value == told.model or Path(value).name == told.base else Path(value).name
+    return PLACE.sub(r"\1", value) if PLACE.fullmatch(value) else value
 
 
 def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
@@ -110,14 +143,22 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
     policy.save(out)
 
 
+def _opened(told: Story, out: Path) -> str:
+    """How to load it."""
+    if not told.apart:
+        return f"AutoModelForCausalLM.from_pretrained({str(out)!r})"
+    how = f"PeftModel.from_pretrained(base, {str(out)!r}), or export with --merge"
+    return f"adapters of {told.base}, a folder of this machine, whose place is not in them: {how}"
+
+
 def command(argv: list[str]) -> None:
     """Prints where the model is. A first argument without dashes is the folder."""
     config = from_command_line(ExportConfig, argv, "swarm-node export", first="folder")
     if not config.folder:
         raise UserError("name the folder to write: swarm-node export DIR")
-    checkpoint = newest(config.home, config.best)
-    out = export(config.home, checkpoint, Path(config.folder), config.merge, config.gguf)
-    print(f"{checkpoint} is now in {out}: AutoModelForCausalLM.from_pretrained({str(out)!r})")
+    checkpoint, out = newest(config.home, config.best), Path(config.folder).expanduser()
+    told = export(config.home, checkpoint, out, config.merge, config.gguf)
+    print(f"{checkpoint} is now in {out}: {_opened(told, out)}")
 
 
 EXPORT = Command(ExportConfig, PAGE, command)

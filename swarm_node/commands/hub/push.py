@@ -6,6 +6,7 @@ from pathlib import Path
 from swarm_node.commands.hub.export import export, newest
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
+from swarm_node.common.redaction import hidden, without_secrets
 from swarm_node.settings import Section
 from swarm_node.settings.command_line import from_command_line
 
@@ -60,12 +61,17 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
 def push(home: Path, checkpoint: Path, repo: str, public: bool, merge: bool) -> str:
     """Export to a folder that goes away, and upload it. UserError."""
     with tempfile.TemporaryDirectory(prefix="swarm-node-push-") as name:
-        folder = export(home, checkpoint, Path(name) / "model", merge)
+        folder = Path(name) / "model"
+        export(home, checkpoint, folder, merge)
         return upload(folder, repo, public, f"After {int(checkpoint.name)} rounds")
 
 
 def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    """Of what a library says, without the token: some servers repeat the ends of it."""
+    from huggingface_hub import get_token
+
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return without_secrets(hidden(said), filter(None, [get_token()]))[:200]
 
 
 def command(argv: list[str]) -> None:

@@ -70,6 +70,7 @@ class VllmGenerator:
             limits=httpx.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=IDLE_SECONDS),
             follow_redirects=False,  # no other server has the weights
             verify=ssl.create_default_context(),  # the authorities that this machine trusts
+            auth=None if self._server else config.vllm_url.login,
         )
         self._served: int | None = None  # version of the weights that the server has
         self._failures = FAILURES - 1  # in a row; the first one counts as the last, until something has worked
@@ -81,7 +82,8 @@ class VllmGenerator:
 
     @property
     def _url(self) -> str:
-        return self._server.url if self._server else self._config.vllm_url.rstrip("/")
+        """As it is shown: without user and password."""
+        return self._server.url if self._server else str(self._config.vllm_url)
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. Where the server fails, or has other weights, its prompts are skipped, and the next
@@ -225,7 +227,8 @@ class VllmGenerator:
     def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:
         """What it replies; nothing where that is known to be words for people."""
         try:
-            reply = self._client.post(self._url + path, json=body)
+            address = self._server.url + path if self._server else self._config.vllm_url.at(path)
+            reply = self._client.post(address, json=body)
             if not reply.is_success:
                 raise ServerError(f"HTTP error {reply.status_code}: {reply.reason_phrase}")
             return dict(reply.json()) if reply.content.strip() and not in_words else {}

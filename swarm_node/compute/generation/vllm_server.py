@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from swarm_node.common import private
+from swarm_node.common.children import without_secrets
 
 STOP_SECONDS = 10.0  # that it may take to end
 POLL_SECONDS = 0.2
@@ -42,9 +43,9 @@ class VllmServer:
     def __init__(self, python: str, arguments: tuple[str, ...], on_cpu: bool, log: Path) -> None:
         """`python` of the environment that vLLM is installed in; `arguments` of its server; `log` takes what it
         prints."""
-        self._command = (python or sys.executable, "-m", "vllm.entrypoints.openai.api_server", *arguments)
+        self._command = (python or sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server", *arguments)
         self._command += CPU_ARGUMENTS if on_cpu else ()
-        self._environment = {**os.environ, **ENVIRONMENT, **(CPU_ENVIRONMENT if on_cpu else {})}
+        self._environment = without_secrets({**ENVIRONMENT, **(CPU_ENVIRONMENT if on_cpu else {})})
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""

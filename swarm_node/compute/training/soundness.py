@@ -58,6 +58,12 @@ def check_plain(folder: Path) -> None:
             raise Damaged(f"{path.name} is no plain file")
 
 
+def check_adapters(folder: Path) -> None:
+    """Raises Damaged where adapters lie there as anything but safetensors: peft would unpickle them."""
+    if (folder / "adapter_config.json").exists() and not (folder / "adapter_model.safetensors").is_file():
+        raise Damaged("its adapters are no safetensors")
+
+
 def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
     """Tensors by "INDEX.NAME", as the checkpoint has them. Raises Damaged unless each fits its
     parameter, and is finite."""

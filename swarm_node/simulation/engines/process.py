@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from swarm_node.common.children import without_secrets
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.engines.engine import Run
@@ -74,10 +75,11 @@ class ProcessLauncher:
         words = [word.replace("{home}", str(home)) for word in arguments]
         with (home / "output.log").open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "swarm_node.cli", *words],
+                [sys.executable, "-P", "-m", "swarm_node.cli", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env=without_secrets(),
             )
         self._members.append(Process(process, home / "output.log"))
         return self._members[-1]

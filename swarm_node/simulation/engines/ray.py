@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.arms import Cell
@@ -111,7 +112,7 @@ def run_worker(order: str, environment: dict[str, str]) -> Iterator[str]:
             stderr=errors,
             text=True,
             encoding="utf-8",
-            env={**os.environ, **environment},
+            env=without_secrets(environment),
             start_new_session=True,
         )
         assert process.stdin is not None and process.stdout is not None

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Round
-from swarm_node.common import renamed
+from swarm_node.common import private, renamed
 from swarm_node.common.errors import UserError
-from swarm_node.network.process.service import ADDRESSES_FILE
+from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.reports import RoundReport, StepReport
 from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig
+from swarm_node.settings.secret import revealed
 from swarm_node.settings.sources import flatten
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.cell import summary
@@ -177,7 +178,8 @@ class RealRun:
         node.home.mkdir(parents=True, exist_ok=True)
         (node.home / "identity.key").write_bytes(identity(self._config.seed, node.index).key_bytes())
         (node.home / "identity.key").chmod(0o600)
-        (node.home / "node.toml").write_text(as_toml(self._node_config(node)))
+        with private.open_to_write(node.home / "node.toml") as file:
+            file.write(as_toml(self._node_config(node)).encode())
         arguments = ["run", "{home}/node.toml", "--home", "{home}"]
         node.member = self._launcher.start(str(node.index), node.home, arguments)
 
@@ -244,8 +246,9 @@ def check_real(config: SimulationConfig) -> None:
 
 
 def as_toml(config: NodeConfig) -> str:
-    """A configuration file of what differs from the defaults. JSON numbers, texts, booleans and lists are TOML too."""
-    flat = flatten(config.model_dump(mode="json", exclude={"home"}, exclude_defaults=True))
+    """A configuration file of what differs from the defaults, secrets included. JSON numbers, texts, booleans and lists
+    are TOML too."""
+    flat = flatten(revealed(config, exclude={"home"}, exclude_defaults=True))
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in flat.items())
 
 

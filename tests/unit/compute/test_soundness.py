@@ -6,8 +6,11 @@ import os
 import pytest
 import torch
 
+from swarm_node.common.errors import UserError
+from swarm_node.compute.loading import load_policy
 from swarm_node.compute.training import soundness
 from swarm_node.compute.training.soundness import Damaged
+from swarm_node.settings import LoraConfig, ModelConfig
 
 PARAMETERS = [torch.nn.Parameter(torch.zeros(3, 4)), torch.nn.Parameter(torch.zeros(5))]
 
@@ -110,3 +113,17 @@ def test_a_chat_template_that_does_not_end_is_damaged(monkeypatch):
     soundness.check_template(Templated(100))
     with pytest.raises(Damaged, match="does not end"):
         soundness.check_template(Templated(10**9))
+
+
+def test_adapters_that_would_be_unpickled_are_damaged(tmp_path):
+    soundness.check_adapters(tmp_path)  # a model without any
+    (tmp_path / "adapter_config.json").write_text("{}")
+    torch.save({}, tmp_path / "adapter_model.bin")
+    with pytest.raises(Damaged, match="safetensors"):
+        soundness.check_adapters(tmp_path)
+    for resume in (None, tmp_path):
+        config = ModelConfig(name=str(tmp_path), lora=LoraConfig(r=4 if resume else 0))
+        with pytest.raises((Damaged, UserError), match="safetensors"):
+            load_policy(config, resume)
+    (tmp_path / "adapter_model.safetensors").touch()
+    soundness.check_adapters(tmp_path)

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import asdict
 
 import pytest
@@ -7,9 +8,10 @@ from swarm_node.common.files import plain
 from swarm_node.simulation.arms import Arm, Cell
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.folder import Record
+from swarm_node.simulation.plot import headline, subline
 from swarm_node.simulation.report import build_report
 from swarm_node.simulation.statistics import ci95, t_975
-from swarm_node.simulation.tables import gain_text, result
+from swarm_node.simulation.tables import result
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_a_node_that_is_away_does_not_lower_the_mean(fakes, configure):
     assert arm.cumulative_reward == pytest.approx((4.5,)) and arm.node_rewards == ((4.5, 0.0),)
 
 
-def test_nothing_earned_in_the_first_arm_gives_no_ratio_and_words_for_it(fakes, configure):
+def test_nothing_earned_in_the_first_arm_gives_no_ratio(fakes, configure):
     config = configure(nodes=1, rounds=1, seeds=1)
     records = [
         record(fakes, config, Arm(8, 0), 0, [[0.0]]),
@@ -103,7 +105,6 @@ def test_nothing_earned_in_the_first_arm_gives_no_ratio_and_words_for_it(fakes, 
     ]
     report = build_report(config, records)
     assert [arm.gain for arm in report.arms.values()] == [None, None]
-    assert gain_text(None, 4.5, is_first=False) == "from 0"
     assert json.loads(json.dumps(plain(asdict(report))))["arms"]["4/4"]["gain"] is None
 
 
@@ -121,8 +122,11 @@ def test_cost_has_the_time_of_a_round_by_phase(small):
     assert cost.rollouts_per_second == pytest.approx(72.0) and cost.peak_memory_mb == 510.0
 
 
-def test_the_table_shows_mean_interval_and_gain(small, render):
-    shown = render(result(build_report(*small), mixed=True))
-    assert "2.7 ± 11.4" in shown and "9.0 ± 0.0" in shown and "3.33x" in shown
-    assert "2 nodes, 2 rounds, 2 seeds" in shown
+def test_the_table_shows_means_intervals_and_no_factor(small, render):
+    report = build_report(*small)
+    shown = render(result(report, mixed=True))
+    assert "2.7 ± 11.4" in shown and "9.0 ± 0.0" in shown
+    assert "2 nodes, 2 rounds, 2 seeds" in shown and "share of right completions in the last 10 rounds" in shown
+    assert not re.search(r"\d(x| times)\b", shown + headline(report) + subline(report))
+    assert headline(report) == "Sharing (4/4): 50.0 % at the end, training alone: 15.0 %, but the intervals overlap"
     assert "Cumulative reward of each node" in shown

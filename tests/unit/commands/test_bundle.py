@@ -1,0 +1,51 @@
+"""No path of this machine leaves in a bundle, however it is written."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from swarm_node.commands.bundle import write_bundle
+from swarm_node.settings import NodeConfig
+
+
+def test_a_bundle_has_no_path_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "annabel"))
+    home = tmp_path / "my secret client" / "home"
+    home.mkdir(parents=True)
+    models = tmp_path / "clients" / "acme corp" / "model"
+    models.mkdir(parents=True)
+    (tmp_path / "clients" / "acme corp" / "rows.jsonl").write_text("{}")
+    (tmp_path / "clients" / "plug.py").write_text("")
+    config = NodeConfig.model_validate(
+        {
+            "home": home,
+            "model": {"name": "clients/acme corp/model"},
+            "generation": {"vllm_folder": "~/clients/acme corp/served"},
+            "environment": {
+                "dataset": {"file": "clients/acme corp/rows.jsonl"},
+                "puzzles": models / "puzzles.json",
+                "use": ["clients/plug.py:Task"],
+                "tasks": ["gcd/tiny"],
+            },
+        }
+    )
+    said = {
+        "event": "Warned",
+        "time": 1.0,
+        "text": f"cannot read {models}/x, nor clients/acme corp/rows.jsonl, nor {home}",
+    }
+    (home / "events.jsonl").write_text(json.dumps(said) + "\n")
+    (home / "network.log").write_text(f'File "{home}/x.py", line 3, in ~/clients/acme corp/served\n')
+    lines = [f"ok  home {home}", "bad  clients/acme corp/model has no weights", f"{tmp_path}/annabel/other place/x"]
+    write_bundle(tmp_path / "b.zip", config, None, lines)
+    with zipfile.ZipFile(tmp_path / "b.zip") as bundle:
+        parts = {name: bundle.read(name).decode() for name in bundle.namelist()}
+    for name, text in parts.items():
+        for part in ("acme", "clients", "client", str(tmp_path), tmp_path.name, "annabel"):
+            assert part not in text, (name, part)
+    options = json.loads(parts["options.json"])
+    assert options["environment.tasks"] == ["gcd/tiny"] and options["environment.dataset.file"] == "rows.jsonl"
+    assert options["model.name"] == "model"

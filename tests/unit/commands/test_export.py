@@ -1,0 +1,70 @@
+"""What is exported names no place of this machine: not in a configuration, not in the card."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from swarm_node.commands.hub.export import export, newest
+from swarm_node.settings import ModelConfig
+
+DATA = Path(__file__).parents[2] / "data" / "0.1.0" / "synchronous" / "checkpoints" / "00000045"
+WHERE = "confidential-client"  # part of every path of this machine here
+
+
+def home_of(tmp_path: Path, base: str, r: int, revision: str = "") -> Path:
+    """A home with a checkpoint as peft and transformers write it, of a base model that lies in `base`."""
+    home = tmp_path / WHERE / "home"
+    checkpoint = home / "checkpoints" / "00000045"
+    checkpoint.mkdir(parents=True)
+    state = json.loads((DATA / "state.json").read_text())
+    model = ModelConfig(name=base, revision=revision).model_dump(mode="json")
+    model["lora"]["r"] = r
+    state["extra"]["model"] = model
+    (checkpoint / "state.json").write_text(json.dumps(state))
+    adapters = {"base_model_name_or_path": base, "r": r, "peft_type": "LORA", "revision": None}
+    (checkpoint / "adapter_config.json").write_text(json.dumps(adapters))
+    tokens = {"name_or_path": base, "special_tokens_map_file": f"/home/{WHERE}/.cache/tokens.json", "eos": "</s>"}
+    (checkpoint / "tokenizer_config.json").write_text(json.dumps({**tokens, "nested": {"_name_or_path": base}}))
+    (checkpoint / "config.json").write_text(json.dumps({"_name_or_path": base, "model_type": "llama"}))
+    (checkpoint / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"/usr/lib/x": 1}}}))
+    questions = {"file": f"{WHERE}/questions.jsonl"}
+    config = {"swarm": "public", "environment": {"dataset": questions}}
+    (home / "manifest.json").write_text(json.dumps({"config": config}))
+    return home
+
+
+@pytest.mark.parametrize("place", ["absolute", "relative", "of a home", "one folder"])
+def test_an_export_has_no_path_of_this_machine(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / WHERE / "models" / "base").mkdir(parents=True)
+    names = {
+        "absolute": str(tmp_path / WHERE / "models" / "base"),
+        "relative": f"{WHERE}/models/base",
+        "of a home": f"~/{WHERE}/models/base",
+        "one folder": f"{WHERE}/base",
+    }
+    (tmp_path / WHERE / "base").mkdir()
+    home = home_of(tmp_path, names[place], 4)
+    told = export(home, newest(home), tmp_path / "out")
+    assert told.apart
+    exported = {file.name: file.read_text() for file in (tmp_path / "out").iterdir()}
+    for name, text in exported.items():
+        assert WHERE not in text and str(tmp_path) not in text, name
+    assert json.loads(exported["adapter_config.json"])["base_model_name_or_path"] == "base"
+    assert json.loads(exported["tokenizer_config.json"])["special_tokens_map_file"] == "tokens.json"
+    assert json.loads(exported["tokenizer_config.json"])["eos"] == "</s>"
+    assert exported["tokenizer.json"] == (newest(home) / "tokenizer.json").read_text(), "tokens are no paths"
+    assert "base model: base;" in exported["README.md"] and "base_model:" not in exported["README.md"]
+    assert "questions.jsonl" in exported["README.md"]
+
+
+def test_a_base_model_of_the_hub_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    home = home_of(tmp_path, "org/model", 4, revision="0" * 40)
+    told = export(home, newest(home), tmp_path / "out")
+    assert not told.apart
+    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == "org/model"
+    assert "base_model: org/model" in (tmp_path / "out" / "README.md").read_text()
