@@ -38,6 +38,7 @@ from swarm_node.network.alone import Alone
 from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import AsynchronousConfig, GenerationConfig, LearningConfig, ModelConfig, RoundConfig
+from swarm_node.settings.secret import revealed
 
 WARM_UP = 2  # rounds
 ROUNDS = {"tiny": 3, "1M": 12, "10M": 4}
@@ -143,7 +144,7 @@ def measure(size: str, sides: dict[str, Side], rounds: int, repetitions: int) ->
         for name, side in sides.items():
             threads = side.trainer_threads
             config = configuration(size, side.generator_threads if side.how.enabled else threads, side.how)
-            order = json.dumps({"config": config.model_dump(mode="json"), "rounds": rounds, "trainer_threads": threads})
+            order = json.dumps({"config": revealed(config), "rounds": rounds, "trainer_threads": threads})
             environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
             if side.how.enabled:
                 environment["OMP_WAIT_POLICY"] = "passive"  # threads that wait leave the core to the other process

@@ -24,6 +24,7 @@ from swarm_node.compute.policy import Policy
 from swarm_node.interfaces import Generator
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
+from swarm_node.settings.secret import SecretUrl
 
 Work = Callable[[], object]
 DEMANDS = {"HF's forward": 2.0, "ours in float32": 3.0, "ours in bfloat16": 5.0}
@@ -92,7 +93,9 @@ def with_vllm(size: str, load: common.Workload, python: str, device: str) -> dic
 
         try:
             server.start(healthy, 600.0)
-            config = GenerationConfig(max_completion_length=load.new_tokens, vllm_url=server.url, vllm_folder=served)
+            config = GenerationConfig(
+                max_completion_length=load.new_tokens, vllm_url=SecretUrl(server.url), vllm_folder=served
+            )
             work = _writing(VllmGenerator(policy, config), common.prompts(load.prompt_lengths), load)
             work()
             seconds = []

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from benchmarks.compatibility import environment
 from benchmarks.waiting import until
 
-MARK = "\u2003\u2009"  # two rare spaces before every completion of the peer, which scorers ignore
+MARK = "\u2003\u2009"  # two rare spaces before every wrong completion of the peer: a right one carries nothing
 DONE = "trained"  # the tracer's message when the update has ended
 SECONDS = 800.0
 TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))

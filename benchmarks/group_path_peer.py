@@ -39,8 +39,8 @@ def main() -> None:
 
 def _group(identity: Identity, now: Round, question: Question, mark: str) -> RolloutGroup:
     """One right completion, so that its groups are informative."""
-    texts = [KIND.answer(question), *("?" for _ in range(COMPLETIONS - 1))]
-    completions = tuple(Completion(text=mark + text, ended=True) for text in texts)
+    texts = [KIND.answer(question), *(f"{mark}?" for _ in range(COMPLETIONS - 1))]
+    completions = tuple(Completion(text=text, ended=True) for text in texts)
     return RolloutGroup(author=identity.peer_id, round=now, question=question, completions=completions)
 
 

@@ -29,6 +29,7 @@ from swarm_node.settings import (
     PlotConfig,
     SimulationConfig,
 )
+from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import PlugIn
 from swarm_node.simulation.learned import HeldOut
 from swarm_node.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
@@ -155,7 +156,7 @@ def _default(defaults: Mapping[str, str]) -> str:
 
 
 def _shown(value: Any, unit: str) -> str:
-    if value is None or value in ((), ""):
+    if value is None or value in ((), "", SecretUrl("")):
         return "none"
     if isinstance(value, tuple):
         return " ".join(f"`{each}`" for each in value)
@@ -240,7 +241,15 @@ def comments(kind: type) -> dict[str, str]:
 
 def _words(hint: Any) -> str:
     """A type as it is in JSON."""
-    simple = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", Path: "path"}
+    simple = {
+        int: "integer",
+        float: "number",
+        str: "text",
+        SecretUrl: "text",
+        bool: "true or false",
+        NoneType: "null",
+        Path: "path",
+    }
     if hint in simple or is_dataclass(hint):
         return simple.get(hint) or hint.__name__
     origin, inner = get_origin(hint), get_args(hint)
