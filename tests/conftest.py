@@ -33,6 +33,7 @@ LONGEST = (  # files of a minute and more, the longest first
     "network/test_nodes.py",
     "network/test_trl.py",
     "benchmarks/test_structure.py",
+    "swarm/test_secrets.py",
     "swarm/test_asynchronous.py",
     "swarm/test_at_home.py",
     "network/test_contribute.py",

@@ -65,6 +65,31 @@ def test_a_person_tries_twice_and_publishes(tmp_path: Path, visit: Callable[...,
         process.stdout.close()
 
 
+def test_a_late_answer_brings_no_old_question_back(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    process = started(
+        "contribute", "--human", "--page", "127.0.0.1:0", "--network.no-enabled", "--home", tmp_path, *TASK
+    )
+    try:
+        tab = visit(page_of(process)).tab
+        tab.get_by_text("Divisor").wait_for()
+        late = []
+        tab.route("**/api/desk", lambda route: late.append((route, route.fetch())), times=1)
+        with tab.expect_request("**/api/desk"):
+            pass
+        prompt = tab.locator("#prompt").inner_text()
+        tab.get_by_role("button", name="Next question").click()
+        tab.wait_for_function("(before) => document.getElementById('prompt').innerText !== before", arg=prompt)
+        tab.get_by_label("Your answer").fill("a draft")
+        ((route, reply),) = late
+        with tab.expect_request("**/api/desk"):  # the page looks again when it has taken this
+            route.fulfill(response=reply)
+        assert tab.get_by_label("Your answer").input_value() == "a draft"
+        assert tab.locator("#prompt").inner_text() != prompt
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def trained_on(home: Path, person: str) -> int:
     return sum(each["external_by_peer"].get(person, {}).get("trained", 0) for each in reports(home))
 
@@ -106,11 +131,10 @@ def test_two_nodes_train_on_what_a_person_answers_and_a_public_page_says_so(
                 answered(seen.tab)
             seen.tab.close()
             process.terminate()
-            process.communicate(timeout=PATIENCE)
-            assert process.returncode == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
-            process.wait()
+            process.communicate()
         shown = visit(public, "phone", "dark")
         shown.tab.get_by_text(re.compile("gcd/easy|other tasks")).first.wait_for(timeout=600_000)
         assert shown.overflow() <= 0 and shown.violations() == []

@@ -201,4 +201,4 @@ def test_prefixes_take_turns_and_mistakes_are_one_line():
         prefixes_of(SimulationConfig(workers_by="ssh a", engine="docker"))
     with pytest.raises(UserError, match="without spaces"):
         remote_command(SimulationConfig(workers_python="/my python"))
-    assert remote_command(SimulationConfig())[-3:] == [sys.executable, "-m", "swarm_node.simulation.worker"]
+    assert remote_command(SimulationConfig())[-4:] == [sys.executable, "-P", "-m", "swarm_node.simulation.worker"]

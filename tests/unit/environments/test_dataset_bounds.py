@@ -44,7 +44,8 @@ def look(file: Path, *flags: str) -> Ended:
 def refused(file: Path, said: str, most: int = 350, *flags: str) -> None:
     """With one line that says so, and at most so many MB."""
     ended = look(file, *flags)
-    assert ended.code == 2 and said in ended.line and "\n" not in ended.line and len(ended.line) < 300, ended
+    length = len(ended.line.replace(f"{file.parent}/", ""))
+    assert ended.code == 2 and said in ended.line and "\n" not in ended.line and length < 300, ended
     assert ended.peak < most, ended
 
 

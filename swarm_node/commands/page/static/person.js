@@ -15,7 +15,7 @@ const desk = make("div", {}, task,
   make("section", { class: "card desk" }, make("h3", {}, "Question"), prompt, make("label", { for: "draft" }, "Your answer"), box,
     make("div", { class: "bar" }, score, on, make("span", { class: "spacer" }), leave), note, hint),
   drafts);
-let seen = null, busy = false;
+let seen = null, busy = false, presses = 0;
 
 function show(view) {
   pill(view);
@@ -50,6 +50,7 @@ async function draft() {
 async function press(kind, text = "") {
   if (busy || !seen) return false;
   busy = true;
+  presses++;
   for (const each of [score, on, leave]) each.disabled = true;
   let done = true;
   try {
@@ -64,7 +65,8 @@ async function press(kind, text = "") {
 
 async function look() {
   if (!busy) {
-    try { const view = await get("api/desk"); if (!busy) show(view); } catch (error) {
+    const before = presses; // what was asked before a press may come after its reply, and would bring the old question back
+    try { const view = await get("api/desk"); if (presses === before) show(view); } catch (error) {
       const found = document.getElementById("pill");
       found.textContent = error.message === "401" ? "no token" : "page is gone"; found.className = "pill bad";
     }
