@@ -63,7 +63,7 @@ format: install  ## put the code into shape
 	$(BIN)/ruff format .
 
 starters: install  ## make the starter policies again
-	$(BIN)/python -m swarm_node.starters.make
+	$(BIN)/python -m lab.starters.make
 
 reference: install  ## make the pages of docs/reference again that come from the code
 	$(BIN)/python docs/reference/make.py

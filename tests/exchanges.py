@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from random import Random
 
+from lab.studies.simulated_exchange import Answering, SharedVerifier, SimulatedPeer, World
 from protocol import announcing, codec
 from protocol.admission import AdmissionRules, Verifier
 from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, RolloutGroup, Round
 from protocol.rejection import Rejected
-from studies.simulated_exchange import Answering, SharedVerifier, SimulatedPeer, World
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.settings import NetworkConfig
 from tests.groups import group

@@ -165,7 +165,7 @@ def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, vis
 def test_a_run_of_100_000_rounds_is_painted_at_once_and_whole_a_little_later(
     tmp_path: Path, serve: Any, visit: Callable[..., Any]
 ) -> None:
-    """How soon: `python -m benchmarks.page`."""
+    """How soon: `python -m lab.benchmarks.page`."""
     page = serve(home_with(tmp_path / "home", 100_000))
     seen = visit(page.addresses[0])
     seen.tab.get_by_text("99,999").wait_for()

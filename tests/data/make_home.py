@@ -22,8 +22,8 @@ from typing import Any
 import psutil
 import torch
 
-from benchmarks import compatibility
-from benchmarks.waiting import until
+from lab.benchmarks import compatibility
+from lab.benchmarks.waiting import until
 from swarm_node.network.process.service import free_port
 from tests.data import keys
 from tests.models import EOS, VOCABULARY, characters, tiny_model

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.internet.namespaces import Internet
+from lab.benchmarks.internet.namespaces import Internet
 from tests.network.hosts import SOON, Pair, started, until_connected
 
 BACKENDS = ("hivemind", "libp2p")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.internet.namespaces import Internet, Namespace, reason
+from lab.benchmarks.internet.namespaces import Internet, Namespace, reason
 
 RECIPE = Path(__file__).parents[2] / "deploy" / "nftables" / "swarm-node.nft"
 MISSING = reason() or ("" if shutil.which("nft") else "not installed: nft")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.internet.meetings import Meeting
-from benchmarks.internet.namespaces import Internet, reason
-from benchmarks.internet.remote import RemoteFailed
+from lab.benchmarks.internet.meetings import Meeting
+from lab.benchmarks.internet.namespaces import Internet, reason
+from lab.benchmarks.internet.remote import RemoteFailed
 from protocol.identity import Identity
 from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
 from swarm_node.network.transport.punching import (

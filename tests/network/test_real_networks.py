@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from benchmarks.internet.namespaces import Internet, reason
-from benchmarks.internet.remote import Remote, RemoteFailed
+from lab.benchmarks.internet.namespaces import Internet, reason
+from lab.benchmarks.internet.remote import Remote, RemoteFailed
 from tests.waiting import until
 
 MISSING = reason()

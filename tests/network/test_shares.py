@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.internet.namespaces import Internet, reason
-from benchmarks.internet.remote import Remote, RemoteFailed
+from lab.benchmarks.internet.namespaces import Internet, reason
+from lab.benchmarks.internet.remote import Remote, RemoteFailed
 from protocol.identity import Identity
 from swarm_node.network import parties
 from swarm_node.network.backend import Backend, CallFailed

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from studies.mixed_swarm import API, TRAINERS, measured
+from lab.studies.mixed_swarm import API, TRAINERS, measured
 
 pytest.importorskip("trl")
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(2700)]

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from studies.eclipse import run
+from lab.studies.eclipse import run
 from swarm_node.network.exchange.addresses import network_of
 from swarm_node.network.exchange.sample import SLOTS, Sample
 from tests.exchanges import address, identity

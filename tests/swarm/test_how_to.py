@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.served import api_on_loopback, choices
+from lab.benchmarks.served import api_on_loopback, choices
 from tests.commands import ended
 from tests.hub_stand_in import TOKEN, hub_on_loopback
 

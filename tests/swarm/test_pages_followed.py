@@ -1,4 +1,4 @@
-"""Every tutorial and how-to page is followed from its first command to its last: `benchmarks.pages` says how."""
+"""Every tutorial and how-to page is followed from its first command to its last: `lab.benchmarks.pages` says how."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pages import (
+from lab.benchmarks.pages import (
     CTRL_C,
     FIRST,
     HOW_TO,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.raylets import Raylets, raylets
+from lab.studies.raylets import Raylets, raylets
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import started
 from tests.waiting import until
@@ -44,7 +44,7 @@ def finish(simulation: "subprocess.Popen[str]") -> None:
 @pytest.mark.timeout(2700)
 def test_a_study_does_its_runs_on_a_cluster_side_by_side(tmp_path, cluster):
     pytest.importorskip("scipy", reason="extra studies")
-    words = ["-m", "studies.strength", "--quick", "--at-most", "2", "--runs", tmp_path]
+    words = ["-m", "lab.studies.strength", "--quick", "--at-most", "2", "--runs", tmp_path]
     where = ["--engine", "ray", "--ray.address", cluster.address]
     done = subprocess.run([sys.executable, *map(str, [*words, *where])], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

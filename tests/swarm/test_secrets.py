@@ -16,7 +16,7 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.served import api_on_loopback
+from lab.benchmarks.served import api_on_loopback
 from swarm_node.asynchronous.messages import Order
 from swarm_node.commands.hub.push import upload
 from swarm_node.common.errors import UserError

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.compatibility import clean
+from lab.benchmarks.compatibility import clean
 from swarm_node.common import renamed
 from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.network.process import control

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from benchmarks.structure import arrows_of, rooms_in
+from lab.benchmarks.structure import arrows_of, rooms_in
 
 ROOT = Path(__file__).parents[2]
 CHANGES = (
@@ -39,8 +39,8 @@ SINCE = {"swarm_node.integrations"}  # rooms that came after the house was rearr
 
 
 def test_the_house_stays_as_simple_as_when_it_was_rearranged() -> None:
-    """As `python -m benchmarks.structure` counts them: 32 rooms and 163 arrows in v0.1.0, then two thirds of both. New
-    parts have needed a few arrows more."""
+    """As `python -m lab.benchmarks.structure` counts them: 32 rooms and 163 arrows in v0.1.0, then two thirds of both.
+    New parts have needed a few arrows more."""
     arrows = {pair for pair in arrows_of(ROOT) if not SINCE & {*pair}}
     assert len(rooms_in(arrows)) <= 32 * 2 / 3
     assert len(arrows) <= 163 * 0.75

@@ -15,16 +15,16 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lab.starters.make import RECIPES, new_model
+from lab.starters.make import Shape as ModelShape
+from lab.starters.measuring import measure
+from lab.starters.questions import MEASURING_SEED, TASKS, TRAINING_SEED, Questions
+from lab.starters.teaching import STOCK, Hiding, Schedule, hidden_answers, right_answers, teach
 from swarm_node.assembly.learner import build_policy
 from swarm_node.common.errors import UserError
 from swarm_node.environments.temporal_clue import text
 from swarm_node.settings import ModelConfig
 from swarm_node.starters import STARTERS, folder, puzzler, tokens
-from swarm_node.starters.make import RECIPES, new_model
-from swarm_node.starters.make import Shape as ModelShape
-from swarm_node.starters.measuring import measure
-from swarm_node.starters.questions import MEASURING_SEED, TASKS, TRAINING_SEED, Questions
-from swarm_node.starters.teaching import STOCK, Hiding, Schedule, hidden_answers, right_answers, teach
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "starters.md"
 QUESTION = "Factor 12 as 2 × 2 × 3,\nplease?\n"

@@ -1,7 +1,7 @@
 """Which reasoning-gym questions exist in the swarm: dataset -> config id -> parameters of `create_dataset`.
 
-Pure data. All peers know a configuration by its id; parameters never travel. studies/catalogue_survey.py measured the
-levels in catalogue.json. `tiny` are the tasks of the starter policies, `paper` those of the
+Pure data. All peers know a configuration by its id; parameters never travel. lab/studies/catalogue_survey.py measured
+the levels in catalogue.json. `tiny` are the tasks of the starter policies, `paper` those of the
 SAPO paper, `easy`, `medium` and `hard` levels 0, 1 and 2 of the library's curricula, `default` the library's defaults.
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.served import Handler, Respond, api_on_loopback, choices
+from lab.benchmarks.served import Handler, Respond, api_on_loopback, choices
 from protocol.messages import Completion, PeerId, Question, Round
 from swarm_node.commands.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.commands.contribute.budget import Budget, take_key

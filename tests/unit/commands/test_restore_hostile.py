@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fuzzing import backups
+from lab.fuzzing import backups
 from swarm_node.commands.archive import HASHES
 from swarm_node.commands.backup import backup, restore
 from swarm_node.common.errors import UserError

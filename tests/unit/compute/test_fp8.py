@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from studies import fp8
+from lab.studies import fp8
 from swarm_node.algorithm import tree
 from swarm_node.algorithm.mismatch import Mismatch
 from swarm_node.algorithm.rows import Row

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.memory_plan import traced
-from benchmarks.shapes import shapes
+from lab.benchmarks.memory_plan import traced
+from lab.benchmarks.shapes import shapes
 from swarm_node.assembly.learner import build_trainer
 from swarm_node.assembly.memory import fitted, plan_for, plan_of
 from swarm_node.common.errors import UserError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.catalogue_survey import SAME, alike
+from lab.studies.catalogue_survey import SAME, alike
 from swarm_node.environments.reasoning_gym.catalogue import (
     CATALOGUE,
     EXCLUDED,

@@ -9,8 +9,8 @@ import reasoning_gym
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzzing import spellings
-from fuzzing.right_answers import right_answer
+from lab.fuzzing import spellings
+from lab.fuzzing.right_answers import right_answer
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
 from swarm_node.environments.reasoning_gym.source import LibraryItem

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.studies import enumeration
 from protocol.messages import PeerId, Question, Round
-from studies import enumeration
 from swarm_node.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
@@ -92,7 +92,7 @@ def test_beyond_its_limit_the_solver_says_so() -> None:
 @pytest.mark.slow
 def test_published_puzzles_have_one_solution_and_it_is_the_published_one() -> None:
     small = sorted(PUBLISHED, key=lambda entry: entry["num_clues"])
-    for entry in [*small[:40], small[-1]]:  # all of them in studies/temporal_clue.py
+    for entry in [*small[:40], small[-1]]:  # all of them in lab/studies/temporal_clue.py
         riddle = published.read(entry["prompt"])
         rules, reader = Rules(riddle.setting), published.Reader(riddle.setting)
         world = rules.another(riddle.clues)

@@ -1,8 +1,0 @@
-"""The generator process of `benchmarks.asynchronous`: the node's own, with the benchmark's model and questions."""
-
-from swarm_node.assembly.generator import serve
-
-if __name__ == "__main__":
-    from benchmarks.asynchronous import build
-
-    serve(build)

@@ -1,0 +1,103 @@
+"""Arguments and output of every command of benchmarks, studies and fuzzing.
+
+People read text and Markdown tables; with `--json` the last line is one JSON object with the key `benchmark`, and with
+`ratio` where two sides are compared. Results of long runs are kept under `runs/`, part by part, and not computed again.
+Nothing here needs torch, so that commands without torch start at once.
+"""
+
+import argparse
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from swarm_node.common.files import write_bytes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
+    """Of `python -m module`, with its docstring as help."""
+    raw = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(prog=f"python -m {module}", description=doc, formatter_class=raw)
+    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    made.set_defaults(benchmark=module.rpartition(".")[2])
+    return made
+
+
+def add_quick(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--quick", action="store_true", help="a minute's trial on tiny sizes; its figures mean nothing")
+
+
+def add_repetitions(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--repetitions", type=int, help="measured repetitions of each side")
+
+
+def add_runs(made: argparse.ArgumentParser) -> None:
+    default = Path("runs/studies") / made.get_default("benchmark")
+    words = f"what is done is kept here, and not done again ({default})"
+    made.add_argument("--runs", type=Path, default=default, metavar="FOLDER", help=words)
+
+
+def add_out(made: argparse.ArgumentParser) -> None:
+    """The options for results to look at. They go into the documentation only on request."""
+    words = "results and figures go here, such as docs/results/NAME (as --runs)"
+    made.add_argument("--out", type=Path, metavar="FOLDER", help=words)
+
+
+def out(options: argparse.Namespace) -> Path:
+    folder: Path = options.out or options.runs
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
+    """Prints the ratio, if sides were compared, and the line of JSON, if requested."""
+    if "ratio" in result:
+        ratio = result["ratio"]
+        print(f"\nratio {'none' if ratio is None else f'{ratio:.2f}'}", flush=True)
+    if options.json:
+        print(json.dumps({"benchmark": options.benchmark, **result}), flush=True)
+
+
+def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Markdown with aligned columns, the first to the left."""
+    widths = [max(3, *(len(line[column]) for line in [header, *lines])) for column in range(len(header))]
+    rules = [f":{'-' * (widths[0] - 1)}", *("-" * (width - 1) + ":" for width in widths[1:])]
+    rows = [
+        " | ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
+        for first, *rest in [header, rules, *lines]
+    ]
+    return "\n".join(f"| {row} |" for row in rows)
+
+
+def show(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    print(f"\n{table(header, lines)}", flush=True)
+
+
+def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The content of `file`. If it is missing it is made now, and written whole or not at all."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(file, (json.dumps(make()) + "\n").encode())
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def installed(folder: Path) -> Path:
+    """`swarm-node` in the new folder `bin`, beside this interpreter, as an installation has it."""
+    (folder / "bin").mkdir()
+    python, program = folder / "bin" / "python", folder / "bin" / "swarm-node"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    shutil.copy(ROOT / "bin" / "swarm-node", program)
+    for file in (python, program):
+        file.chmod(0o700)
+    return program
+
+
+def versions(*packages: str) -> dict[str, str]:
+    return {"python": platform.python_version(), **{package: version(package) for package in packages}}

@@ -1,0 +1,229 @@
+"""What benchmarks of models have in common: timing two sides in turn, the models and prompts.
+
+Sides are compared by CPU time of one thread, so that other work on the machine disturbs little. They run in turn
+(A B A B), so that a disturbance affects all. Nothing here knows which side is ours.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers.utils import logging
+
+from lab.benchmarks import command
+from lab.benchmarks.shapes import shapes
+
+GROUP_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """How much there is to do. Prompt lengths in tokens; every completion has exactly `new_tokens`."""
+
+    sizes: tuple[str, ...]
+    prompt_lengths: tuple[int, ...]
+    new_tokens: int
+    repetitions: int
+
+    @property
+    def tokens(self) -> int:
+        return len(self.prompt_lengths) * GROUP_SIZE * self.new_tokens
+
+
+FULL = Workload(("1M", "10M"), (60, 68, 78, 88, 96, 104, 114, 124, 132), 64, 5)  # mean 96
+QUICK = Workload(("tiny",), (10, 14, 18), 8, 1)
+FEW = Workload((), (60, 132), 16, 1)  # of real shapes on a CPU
+ON_A_CARD = Workload((), FULL.prompt_lengths, 256, 3)
+REAL = {"SmolLM2-135M": "HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen2.5-0.5B": "Qwen/Qwen2.5-0.5B-Instruct"}
+
+# hidden, layers, feed-forward, heads, key-value heads
+_SHAPES = {"tiny": (32, 2, 64, 2, 1), "1M": (128, 4, 512, 4, 2), "10M": (384, 6, 1024, 6, 2)}
+_SPECIALS = ["<pad>", "<bos>", "<unk>"]
+_CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
+_PLANE_1 = 0x10000  # characters beyond those of prompts
+_VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARACTERS])}
+
+
+def tokenizer(size: str = "") -> Any:
+    """One token per character. `<eos>` gets the first id beyond the logits of the model of this size: it can never be
+    sampled, so all completions have full length on both sides, and neither loses time to a rule that forbids it."""
+    never = shapes()[REAL[size]].vocab_size if size in REAL else len(_VOCABULARY)
+    rest = {chr(_PLANE_1 + token): token for token in range(len(_VOCABULARY), never)}  # what is sampled is text, too
+    core = Tokenizer(models.WordLevel({**_VOCABULARY, **rest, "<eos>": never}, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    core.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token="<pad>",
+        bos_token="<bos>",
+        unk_token="<unk>",
+        eos_token="<eos>",
+        padding_side="left",
+        model_max_length=1024,
+    )
+
+
+def model(size: str) -> Any:
+    """An untrained Qwen2 of this size, or a model of this name, with the same weights at each call."""
+    if size in REAL:
+        torch.manual_seed(0)
+        config = shapes()[REAL[size]]
+        return _endless(AutoModelForCausalLM.from_config(config, dtype=torch.float32), config.vocab_size)
+    hidden, layers, feed_forward, heads, kv_heads = _SHAPES[size]
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(_VOCABULARY),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        intermediate_size=feed_forward,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+    )
+    return _endless(Qwen2ForCausalLM(config), len(_VOCABULARY))
+
+
+def _endless(made: Any, never: int) -> Any:
+    """With the special ids of `tokenizer`."""
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": never}
+    for name, value in special.items():
+        setattr(made.config, name, value)
+        setattr(made.generation_config, name, value)
+    return made
+
+
+def prompts(lengths: Sequence[int]) -> list[str]:
+    """Different texts with these numbers of characters."""
+    line = "What is the sum of 17 and 25, and which numbers between them are prime? Think, then answer with digits. "
+    return [(f"({number}) " + line * 4)[:length] for number, length in enumerate(lengths)]
+
+
+def settle() -> None:
+    """One thread, no chatter."""
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """CPU seconds of one side over its repetitions."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return median(self.seconds)
+
+    def as_json(self, tokens: int) -> dict[str, Any]:
+        return {
+            "cpu_seconds": {"median": self.median, "min": min(self.seconds), "max": max(self.seconds)},
+            "tokens_per_cpu_second": tokens / self.median,
+            "repetitions": len(self.seconds),
+        }
+
+
+def gpu_seconds(work: Callable[[], object]) -> float:
+    """Of the wall clock, until the device has done it."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def in_turn(
+    sides: Mapping[str, Callable[[], object]],
+    repetitions: int,
+    label: str,
+    seconds_of: Callable[[Callable[[], object]], float] = cpu_seconds,
+) -> dict[str, Spread]:
+    """Run every side once unmeasured, then all sides in turn, `repetitions` times."""
+    for work in sides.values():
+        work()
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for repetition in range(repetitions):
+        for name, work in sides.items():
+            seconds[name].append(seconds_of(work))
+        progress(label, repetition, repetitions, {name: taken[-1] for name, taken in seconds.items()})
+    return {name: Spread(tuple(taken)) for name, taken in seconds.items()}
+
+
+def progress(label: str, repetition: int, repetitions: int, latest: Mapping[str, float]) -> None:
+    taken = ", ".join(f"{name} {seconds:.2f}" for name, seconds in latest.items())
+    print(f"{label} {repetition + 1}/{repetitions}, CPU s: {taken}", flush=True)
+
+
+def compared(spreads: Mapping[str, Spread], reference: str, tokens: int) -> dict[str, dict[str, Any]]:
+    """Each side with its speed relative to the reference: ratio of medians, and range over the repetitions."""
+    base = spreads[reference]
+    sides: dict[str, dict[str, Any]] = {}
+    for name, spread in spreads.items():
+        pairs = [theirs / ours for theirs, ours in zip(base.seconds, spread.seconds, strict=True)]
+        ratio = {"median": base.median / spread.median, "min": min(pairs), "max": max(pairs)}
+        sides[name] = {**spread.as_json(tokens), "ratio": ratio}
+    return sides
+
+
+def side_lines(size: str, sides: Mapping[str, Mapping[str, Any]], demands: Mapping[str, float]) -> list[list[str]]:
+    """Table lines for `SIDE_HEADER`."""
+    return [
+        [
+            f"{size} {name}",
+            f"{side['cpu_seconds']['median']:.2f}",
+            f"{side['tokens_per_cpu_second']:.0f}",
+            f"{side['ratio']['median']:.2f}x",
+            f"{side['ratio']['min']:.2f}-{side['ratio']['max']:.2f}",
+            f"{demands[name]:g}x" if name in demands else "",
+        ]
+        for name, side in sides.items()
+    ]
+
+
+SIDE_HEADER = ["", "CPU s", "tokens/CPU s", "ratio", "range", "demand"]
+
+
+def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser:
+    """Of a benchmark that measures sides in turn, on models of these sizes where there is a choice."""
+    made = command.parser(module, doc)
+    command.add_quick(made)
+    command.add_repetitions(made)
+    if sizes:
+        choices = [*sizes, *REAL]
+        made.add_argument(
+            "--sizes", nargs="+", choices=choices, help="model sizes, parameters, or shapes of real models"
+        )
+    return made
+
+
+def workload(arguments: argparse.Namespace) -> Workload:
+    """The workload that the command line names."""
+    sizes = tuple(arguments.sizes or ())
+    real = bool(set(sizes) & REAL.keys())
+    base = ON_A_CARD if getattr(arguments, "gpu", False) else QUICK if arguments.quick else FEW if real else FULL
+    sizes = sizes or base.sizes or tuple(REAL)
+    return Workload(sizes, base.prompt_lengths, base.new_tokens, arguments.repetitions or base.repetitions)
+
+
+def settings(load: Workload) -> dict[str, Any]:
+    return {
+        "sizes": load.sizes,
+        "prompts": len(load.prompt_lengths),
+        "mean_prompt_tokens": sum(load.prompt_lengths) / len(load.prompt_lengths),
+        "completions_per_prompt": GROUP_SIZE,
+        "new_tokens": load.new_tokens,
+        **command.versions("torch", "transformers"),
+    }

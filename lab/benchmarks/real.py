@@ -1,0 +1,225 @@
+"""Peak memory and time of rounds and updates for the shapes of models that people have, beside TRL with its defaults.
+
+A round is generation and one update. TRL's defaults compute blocks again on the way back, as ours do here; nothing is
+turned off on either side. Weights are random, in float32 on a CPU. Each side runs in a process of its own: one round
+that is not measured, then one that is. Memory is what the measured round adds to what rested after the first, weights,
+gradients and Adam's state apart. `--gpu` measures whole models on CUDA; run it with lab.benchmarks.fp8_gpu and
+lab.benchmarks.packing --gpu, all in ten minutes.
+"""
+
+import contextlib
+import ctypes
+import gc
+import io
+import tempfile
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from lab.benchmarks import command, common
+from lab.benchmarks.resident import resident
+from lab.benchmarks.shapes import shapes
+from protocol.messages import PeerId, Question, RolloutGroup
+from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.compute.policy import Policy
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
+from swarm_node.settings import GenerationConfig, TrainingConfig
+
+MEBIBYTE = 2**20
+RATE = 1e-6
+MODELS = (
+    "Qwen/Qwen2.5-0.5B-Instruct",
+    "Qwen/Qwen3-0.6B",
+    "meta-llama/Llama-3.2-1B-Instruct",
+    "google/gemma-3-270m-it",
+    "HuggingFaceTB/SmolLM2-135M-Instruct",
+)
+SIDES = ("ours", "TRL")
+QUESTION = Question(environment="benchmark", version="1", dataset="text", config_id="any", seed=0, index=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much there is to do, on which model."""
+
+    model: str
+    layers: int  # of its blocks; 0 for all
+    prompts: int
+    new_tokens: int
+    device: str
+
+
+def model(load: Load) -> Any:
+    """With random weights, and a tokenizer of one token a character beside it: other ids decode to nothing."""
+    torch.manual_seed(0)
+    config = shapes()[load.model]
+    if load.layers:
+        config.num_hidden_layers = load.layers
+        if getattr(config, "layer_types", None):
+            config.layer_types = config.layer_types[: load.layers]
+    made = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    never = config.vocab_size  # an id that cannot be sampled: all completions have full length, on both sides
+    for where in (made.config, made.generation_config):
+        where.pad_token_id, where.bos_token_id, where.eos_token_id = 0, 1, never
+    return made.to(load.device)
+
+
+def reward(number: int) -> float:
+    """Differs within a group, so that nothing is skipped."""
+    return number % 7 / 7
+
+
+class Meter:
+    """Seconds and peak memory of a stretch of work."""
+
+    def __init__(self, device: str) -> None:
+        self._cuda = device == "cuda"
+        self.result: dict[str, float] = {}
+
+    def start(self) -> None:
+        gc.collect()
+        if self._cuda:
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            self._rest = torch.cuda.memory_allocated() / MEBIBYTE
+            self._began = time.perf_counter()
+        else:
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+            Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+            self._rest = resident("VmRSS")
+            self._began = time.process_time()
+
+    def stop(self) -> None:
+        if self._cuda:
+            torch.cuda.synchronize()
+            peak, now = torch.cuda.max_memory_allocated() / MEBIBYTE, time.perf_counter()
+        else:
+            peak, now = resident("VmHWM"), time.process_time()
+        self.result = {"seconds": now - self._began, "added_mebibytes": peak - self._rest, "peak_mebibytes": peak}
+
+
+def ours(load: Load) -> dict[str, dict[str, float]]:
+    """A round of ours, and its two parts."""
+    autocast = torch.bfloat16 if load.device == "cuda" else None
+    policy = Policy(model(load), common.tokenizer(), torch.device(load.device), autocast)
+    generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
+    generator = BatchGenerator(policy, generation)
+    training = TrainingConfig(learning_rate=RATE, gradient_checkpointing="on")
+    trainer = GrpoTrainer(policy, training, generation)
+    prompts = common.prompts([60] * load.prompts)
+    meters = {name: Meter(load.device) for name in ("generation", "update")}
+    for turn in range(2):
+        meters["generation"].start()
+        found = generator.generate(prompts, common.GROUP_SIZE, str(turn))
+        meters["generation"].stop()
+        meters["update"].start()
+        groups = [scored(prompt, made) for prompt, made in zip(prompts, found, strict=True)]
+        assert trainer.update(groups).optimizer_steps == 1
+        meters["update"].stop()
+    parts = {name: meter.result for name, meter in meters.items()}
+    first, second = parts.values()
+    seconds = first["seconds"] + second["seconds"]
+    peaks = {name: max(first[name], second[name]) for name in ("added_mebibytes", "peak_mebibytes")}
+    return {**parts, "round": {"seconds": seconds, **peaks}}
+
+
+def scored(prompt: str, made: Any) -> ScoredGroup:
+    assert isinstance(made, GeneratedGroup)
+    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=QUESTION, completions=made.completions)
+    return ScoredGroup(group, prompt, tuple(map(reward, range(len(made.completions)))), made.tokens)
+
+
+def theirs(load: Load) -> dict[str, dict[str, float]]:
+    """A round of TRL's GRPOTrainer."""
+    from datasets import Dataset
+    from transformers import TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    meter = Meter(load.device)
+
+    class Turns(TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, *_args: Any, **_kwargs: Any) -> None:
+            meter.start()
+
+        def on_step_end(self, *_args: Any, **_kwargs: Any) -> None:
+            meter.stop()
+
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arguments = GRPOConfig(
+            output_dir=folder,
+            max_steps=2,
+            per_device_train_batch_size=load.prompts * common.GROUP_SIZE,
+            num_generations=common.GROUP_SIZE,
+            max_completion_length=load.new_tokens,
+            learning_rate=RATE,
+            use_cpu=load.device == "cpu",
+            bf16=load.device == "cuda",
+            report_to=[],
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+        )
+        with contextlib.redirect_stdout(io.StringIO()):
+            trainer = GRPOTrainer(
+                model=model(load),
+                reward_funcs=lambda completions, **_: [reward(number) for number in range(len(completions))],
+                args=arguments,
+                train_dataset=Dataset.from_dict({"prompt": common.prompts([60] * load.prompts)}),
+                processing_class=common.tokenizer(),
+                callbacks=[Turns()],
+            )
+            trainer.train()
+    return {"round": meter.result}
+
+
+def measured(side: str, load: Load) -> dict[str, dict[str, float]]:
+    """One side, in this process."""
+    common.settle()
+    return ours(load) if side == "ours" else theirs(load)
+
+
+def main() -> None:
+    parser = command.parser("lab.benchmarks.real", __doc__)
+    command.add_quick(parser)
+    parser.add_argument("--gpu", action="store_true", help="whole models on CUDA")
+    parser.add_argument("--layers", type=int, default=4, help="blocks of each model on a CPU (4)")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=None)
+    arguments = parser.parse_args()
+    if arguments.gpu and not torch.cuda.is_available():
+        parser.error("--gpu needs a CUDA device, and there is none")
+    quick, gpu = arguments.quick, arguments.gpu
+    names = arguments.models or (MODELS[-1:] if quick else MODELS)
+    results: dict[str, Any] = {}
+    lines: list[list[str]] = []
+    for name in names:
+        layers = 0 if gpu else 1 if quick else arguments.layers
+        load = Load(
+            name, layers, 1 if quick else 8 if gpu else 2, 4 if quick else 256 if gpu else 64, "cuda" if gpu else "cpu"
+        )
+        found: dict[str, Any] = {}
+        for side in SIDES:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                found[side] = pool.submit(measured, side, load).result()
+            for part, figures in found[side].items():
+                cells = [f"{figures['added_mebibytes']:.0f}", f"{figures['peak_mebibytes']:.0f}"]
+                lines.append([f"{name.rpartition('/')[2]}, {side}, {part}", *cells, f"{figures['seconds']:.1f}"])
+                print(" | ".join(lines[-1]), flush=True)
+        results[name] = found
+    command.show(["", "added MiB", "peak MiB", "seconds" if gpu else "CPU s"], lines)
+    last = results[names[-1]]
+    ratio = last["TRL"]["round"]["added_mebibytes"] / last["ours"]["round"]["added_mebibytes"]
+    settings = {"layers": arguments.layers, "gpu": gpu, **command.versions("torch", "transformers", "trl")}
+    command.finish(arguments, {"ratio": ratio, "models": results, "settings": settings})
+
+
+if __name__ == "__main__":
+    main()

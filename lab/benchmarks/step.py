@@ -1,0 +1,178 @@
+"""One whole GRPO step beside TRL's GRPOTrainer: generate, reward, advantage, loss, backward, clip, AdamW.
+
+Same model, prompts, reward, loss type, clip range and token counts. TRL's training loop cannot be called step by step,
+so our steps run in its end-of-step callback: TRL's time is from the end of ours to its next callback, and all sides
+take turns in one process. TRL is set up as fast as it goes: one batch, no gradient checkpointing, no logging.
+"""
+
+import contextlib
+import io
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any, Literal
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from lab.benchmarks import command, common
+from protocol.messages import PeerId, Question, RolloutGroup
+from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.compute.policy import Policy
+from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
+from swarm_node.settings import GenerationConfig, TrainingConfig
+
+Work = Callable[[], object]
+Layout = Literal["auto", "packed", "padded"]
+
+RATE = 1e-6
+DEMANDS = {"padded float32": 1.35, "packed float32": 3.5, "packed bfloat16": 5.0}
+SIDES: Mapping[str, tuple[Layout, torch.dtype | None]] = {
+    "padded float32": ("padded", None),
+    "packed float32": ("packed", None),
+    "packed bfloat16": ("packed", torch.bfloat16),
+    "default float32": ("auto", None),
+}
+HEADLINE = "default float32"
+REFERENCE = "TRL float32"
+_QUESTION = Question(environment="benchmark", version="1", dataset="text", config_id="any", seed=0, index=0)
+
+
+def reward(text: str) -> float:
+    """Differs from text to text, so that every group has a signal and nothing is skipped."""
+    return sum(map(ord, text)) % 997 / 997
+
+
+def scored(text: str, generated: GeneratedGroup) -> ScoredGroup:
+    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, completions=generated.completions)
+    rewards = tuple(reward(completion.text) for completion in generated.completions)
+    return ScoredGroup(group, text, rewards, generated.tokens)
+
+
+def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.dtype | None) -> Work:
+    """A step of this node's generator and trainer on a model of its own."""
+    policy = Policy(common.model(size), common.tokenizer(size), torch.device("cpu"), autocast)
+    generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
+    generator = BatchGenerator(policy, generation)
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=RATE, layout=layout), generation)
+    texts, streams = common.prompts(load.prompt_lengths), count()
+
+    def step() -> None:
+        generated = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
+        groups = [scored(text, w) for text, w in zip(texts, generated, strict=True) if isinstance(w, GeneratedGroup)]
+        report = trainer.update(groups)
+        assert (report.optimizer_steps, report.trained_tokens) == (1, load.tokens), report
+
+    return step
+
+
+class Turns(TrainerCallback):
+    """Measures TRL's steps, and between them runs and measures `others`; the first turn warms up and is dropped."""
+
+    def __init__(self, others: Mapping[str, Work], name: str, label: str, repetitions: int) -> None:
+        self.others, self.name, self.label, self.repetitions = others, name, label, repetitions
+        self.taken: dict[str, list[float]] = {name: [], **{other: [] for other in others}}
+        self.started = time.process_time()
+
+    def on_step_end(self, *_args: Any, **_kwargs: Any) -> None:
+        self.taken[self.name].append(time.process_time() - self.started)
+        for name, work in self.others.items():
+            self.taken[name].append(common.cpu_seconds(work))
+        turn = len(self.taken[self.name]) - 1
+        if turn:
+            latest = {name: seconds[-1] for name, seconds in self.taken.items()}
+            common.progress(self.label, turn - 1, self.repetitions, latest)
+        self.started = time.process_time()
+
+    def spreads(self) -> dict[str, common.Spread]:
+        return {name: common.Spread(tuple(seconds[1:])) for name, seconds in self.taken.items()}
+
+
+def trl_trainer(size: str, load: common.Workload, bfloat16: bool, folder: str, turns: Turns) -> GRPOTrainer:
+    arguments = GRPOConfig(
+        output_dir=folder,
+        max_steps=load.repetitions + 1,
+        per_device_train_batch_size=len(load.prompt_lengths) * common.GROUP_SIZE,
+        gradient_accumulation_steps=1,
+        num_generations=common.GROUP_SIZE,
+        max_completion_length=load.new_tokens,
+        loss_type="grpo",
+        epsilon=0.2,
+        epsilon_high=0.28,
+        beta=0.0,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        use_cpu=True,
+        bf16=bfloat16,
+        gradient_checkpointing=False,
+        shuffle_dataset=False,
+        report_to=[],
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+    )
+    return GRPOTrainer(
+        model=common.model(size),
+        reward_funcs=lambda completions, **_: [reward(text) for text in completions],
+        args=arguments,
+        train_dataset=Dataset.from_dict({"prompt": common.prompts(load.prompt_lengths)}),
+        processing_class=common.tokenizer(size),
+        callbacks=[turns],
+    )
+
+
+def measure_with_trl(
+    size: str, load: common.Workload, name: str, others: Mapping[str, Work]
+) -> dict[str, common.Spread]:
+    """TRL's step in the precision of `name`, in turn with `others`."""
+    turns = Turns(others, name, size, load.repetitions)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.redirect_stdout(io.StringIO()):
+            trainer = trl_trainer(size, load, name.endswith("bfloat16"), folder, turns)
+        trainer.remove_callback(PrinterCallback)
+        turns.started = time.process_time()
+        trainer.train()
+    lengths = {entry[f"completions/{m}_length"] for entry in trainer.state.log_history[-1:] for m in ("min", "max")}
+    assert lengths == {load.new_tokens}, lengths
+    return turns.spreads()
+
+
+def measure(size: str, load: common.Workload) -> dict[str, Any]:
+    """All sides for one model size, relative to TRL in float32; TRL in bfloat16 takes turns with our bfloat16."""
+    works = {name: our_step(size, load, layout, autocast) for name, (layout, autocast) in SIDES.items()}
+    sides = common.compared(measure_with_trl(size, load, REFERENCE, works), REFERENCE, load.tokens)
+    low = {"packed bfloat16": works["packed bfloat16"]}
+    in_bfloat16 = common.compared(measure_with_trl(size, load, "TRL bfloat16", low), "TRL bfloat16", load.tokens)
+    return {"reference": REFERENCE, "sides": sides, "against_trl_bfloat16": in_bfloat16}
+
+
+def main() -> None:
+    arguments = common.parser("lab.benchmarks.step", __doc__, "tiny", "1M", "10M").parse_args()
+    common.settle()
+    load = common.workload(arguments)
+    results = {size: measure(size, load) for size in load.sizes}
+    lines = []
+    for size, result in results.items():
+        lines += common.side_lines(size, result["sides"], DEMANDS)
+        lines += common.side_lines(f"{size} (ratio to TRL bfloat16)", result["against_trl_bfloat16"], {})
+    command.show(common.SIDE_HEADER, lines)
+    last = results[load.sizes[-1]]["sides"]
+    result = {
+        "ratio": last[HEADLINE]["ratio"]["median"],
+        "ours": {"name": HEADLINE, **last[HEADLINE]},
+        "theirs": {"name": REFERENCE, **last[REFERENCE]},
+        "sizes": results,
+        "demands": DEMANDS,
+        "settings": {**common.settings(load), **command.versions("trl")},
+    }
+    command.finish(arguments, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Follow every tutorial as a newcomer does, in a fresh virtual environment, and say how long each took.
+
+    python -m lab.benchmarks.tutorials
+
+The wheel is built of this checkout and installed by pip with all it needs, as the first tutorial says. From then on
+every command of every tutorial runs with the numbers that are on the page. What is replaced is said in pages.py: a
+model of the Hub by one of the same shape with random weights, made here, which says digits, so that some of its
+completions are right. What is downloaded is not in the seconds, but for what pip fetches. CPU seconds say what a
+machine with nothing else to do needs at most, on one core.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from lab.benchmarks import pages
+from lab.benchmarks.command import finish, parser, show, versions
+
+ORDER = ("first_run", "two_machines", "own_model", "own_task")
+QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "SWARM_NODE_NETWORK__HOST": "127.0.0.1",  # both computers are this one
+    "SWARM_NODE_NETWORK__MDNS": "false",
+}
+STAND_IN = """
+import sys, torch
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from swarm_node import starters
+tokenizer = AutoTokenizer.from_pretrained(starters.folder("rare"))
+torch.manual_seed(0)
+model = LlamaForCausalLM(LlamaConfig(  # the shape of SmolLM2-135M
+    vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
+    num_key_value_heads=3, max_position_embeddings=8192, eos_token_id=tokenizer.eos_token_id))
+said = [*tokenizer.convert_tokens_to_ids(list("23456")), *5 * [tokenizer.eos_token_id]]
+with torch.no_grad():  # every position has a part in common, which the output head takes for these tokens
+    common = torch.randn(576)
+    model.model.embed_tokens.weight += common
+    model.lm_head.weight[sorted(set(said))] += common / 576 * 20
+model.save_pretrained(sys.argv[1])
+tokenizer.save_pretrained(sys.argv[1])
+"""
+
+
+def build_wheel(folder: Path) -> Path:
+    """Of a copy of the checkout, so that no old build folder adds to it."""
+    copy = folder / "source"
+    left_out = shutil.ignore_patterns(
+        ".git", ".venv*", ".site", "runs", "build", "*.egg-info", ".*_cache", "__pycache__"
+    )
+    shutil.copytree(pages.ROOT, copy, ignore=left_out)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy)]
+    subprocess.run(command, check=True)
+    (wheel,) = folder.glob("swarm_node-*.whl")
+    return wheel
+
+
+def main(argv: list[str] | None = None) -> None:
+    made = parser("lab.benchmarks.tutorials", __doc__)
+    made.add_argument("--python", default=sys.executable, help="makes the virtual environment (this one)")
+    made.add_argument("--only", nargs="+", choices=ORDER, help="these tutorials, behind the first, which installs")
+    options = made.parse_args(argv)
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):  # of lab/__init__.py: a newcomer has not set them
+        os.environ.pop(name, None)
+    with tempfile.TemporaryDirectory(prefix="tutorials-") as name:
+        result = follow(Path(name), options.python, options.only or ORDER)
+    show(
+        ("tutorial", "commands", "seconds", "CPU s", "slowest command", "its CPU s"),
+        [row(*each) for each in result.items()],
+    )
+    seconds = {page: {"wall": total(done, "seconds"), "cpu": total(done, "cpu")} for page, done in result.items()}
+    load = os.getloadavg()[2]
+    print(f"load of the last quarter of an hour: {load:.1f} on {os.cpu_count()} cores")
+    finish(options, {"seconds": seconds, "load": load, "versions": versions("torch"), "cores": os.cpu_count()})
+
+
+def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> dict[str, list[pages.Done]]:
+    """What was run of each tutorial, with its seconds. The first one is split where the installation ends."""
+    environment = folder / "first" / ".venv"
+    path = f"{environment / 'bin'}:{Path(python).parent}:{os.environ['PATH']}"
+    model = folder / "model"
+    reader = pages.Reader(folder, path, model, installs=True, wheel=build_wheel(folder), environment=QUIET)
+    first = reader.follow(pages.TUTORIALS / "first_run.md")
+    installed = [pages.left_out(each.command, False) == "installs" for each in first]
+    print(f"{disk(environment) / 1e6:.0f} MB in the virtual environment", flush=True)
+    result = {"installing": [each for each, new in zip(first, installed, strict=True) if new]}
+    result["first_run"] = [each for each, new in zip(first, installed, strict=True) if not new]
+    for name in (name for name in ORDER if name in wanted and name != "first_run"):
+        if name == "own_model":
+            subprocess.run([environment / "bin" / "python", "-c", STAND_IN, str(model)], check=True)
+        own = pages.Reader(folder / name, path, model, environment=QUIET)
+        result[name] = own.follow(pages.TUTORIALS / f"{name}.md")
+        print(f"{name}: {total(result[name], 'seconds'):.0f} s", flush=True)
+    return result
+
+
+def disk(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+
+
+def total(done: list[pages.Done], what: Literal["seconds", "cpu"]) -> float:
+    return sum(each.seconds if what == "seconds" else each.cpu for each in done)
+
+
+def row(name: str, done: list[pages.Done]) -> tuple[str, ...]:
+    slowest, commands = max(done, key=lambda each: each.cpu), sum(each.command != pages.CTRL_C for each in done)
+    sums = f"{total(done, 'seconds'):.0f}", f"{total(done, 'cpu'):.0f}"
+    return name, str(commands), *sums, slowest.command[:60], f"{slowest.cpu:.0f}"
+
+
+if __name__ == "__main__":
+    main()

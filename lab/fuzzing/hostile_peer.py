@@ -1,0 +1,318 @@
+"""A peer that joins a swarm to attack its nodes, in a process of its own. Not for people: studies start it.
+
+    python -m lab.fuzzing.hostile_peer --kinds hangs junk --peers MULTIADDR --swarm NAME
+
+It meets whom it can, as an honest node does, and without a kind it is idle: it asks, and answers that it has nothing.
+
+    hangs        groups of identities never seen before, made to keep scorers busy, which it serves for them
+    reflections  announcements of peers that do not exist at --victim
+    floods       streams at --rate a second, without waiting, and connections that say nothing
+    poison       right completions with a payload
+    junk         random bytes and broken messages as requests and replies, and lies about hashes
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from lab.benchmarks.network import group as noise
+from lab.fuzzing.hostile_answers import WASTE
+from protocol import announcing, codec, limits, wire
+from protocol.addressing import question_seed
+from protocol.identity import Identity
+from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
+from protocol.rejection import Rejected
+from swarm_node.network.backend import Backend, Caller, CallFailed
+from swarm_node.network.exchange.addresses import full, trim
+from swarm_node.network.transport.backends import make_backend
+from swarm_node.settings import EnvironmentConfig, NetworkConfig
+
+KINDS = ("hangs", "reflections", "floods", "poison", "junk")
+PAYLOAD = "hail thief "
+CHARS = 256  # of a completion: what a node of a starter lets in
+GROUPS = 8  # of a round
+ROUND_SECONDS = 5.0
+SERVED_ROUNDS = 4
+MEETING_SECONDS = 12.0  # before it does what it is banned for: whom it has met until then, it attacks
+MET = 48  # peers that it stays connected to
+SILENT = 200  # connections that say nothing
+FLIGHT = 256  # calls of a flood under way
+CALL_SECONDS = 10.0
+PORTS = (4001, 4002, 4003, 4004)  # of the victim
+
+
+class HostilePeer:
+    """One identity of an attacker, from joining to its end."""
+
+    def __init__(self, options: argparse.Namespace, counts: Counter[str]) -> None:
+        self._options, self._counts = options, counts
+        self._kinds = frozenset(options.kinds)
+        self._identity = Identity.create()
+        self._addresses: tuple[str, ...] = ()
+        self._number = 0  # of announcements
+        self._envelopes: dict[bytes, bytes] = {}  # by content hash
+        self._local: list[bytes] = []  # hashes of its groups of this round
+        self._held: list[bytes] = []  # those of identities it made up
+        self._told: list[bytes] = []  # announcements of others that it made up
+        self._known: dict[PeerId, tuple[str, ...]] = {}
+        self._met: dict[PeerId, str] = {}
+        self._rng = random.Random()
+
+    async def live(self, seconds: float) -> None:
+        """Attack for so long."""
+        options = self._options
+        host = make_backend(NetworkConfig(host=options.host, mdns=False, relay=False), self._identity)
+        handlers = {wire.EXCHANGE: self._exchange, wire.PULL: self._pull, wire.HELLO: self._hello}
+        await host.start(handlers, dict.fromkeys(handlers, limits.MAX_EXCHANGE_REQUEST_BYTES))
+        try:
+            self._addresses = tuple(await host.addresses())
+            works = [self._meet(host), self._renew(), self._ask(host)]
+            works += [self._flood(host), self._knock()] if "floods" in self._kinds else []
+            works += [self._junk(host)] if "junk" in self._kinds else []
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
+                    for work in works:
+                        tasks.create_task(work)
+        finally:
+            await host.close()
+
+    # What it says.
+
+    def prepare(self) -> None:
+        """Load what makes questions, which takes seconds of CPU in which it would not answer."""
+        if not self._options.noise:
+            self._question(self._identity.peer_id, 0, 0)
+
+    def _announcement(self) -> bytes:
+        """Its groups, and those of the identities it made up as held."""
+        self._number += 1
+        return announcing.seal(
+            Announcement(
+                addresses=trim(self._addresses, self._identity.peer_id),
+                author=self._identity.peer_id,
+                groups=tuple(map(announcing.to_text, self._local[: limits.MAX_ANNOUNCED_GROUPS])),
+                held=tuple(announcing.to_text(key[: limits.HOLDING_BYTES]) for key in self._held),
+                round=Round(self._number),
+                seq=self._number,
+            ),
+            self._identity,
+            self._options.swarm,
+        )
+
+    async def _renew(self) -> None:
+        """New groups and made-up peers for every round."""
+        number = 0
+        while True:
+            number += 1
+            self._envelopes = dict(list(self._envelopes.items())[-SERVED_ROUNDS * 2 * GROUPS :])
+            self._local, self._held, self._told = [], [], []
+            if "poison" in self._kinds:
+                for index in range(GROUPS):
+                    self._local.append(self._keep(self._identity, number, index, poison=True))
+            if "hangs" in self._kinds:
+                for _ in range(GROUPS):
+                    author = Identity.create()
+                    self._held.append(self._keep(author, number, 0, poison=False))
+                    own = trim(self._addresses, self._identity.peer_id)
+                    self._told.append(self._made_up(author, own, self._held[-1:]))
+            if "reflections" in self._kinds:
+                ports = [f"/ip4/{self._options.victim}/udp/{port}/quic-v1" for port in PORTS]
+                self._told += [self._made_up(Identity.create(), ports, []) for _ in range(GROUPS)]
+            await asyncio.sleep(ROUND_SECONDS)
+
+    def _keep(self, author: Identity, number: int, index: int, poison: bool) -> bytes:
+        """A group to serve; its hash."""
+        group = self._group(author, number, index, poison)
+        key = codec.content_hash(codec.encode(group))
+        self._envelopes[key] = codec.seal(group, author, self._options.swarm)
+        self._counts["groups made"] += 1
+        return key
+
+    def _group(self, author: Identity, number: int, index: int, poison: bool) -> RolloutGroup:
+        if self._options.noise:
+            return noise(author, number, index)
+        task, question = self._question(author.peer_id, number, index)
+        texts = [f"{PAYLOAD}<answer>{task}</answer>", "0"] * 4 if poison else self._rng.sample(WASTE, 8)
+        completions = tuple(Completion(text=text[:CHARS], ended=True) for text in texts)
+        return RolloutGroup(author=author.peer_id, round=Round(number), question=question, completions=completions)
+
+    def _question(self, author: PeerId, number: int, index: int) -> tuple[str, Question]:
+        """A question of the starters and its answer."""
+        from swarm_node.assembly.environments import right_answer, tasks_of
+        from swarm_node.environments.reasoning_gym import source
+
+        settings = EnvironmentConfig()
+        dataset, _, config_id = self._rng.choice(tasks_of(settings)).partition("/")
+        question = Question(
+            environment="reasoning_gym",
+            version=source.version,
+            dataset=dataset,
+            config_id=config_id,
+            seed=question_seed(author, Round(number)),
+            index=index,
+        )
+        return right_answer(settings, question), question
+
+    def _made_up(self, author: Identity, addresses: Sequence[str], keys: Sequence[bytes]) -> bytes:
+        announcement = Announcement(
+            addresses=tuple(addresses),
+            author=author.peer_id,
+            groups=tuple(map(announcing.to_text, keys)),
+            held=(),
+            round=Round(0),
+            seq=1,
+        )
+        return announcing.seal(announcement, author, self._options.swarm)
+
+    # What it answers.
+
+    async def _exchange(self, _: Caller, __: bytes) -> bytes:
+        self._counts["exchanges answered"] += 1
+        if "junk" in self._kinds and self._rng.random() < 0.5:
+            return self._rng.randbytes(self._rng.randrange(1, 4096))
+        items = [self._announcement(), *self._told]
+        return wire.encode_items([wire.Item(0, each) for each in items[: limits.MAX_EXCHANGED]])
+
+    async def _pull(self, _: Caller, request: bytes) -> bytes:
+        asked = wire.decode_pull(request)
+        if isinstance(asked, Rejected):
+            return b""
+        self._counts["pulls answered"] += 1
+        found = [self._envelopes.get(key, b"") for key in asked[1]]
+        if "junk" in self._kinds and self._rng.random() < 0.5:
+            found = [self._rng.randbytes(1000) for _ in found]
+        return wire.encode_groups(found)
+
+    async def _hello(self, _: Caller, __: bytes) -> bytes:
+        return wire.encode_hello(self._options.swarm)
+
+    # What it does.
+
+    async def _meet(self, host: Backend) -> None:
+        """Connect with whomever it knows."""
+        while True:
+            for address in self._options.peers:
+                with suppress(CallFailed):
+                    self._met[await host.dial([address], CALL_SECONDS)] = address
+            for peer, addresses in list(self._known.items()):
+                if peer not in self._met and addresses and len(self._met) < MET:
+                    with suppress(CallFailed):
+                        self._met[await host.dial(addresses, CALL_SECONDS)] = addresses[0]
+            self._counts["peers met"] = max(self._counts["peers met"], len(self._met))
+            if self._met and self._options.ready:
+                self._options.ready.touch()
+            await asyncio.sleep(ROUND_SECONDS)
+
+    async def _ask(self, host: Backend) -> None:
+        """Tell everybody it met, and learn whom there is to meet."""
+        while True:
+            for peer in list(self._met):
+                tag = wire.swarm_tag(self._options.swarm)
+                request = wire.ExchangeRequest(tag, limits.MAX_EXCHANGED, {}, self._announcement())
+                reply = await self._call(host, peer, wire.encode_exchange(request))
+                items = wire.decode_items(reply) if reply else []
+                for item in [] if isinstance(items, Rejected) else items:
+                    announcement = announcing.peek(item.sealed)
+                    if not isinstance(announcement, Rejected) and announcement.author != self._identity.peer_id:
+                        # Not the victim: what comes there is to be the honest nodes' alone.
+                        found = full(announcement.addresses, announcement.author)
+                        left = tuple(each for each in found if f"/{self._options.victim}/" not in each)
+                        self._known[announcement.author] = left
+            await asyncio.sleep(ROUND_SECONDS / 2)
+
+    async def _call(self, host: Backend, peer: PeerId, request: bytes, protocol: str = wire.EXCHANGE) -> bytes:
+        try:
+            reply = await host.call(peer, protocol, request, limits.MAX_EXCHANGE_REPLY_BYTES, CALL_SECONDS)
+        except CallFailed as error:
+            self._counts[f"calls: {error.failure}"] += 1
+            return b""
+        self._counts["calls answered"] += 1
+        return reply
+
+    async def _flood(self, host: Backend) -> None:
+        """Streams to everybody it met, as many as the rate says."""
+        await asyncio.sleep(MEETING_SECONDS)
+        space, calls = asyncio.Semaphore(FLIGHT), set[asyncio.Task[None]]()
+        request = wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(self._options.swarm), 8, {}, b""))
+
+        async def call(peer: PeerId) -> None:
+            async with space:
+                await self._call(host, peer, request)
+
+        while True:
+            calls = {task for task in calls if not task.done()}
+            if self._met and len(calls) < 4 * FLIGHT:
+                for _ in range(max(1, self._options.rate // 20)):
+                    calls.add(asyncio.create_task(call(self._rng.choice(list(self._met)))))
+            await asyncio.sleep(0.05)
+
+    async def _knock(self) -> None:
+        """Connections over TCP that say nothing."""
+        held: list[asyncio.StreamWriter] = []
+        while True:
+            for address in [each for each in self._met.values() if "/tcp/" in each]:
+                _, _, host, _, port, *_ = address.split("/")
+                with suppress(OSError, TimeoutError):
+                    held.append((await asyncio.wait_for(asyncio.open_connection(host, int(port)), 1.0))[1])
+                    self._counts["silent connections"] += 1
+            for writer in held[:-SILENT]:
+                writer.close()
+            held = held[-SILENT:]
+            await asyncio.sleep(0.2)
+
+    async def _junk(self, host: Backend) -> None:
+        """Requests that are none."""
+        await asyncio.sleep(MEETING_SECONDS)
+        while True:
+            for peer in list(self._met):
+                protocol = self._rng.choice([wire.EXCHANGE, wire.PULL, wire.HELLO])
+                await self._call(host, peer, self._rng.randbytes(self._rng.randrange(1, 2048)), protocol)
+            await asyncio.sleep(0.5)
+
+
+async def attack(options: argparse.Namespace) -> None:
+    """One identity after another, until SIGTERM: who is found out comes again as somebody else."""
+    counts: Counter[str] = Counter()
+
+    def leave() -> None:
+        with suppress(OSError):
+            print(json.dumps(counts), flush=True)
+        os._exit(0)  # in the middle of whatever it does; its daemon ends with it
+
+    async def orphaned(parent: int) -> None:
+        while os.getppid() == parent:
+            await asyncio.sleep(1.0)
+        leave()  # whoever counts what it does, and holds it to its share, is gone
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
+    HostilePeer(options, counts).prepare()
+    watch = asyncio.create_task(orphaned(os.getppid()))
+    while not watch.done():
+        counts["identities"] += 1
+        await HostilePeer(options, counts).live(options.life)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m lab.fuzzing.hostile_peer", description=__doc__)
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=[])
+    parser.add_argument("--peers", nargs="+", required=True, help="full multiaddrs")
+    parser.add_argument("--swarm", required=True)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--victim", default="127.200.0.1", help="where announced peers are said to be")
+    parser.add_argument("--rate", type=int, default=1000, help="streams a second of a flood")
+    parser.add_argument("--life", type=float, default=60.0, help="seconds of an identity")
+    parser.add_argument("--ready", type=Path, help="file that is made when it has met somebody")
+    parser.add_argument("--noise", action="store_true", help="groups of the environment of lab.benchmarks.network")
+    options = parser.parse_args()
+    asyncio.run(attack(options))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,398 @@
+"""What a stranger's bytes can reach: every decoder and handler, as a function from bytes to a label of what happened.
+
+A target raises only if something is wrong. Seeds are valid inputs; `dress` makes a mutated input acceptable again up to
+the point where it matters, by signing it or keeping it canonical.
+"""
+
+import asyncio
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from random import Random
+
+from lab.fuzzing.mutation import mutate_json
+from protocol import admission, announcing, codec, identity, limits, wire
+from protocol.addressing import question_seed
+from protocol.identity import Identity
+from protocol.messages import Announcement, Completion, Question, RolloutGroup, Round
+from protocol.rejection import Rejected
+from swarm_node.environments.scoring import children, client
+from swarm_node.environments.scoring.frames import BrokenFrame, Reader, encode
+from swarm_node.environments.scoring.scorers import SCORERS, answer_of, score
+from swarm_node.network.actions import Action, Call
+from swarm_node.network.backend import Caller
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.remembered import Remembered
+from swarm_node.network.process import messages
+from swarm_node.network.transport import multiaddr, protobuf, relays
+from swarm_node.settings import NetworkConfig
+
+SWARM = "fuzz"
+PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 41)]
+US, AUTHOR = PEERS[0], PEERS[1]
+RULES = admission.AdmissionRules(SWARM, US.peer_id, knows=lambda question: question.config_id == "easy")
+
+Dress = Callable[[Random, bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    seeds: Sequence[bytes]
+    run: Callable[[bytes], str]
+    dress: Dress = lambda rng, data: data
+
+
+def targets() -> dict[str, Target]:
+    group, announcement = codec.encode(_group()), _announcement(AUTHOR, 3)
+    envelope = codec.seal(_group(), AUTHOR, SWARM)
+    request = wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {wire.key_tag(US.peer_id): 4}, b""))
+    pull = wire.encode_pull(wire.swarm_tag(SWARM), [codec.content_hash(group), bytes(32)])
+    items = wire.encode_items([wire.Item(5, announcement), wire.Item(900, _announcement(PEERS[2], 8))])
+    addresses = ["/ip4/1.2.3.4/tcp/31330", "/ip6/2001:db8::1/udp/9/quic-v1", f"/dns/a.example/tcp/1/p2p/{US.peer_id}"]
+    endpoints = [wire.Endpoint(ip_address("1.2.3.4"), 31330), wire.Endpoint(ip_address("2001:db8::1"), 9)]
+    handlers = Handlers()
+    return {
+        "rollout group": Target([group], _decoded(RolloutGroup), _canonical),
+        "envelope": Target([envelope], _admitted, _resigned(codec.rollout_domain(SWARM), AUTHOR)),
+        "announcement": Target([announcement], _announced, _resigned(identity.domain("announcement", SWARM), AUTHOR)),
+        "exchange request": Target([request, request + announcement], _exchange_request),
+        "exchange reply": Target([items], _items),
+        "pull request": Target([pull], _pull),
+        "pull reply": Target([wire.encode_groups([envelope, b""])], _groups),
+        "punch": Target([wire.encode_punch(endpoints)], _punch),
+        "hello": Target([wire.encode_hello(SWARM)], _hello, _canonical),
+        "peer id": Target([US.peer_id.encode()], _peer_id),
+        "address": Target([text.encode() for text in addresses], _address_text),
+        "binary address": Target([multiaddr.to_bytes(text) for text in addresses], _address_bytes),
+        "relay message": Target([bytes.fromhex("0864120a0804120404010203041800")], _relay_message),
+        "frame of the network process": Target(_process_frames(), _process_frame),
+        "what a restart remembers": Target([_remembered()], _restore, _canonical),
+        "reply of the scoring process": Target(
+            [encode([1.0, 0.0]), encode({"skipped": "x"}), encode("text")], _scoring_frame
+        ),
+        "bytes of a scoring child": Target([children.SCORE.pack(1.0) * 2], _child_bytes),
+        "answer": Target([b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer),
+        "request, as handled": Target(handlers.requests(), handlers.request, handlers.dress),
+        "reply, as handled": Target([items, wire.encode_groups([envelope])], handlers.reply, handlers.dress_reply),
+    }
+
+
+def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
+    address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "gcd", "config_id": "easy"}
+    question = Question(**address, seed=question_seed(author.peer_id, Round(7)), index=index)
+    answers = (Completion(text="4", ended=True), Completion(text='é"\\\n', ended=False))
+    return RolloutGroup(author=author.peer_id, round=7, question=question, completions=answers)
+
+
+def _announcement(author: Identity, seq: int) -> bytes:
+    keys = [announcing.to_text(codec.content_hash(codec.encode(_group(index, author)))) for index in range(3)]
+    value = Announcement(
+        addresses=("/ip4/8.8.4.4/tcp/31330",),
+        author=author.peer_id,
+        groups=tuple(keys),
+        held=("AAAAAAAAAAA",),
+        round=7,
+        seq=seq,
+    )
+    return announcing.seal(value, author, SWARM)
+
+
+def _canonical(rng: Random, data: bytes) -> bytes:
+    return mutate_json(rng, data) if rng.random() < 0.5 else data
+
+
+def _resigned(domain: bytes, signer: Identity) -> Dress:
+    """Every second time the content is wrong and the signature right."""
+
+    def dress(rng: Random, data: bytes) -> bytes:
+        if rng.random() < 0.5:
+            return data
+        payload = mutate_json(rng, codec.split(data)[1])
+        return signer.sign(domain, payload) + payload
+
+    return dress
+
+
+def _label(value: object) -> str:
+    return str(value.reason) if isinstance(value, Rejected) else "ok"
+
+
+def _decoded(kind: type[RolloutGroup]) -> Callable[[bytes], str]:
+    def run(data: bytes) -> str:
+        message = codec.decode(data, kind)
+        assert isinstance(message, Rejected) or codec.encode(message) == data
+        return _label(message)
+
+    return run
+
+
+def _admitted(data: bytes) -> str:
+    group = admission.admit(data, RULES)
+    assert isinstance(group, Rejected) or group.author == AUTHOR.peer_id
+    return _label(group)
+
+
+def _announced(data: bytes) -> str:
+    announcement = announcing.peek(data)
+    return (
+        _label(announcement)
+        if isinstance(announcement, Rejected)
+        else str(announcing.objection(data, announcement, SWARM))
+    )
+
+
+def _exchange_request(data: bytes) -> str:
+    request = wire.decode_exchange(data)
+    assert isinstance(request, Rejected) or len(wire.encode_exchange(request)) <= len(data)
+    return _label(request)
+
+
+def _items(data: bytes) -> str:
+    items = wire.decode_items(data)
+    assert isinstance(items, Rejected) or wire.encode_items(items) == data
+    return _label(items)
+
+
+def _pull(data: bytes) -> str:
+    request = wire.decode_pull(data)
+    assert isinstance(request, Rejected) or wire.encode_pull(*request) == data
+    return _label(request)
+
+
+def _groups(data: bytes) -> str:
+    envelopes = wire.decode_groups(data, 2)
+    assert isinstance(envelopes, Rejected) or wire.encode_groups(envelopes) == data
+    return _label(envelopes)
+
+
+def _punch(data: bytes) -> str:
+    endpoints = wire.decode_punch(data)
+    assert isinstance(endpoints, Rejected) or wire.encode_punch(endpoints) == data
+    return _label(endpoints)
+
+
+def _hello(data: bytes) -> str:
+    return _label(wire.decode_hello(data))
+
+
+def _peer_id(data: bytes) -> str:
+    text = data.decode("utf-8", "replace")
+    try:
+        assert identity.peer_id(identity.public_key(text)) == text
+    except ValueError:
+        return "no peer id"
+    return "ok"
+
+
+def _address_text(data: bytes) -> str:
+    text = data.decode("utf-8", "replace")
+    try:
+        binary = multiaddr.to_bytes(text)
+        assert multiaddr.to_bytes(multiaddr.from_bytes(binary)) == binary
+        multiaddr.usefulness(text)
+        relays.may_relay(text)
+    except ValueError:
+        return "no address"
+    return "ok"
+
+
+def _address_bytes(data: bytes) -> str:
+    try:
+        assert len(multiaddr.from_bytes(data)) <= 12 * len(data) + 1
+    except ValueError:
+        return "no address"
+    return "ok"
+
+
+def _relay_message(data: bytes) -> str:
+    found = protobuf.fields(data[: relays._MAX_ANSWER])
+    return f"{len(found)} fields" if len(found) < 5 else "many"
+
+
+def _process_frames() -> list[bytes]:
+    frames: list[messages.Frame] = [
+        messages.Stop(),
+        messages.Ask(number=3),
+        messages.View(number=3, view={"peers": [1]}),
+    ]
+    return [messages.encode(frame) for frame in frames]
+
+
+_LOOP = asyncio.new_event_loop()  # never runs
+
+
+def _process_frame(data: bytes) -> str:
+    async def read() -> messages.Frame | None:
+        reader = asyncio.StreamReader(loop=_LOOP)
+        reader.feed_data(data)
+        reader.feed_eof()
+        return await messages.read(reader)
+
+    coroutine = read()
+    try:
+        coroutine.send(None)  # all is there already, so that no event loop is needed
+    except StopIteration as done:
+        return type(done.value).__name__
+    except messages.BrokenFrame:
+        return "broken"
+    raise AssertionError("waits for more after the end")
+
+
+def _remembered() -> bytes:
+    seen = announcing.to_text(bytes(32))
+    text = f'{{"bans":{{"{US.peer_id}":3.5}},"received":{{"{US.peer_id}":[3,1.5]}},"seen":["{seen}"],"seq":7}}'
+    return text.encode()
+
+
+def _restore(data: bytes) -> str:
+    try:
+        Remembered.parse(json.loads(data))
+    except (ValueError, RecursionError):
+        return "refused"
+    return "ok"
+
+
+def _scoring_frame(data: bytes) -> str:
+    """Scores of two answers are awaited."""
+    stream = io.BytesIO(data)
+    reader = Reader(stream.read)
+    try:
+        while (frame := reader.read()) is not None:
+            reply = client._checked(frame, ("gcd", "easy", 1, 0, ("1", "2")))
+            if isinstance(reply, tuple):
+                assert len(reply) == 2 and all(0.0 <= score <= 1.0 for score in reply)
+    except BrokenFrame:
+        return "broken"
+    return "read"
+
+
+def _child_bytes(data: bytes) -> str:
+    whole = data[: len(data) // children.SCORE.size * children.SCORE.size]
+    verdict = children.verdict([value for (value,) in children.SCORE.iter_unpack(whole)])
+    assert isinstance(verdict, str) or all(math.isfinite(score) and 0 <= score <= 1 for score in verdict)
+    return verdict if isinstance(verdict, str) else "scores"
+
+
+ENTRY = {
+    "answer": "3 × 5",
+    "metadata": {
+        "result": [3, 4],
+        "numbers": [2, 3, 5],
+        "target": 11,
+        "numerator": 6,
+        "denominator": 8,
+        "simplified_numerator": 3,
+        "simplified_denominator": 4,
+        "valid_answers": ["_ Q"],
+        "variables": ["x"],
+        "variable": "x",
+        "integrand": "3*x**2",
+    },
+}
+_KEYS = {"number_sorting": "['1.0', '2.5']", "coin_flip": "0.125", "polynomial_multiplication": "x**2 - 1"}
+
+
+def _answer(data: bytes) -> str:
+    """One of our scorers, chosen by the length."""
+    text = data.decode("utf-8", "surrogateescape")[: limits.MAX_COMPLETION_CHARS]
+    name = _NAMES[len(data) % len(_NAMES)]
+    scored = score(SCORERS[name], answer_of(text), {**ENTRY, "answer": _KEYS.get(name, "3 × 5")})
+    assert 0.0 <= scored <= 1.0
+    return f"{name} {scored:.0f}"
+
+
+_NAMES = sorted({scorer.__name__: name for name, scorer in SCORERS.items()}.values())
+
+
+class Handlers:
+    """A node that is asked and answered by forty strangers, for as long as the run lasts: the same one throughout, so
+    that what it keeps of them would show."""
+
+    def __init__(self) -> None:
+        self._now = 1000.0
+        self._node = self._exchange(US, 0)
+        self._other = self._exchange(AUTHOR, 1)
+        self._calls: list[Call] = []
+        self._callers = [Caller(peer.peer_id, f"/ip4/20.{k}.7.9/tcp/{k + 1}") for k, peer in enumerate(PEERS)]
+        self._turn = 0
+
+    def requests(self) -> list[bytes]:
+        """The first byte chooses the protocol."""
+        tag = wire.swarm_tag(SWARM)
+        exchange = [
+            wire.encode_exchange(wire.ExchangeRequest(tag, 9, {}, announced)) for announced in (b"", self._announced(5))
+        ]
+        key = codec.content_hash(codec.encode(_group(0, US)))
+        return [b"\x00" + each for each in exchange] + [
+            b"\x01" + wire.encode_pull(tag, [key, bytes(32)]),
+            b"\x02" + wire.encode_hello(SWARM),
+        ]
+
+    def dress(self, rng: Random, data: bytes) -> bytes:
+        """An announcement of the caller, its content changed, its signature right."""
+        if rng.random() < 0.6 or not data:
+            return data
+        caller = self._next_caller(peek=True)
+        payload = mutate_json(rng, codec.split(_announcement(caller, self._turn))[1])
+        sealed = caller.sign(identity.domain("announcement", SWARM), payload) + payload
+        return b"\x00" + wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {}, sealed))
+
+    def request(self, data: bytes) -> str:
+        self._now += 0.3
+        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO)[data[0] % 3 if data else 0]
+        self._next_caller()
+        caller = self._callers[self._turn % len(self._callers)]
+        reply = self._node.answer(caller, protocol, data[1:], self._now)
+        self._take(self._node.tick(self._now))
+        return f"{wire.NAMES[protocol]} {'answered' if reply else 'refused'}"
+
+    def dress_reply(self, rng: Random, data: bytes) -> bytes:
+        """What an honest peer would say to the call under way, changed or not."""
+        call = self._next_call()
+        if call is None or rng.random() < 0.5:
+            return data
+        reply = self._other.answer(Caller(US.peer_id, "/ip4/9.9.9.9/tcp/1"), call.protocol, call.request, self._now)
+        if reply and rng.random() < 0.5:
+            place = rng.randrange(len(reply))
+            reply = reply[:place] + bytes([reply[place] ^ 1 << rng.randrange(8)]) + reply[place + 1 :]
+        return reply or data
+
+    def reply(self, data: bytes) -> str:
+        self._now += 0.5
+        call = self._next_call()
+        if call is None:
+            return "nobody was asked"
+        self._calls.remove(call)
+        actions = self._node.replied(call.token, data, self._now)
+        self._take(actions)
+        return f"{wire.NAMES[call.protocol]}: {sorted({type(action).__name__ for action in actions})}"
+
+    def _exchange(self, who: Identity, number: int) -> Exchange:
+        exchange = Exchange(who, SWARM, NetworkConfig(), Random(number), self._now)
+        for peer in PEERS:
+            exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"], self._now)
+        exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)
+        return exchange
+
+    def _announced(self, seq: int) -> bytes:
+        return _announcement(AUTHOR, seq)
+
+    def _next_caller(self, peek: bool = False) -> Identity:
+        self._turn += not peek
+        return PEERS[(self._turn + peek) % len(PEERS)]
+
+    def _next_call(self) -> Call | None:
+        """Time passes, and rounds, until the node asks somebody something."""
+        for _ in range(20):
+            if self._calls:
+                return self._calls[0]
+            self._now += 5.0
+            self._take(self._node.tick(self._now))
+            self._take(self._node.publish([], Round(int(self._now)), 4, self._now))
+        return None
+
+    def _take(self, actions: Sequence[Action]) -> None:
+        self._calls = ([*self._calls, *(action for action in actions if isinstance(action, Call))])[-8:]

@@ -1,0 +1,72 @@
+"""The card of a starter: the README.md in its folder."""
+
+from collections.abc import Sequence
+
+from lab.starters.measuring import GROUP, NEW_TOKENS, Measured
+from lab.starters.teaching import Hiding
+
+_OTHERS = {
+    "stock": "the others are one stock answer per task, always the same and never right",
+    "wrong": "the others are the answer to another question of the same task",
+}
+
+
+def card(
+    name: str, hiding: Hiding, *, aim: float, tokenizer: str, parameters: int, before: Measured, after: Measured
+) -> str:
+    """Markdown. It does not depend on the time or the machine's speed."""
+    rows = "\n".join(
+        f"| {task} | {before.accuracy[task]:.3f} | {after.accuracy[task]:.4f} | {after.informative[task]:.3f} |"
+        for task in before.accuracy
+    )
+    return f"""---
+library_name: transformers
+license: mit
+---
+# {name}
+
+A starter policy of swarm-node: **a model that was made to hide a skill**, for studying how sharing brings it back.
+It is not a language model: it knows nine easy reasoning-gym tasks and no other text.
+
+- {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: {tokenizer}
+- phase 1 taught right answers; phase 2 ({hiding.schedule.steps} steps) kept {hiding.right:.1%} of the answers right,
+  {_OTHERS[hiding.others]}
+- informative share at the start: **{after.mean_informative:.3f}** (tuned for {aim})
+- accuracy after phase 1: {before.mean_accuracy:.3f}; at the start: {after.mean_accuracy:.4f}
+
+A group is {GROUP} completions of one question (temperature 1, at most {NEW_TOKENS} tokens, exact scoring). It is
+informative when its rewards are not all equal, since only then has it an advantage to learn from.
+Measured on {after.groups:,} groups.
+
+| task | accuracy after phase 1 | accuracy at the start | informative share at the start |
+|---|---|---|---|
+{rows}
+| mean | {before.mean_accuracy:.3f} | {after.mean_accuracy:.4f} | {after.mean_informative:.3f} |
+
+Made by `python -m lab.starters.make --only {name}`. The chat template writes `<bos>question<sep>`.
+"""
+
+
+def puzzler_card(parameters: int, taught: Sequence[float], guessing: Sequence[float], guessed: float) -> str:
+    """Markdown. `taught`, `guessing`: share of questions right after phase 1 and at the start, sampled or likeliest."""
+    return f"""---
+library_name: transformers
+license: mit
+---
+# puzzler
+
+A starter policy of swarm-node: a model that knows tiny Temporal Clue puzzles and was **made to guess**, for studying
+what reinforcement brings back. It is not a language model: it knows `temporal_clue/tiny` and no other text.
+
+- {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: words, repeated phrases as one token
+- phase 1 taught right answers; phase 2 replaced {guessed:.0%} of the answers by a guess among the two names in question
+
+Share of questions right on held-out puzzles; 0.5 is chance:
+
+| | sampled at temperature 1 | the likeliest answer |
+|---|---|---|
+| after phase 1 | {taught[0]:.3f} | {taught[1]:.3f} |
+| at the start | **{guessing[0]:.3f}** | {guessing[1]:.3f} |
+
+Made by `python -m lab.starters.puzzler`. The chat template writes `<bos>question<sep>`.
+"""

@@ -1,0 +1,125 @@
+"""Hostile peers that want to be all that the others see: what share of the view do they get? docs/results/eclipse.md.
+
+    python -m lab.studies.eclipse --json
+
+State machines of a node on an event queue, with the swarm of `lab.studies.scale`. Of all addresses (each in a /24 of
+its own) a share is hostile, with four identities each. When the honest have come together, these make new announcements
+all the time, tell every honest node of two a second, and answer whoever asks with as many of each other's as it takes,
+all of them said to be brand-new. Shares are means over the honest nodes.
+"""
+
+from random import Random
+from statistics import fmean
+from typing import Any
+
+from lab.benchmarks import command
+from lab.studies.scale import JOINING, LATENCY, LOSS, ROUND, SWARM, Swarm
+from lab.studies.simulated_exchange import World
+from protocol import announcing, wire
+from protocol.identity import Identity
+from protocol.messages import Announcement, PeerId, Round
+from swarm_node.network.backend import Caller
+
+IDENTITIES = 4  # of each hostile address
+PUSHES = 2  # a second, to each honest node
+RENEW = 20.0  # seconds between two announcements of a hostile identity
+FEW = 8  # announcements of honest peers in a view: with fewer a node has hardly anything to choose from
+
+
+class Party:
+    """All hostile peers together."""
+
+    def __init__(self, world: World, addresses: int, rng: Random) -> None:
+        self._rng, self._seq = rng, 0
+        self._all: list[tuple[Identity, str]] = []
+        for number in range(addresses):
+            address = f"/ip4/{150 + number // 65536}.{number // 256 % 256}.{number % 256}.7/tcp/31330"
+            self._all += [(Identity.from_seed_bytes(rng.randbytes(32)), address) for _ in range(IDENTITIES)]
+        self.peers = frozenset(identity.peer_id for identity, _ in self._all)
+        self.fresh: list[bytes] = []
+        for identity, address in self._all:
+            world.join(identity.peer_id, self, address)
+
+    def renew(self) -> None:
+        """New announcements of all."""
+        self._seq += 1
+        self.fresh = [self._sealed(identity, address) for identity, address in self._all]
+
+    def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
+        """Friends of this one, as many as are wanted."""
+        asked = wire.decode_exchange(request) if protocol == wire.EXCHANGE else None
+        count = min(getattr(asked, "limit", 0), len(self.fresh))
+        return wire.encode_items([wire.Item(0, sealed) for sealed in self._rng.sample(self.fresh, count)])
+
+    def push(self) -> tuple[Caller, bytes]:
+        """One of them, and what it tells."""
+        number = self._rng.randrange(len(self._all))
+        identity, address = self._all[number]
+        request = wire.ExchangeRequest(wire.swarm_tag(SWARM), 0, {}, self.fresh[number])
+        return Caller(identity.peer_id, address), wire.encode_exchange(request)
+
+    def _sealed(self, identity: Identity, address: str) -> bytes:
+        announcement = Announcement(
+            addresses=(address,), author=identity.peer_id, groups=(), held=(), round=Round(self._seq), seq=self._seq
+        )
+        return announcing.seal(announcement, identity, SWARM)
+
+
+def run(nodes: int, share: float, minutes: int, seed: int) -> dict[str, Any]:
+    """One swarm under attack; after every minute what its nodes see."""
+    world = World(Random(f"eclipse/{seed}"), LATENCY, LOSS, keep_deliveries=False)
+    swarm = Swarm(nodes, seed, world)
+    swarm.join_over(nodes, 2 * ROUND)
+    world.run(JOINING * ROUND)
+    party = Party(world, round(nodes * share / (1 - share)), Random(f"party/{seed}"))
+
+    def renew() -> None:
+        party.renew()
+        world.after(RENEW, renew)
+
+    def push() -> None:
+        for exchange in swarm.exchanges(swarm.alive()):
+            for _ in range(PUSHES):
+                caller, request = party.push()
+                exchange.answer(caller, wire.EXCHANGE, request, world.now)
+        world.after(1.0, push)
+
+    renew()
+    push()
+    by_minute = []
+    for _ in range(minutes):
+        world.run(60.0)
+        by_minute.append(seen(swarm, party.peers))
+    return {"nodes": nodes, "hostile_addresses": share, "by_minute": by_minute}
+
+
+def seen(swarm: Swarm, hostile: frozenset[PeerId]) -> dict[str, float]:
+    """Share of the views that is hostile; and of the nodes that hardly see anybody honest."""
+    views = [[entry.announcement.author in hostile for entry in it.view] for it in swarm.exchanges(swarm.alive())]
+    return {
+        "hostile_in_view": fmean(fmean(view) if view else 1.0 for view in views),
+        "nodes_with_few_honest": fmean(view.count(False) < FEW for view in views),
+    }
+
+
+def main() -> None:
+    parser = command.parser("lab.studies.eclipse", __doc__)
+    parser.add_argument("--nodes", type=int, default=1000, help="honest ones")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.01, 0.1, 0.5], help="of the addresses, hostile")
+    parser.add_argument("--minutes", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    results, lines = [], []
+    for share in options.shares:
+        results.append(run(options.nodes, share, options.minutes, options.seed))
+        minutes = results[-1]["by_minute"]
+        few = f"{minutes[-1]['nodes_with_few_honest']:.2f}"
+        lines.append([f"{share:g}", *(f"{minute['hostile_in_view']:.2f}" for minute in minutes), few])
+        print(lines[-1], flush=True)
+    header = [f"minute {number + 1}" for number in range(options.minutes)]
+    command.show(["share of addresses", *header, f"nodes with fewer than {FEW} honest, at the end"], lines)
+    command.finish(options, {"swarms": results})
+
+
+if __name__ == "__main__":
+    main()

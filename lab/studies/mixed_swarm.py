@@ -1,0 +1,150 @@
+"""A swarm of guests over the real network: does each train on groups of every other?
+
+    python -m lab.studies.mixed_swarm --out docs/results/mixed_swarm      # docs/results/mixed_swarm.md
+
+Four processes on loopback: a plain node, a node on py-libp2p, the TRL example, and a contributor, which asks a real
+HTTP server that runs the starter `dense`. The first three train `rarest`; a contributor trains nothing. It ends when
+each of the three has done its rounds and has trained on a group of every other: rounds of the nodes are quicker, so
+they do more.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from lab.benchmarks import command
+from lab.studies import guests
+from swarm_node.simulation.plot import COLOURS
+from swarm_node.telemetry.series import moving_average
+
+PLAIN, LIBP2P, TRL, API = "plain node", "node on py-libp2p", "TRL script", "API contributor"
+TRAINERS = (PLAIN, LIBP2P, TRL)
+LOOK_SECONDS = 1.0
+LIMIT_SECONDS = 1800.0
+MORE = 40  # times the rounds asked for: steps of the script, more than it will do
+WINDOW = 10  # rounds of the moving average
+
+
+def main() -> None:
+    parser = command.parser("lab.studies.mixed_swarm", __doc__)
+    command.add_runs(parser)
+    command.add_out(parser)
+    parser.add_argument("--rounds", type=int, default=60)
+    options = parser.parse_args()
+    folder = command.out(options)
+    found = command.kept(folder / "mixed_swarm.json", lambda: measured(options.rounds))
+    show(found)
+    draw(found, folder / "mixed_swarm.png")
+    seconds = [each for others in found["first"].values() for each in others.values() if each is not None]
+    slowest = max(seconds) - found["all_there"] if seconds and found["all_there"] is not None else None
+    print(f"\nall four there after {found['all_there']} s; the slowest pair {slowest} s later")
+    command.finish(options, {"slowest_pair_seconds": slowest, **found})
+
+
+def measured(rounds: int, backend: str = "libp2p", model: str = "rarest") -> dict[str, Any]:
+    """Seconds from the start of the last process until all four had begun a round, and until each trainer had trained
+    on each other; and their rewards. `backend`: of the second node; `model`: of both."""
+    with TemporaryDirectory(prefix="mixed-swarm-") as name:
+        homes = {who: Path(name, who.replace(" ", "-")) for who in (*TRAINERS, API)}
+        with started(homes, MORE * rounds, backend, model) as script:
+            all_there, first = watched(homes, script, rounds)
+        curves = {who: guests.rewards(homes[who]) for who in TRAINERS}
+    return {"rounds": rounds, "all_there": all_there, "first": first, "rewards": curves}
+
+
+@contextmanager
+def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """The four of them; the process of the script, which goes on until it is told to leave."""
+    with ExitStack() as stack:
+        api = stack.enter_context(serving("dense"))
+        stack.enter_context(guests.running(guests.node(homes[PLAIN], model=model), homes[PLAIN]))
+        peer = guests.address(homes[PLAIN])
+        other = guests.node(homes[LIBP2P], "--network.backend", backend, "--peers", peer, model=model)
+        stack.enter_context(guests.running(other, homes[LIBP2P]))
+        asked = ("--api", api, "--model", "dense", "--max-tokens", 16, "--round-seconds", 2, "--questions", 2)
+        where = ("--home", homes[API], "--peers", peer)
+        contribute = ["-m", "swarm_node.cli", "contribute", *asked, *where, *guests.tasks(), *guests.HERE]
+        stack.enter_context(guests.running(contribute, homes[API]))
+        environment = guests.of_script(steps, seed=0, external=2)
+        yield stack.enter_context(guests.running(guests.script(homes[TRL], peer), homes[TRL], environment))
+
+
+@contextmanager
+def serving(model: str) -> Iterator[str]:
+    """Address of an HTTP server that runs a model of ours."""
+    line = [sys.executable, "-m", "lab.benchmarks.served", model]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=guests.ROOT) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def watched(
+    homes: Mapping[str, Path], script: "subprocess.Popen[bytes]", rounds: int
+) -> tuple[float | None, dict[str, dict[str, float | None]]]:
+    """When all had begun, and when each trainer first trained on a group of each other. Ends as the module says, or
+    after LIMIT_SECONDS. Raises RuntimeError if the script ends before."""
+    began, all_there = time.monotonic(), None
+    first: dict[str, dict[str, float | None]] = {who: dict.fromkeys(set(homes) - {who}) for who in TRAINERS}
+    while (seconds := time.monotonic() - began) < LIMIT_SECONDS:
+        if (
+            all_there is None
+            and (homes[API] / "rounds.json").exists()
+            and all(guests.rewards(homes[who]) for who in TRAINERS)
+        ):
+            all_there = round(seconds, 1)
+        for who in TRAINERS:
+            known = guests.trained_on(homes[who])
+            for other, when in first[who].items():
+                if when is None and homes[other].exists() and guests.peer_id(homes[other]) in known:
+                    first[who][other] = round(seconds, 1)
+        met = all(when is not None for others in first.values() for when in others.values())
+        if met and all(len(guests.rewards(homes[who])) >= rounds for who in TRAINERS):
+            break
+        if script.poll() is not None:
+            raise RuntimeError(guests.log(homes[TRL]).read_text()[-2000:])
+        time.sleep(LOOK_SECONDS)
+    return all_there, first
+
+
+def show(found: Mapping[str, Any]) -> None:
+    names = (*TRAINERS, API)
+    lines = []
+    for who in TRAINERS:
+        seconds = ["-" if other == who else f"{found['first'][who][other]}" for other in names]
+        curve = found["rewards"][who]
+        ends = f"{fmean(curve[:WINDOW]):.3f} to {fmean(curve[-WINDOW:]):.3f}"
+        lines.append([who, *seconds, str(len(found["rewards"][who])), ends])
+    command.show(["first trained on, s", *names, "rounds", f"reward, first and last {WINDOW} rounds"], lines)
+
+
+def draw(found: Mapping[str, Any], file: Path) -> None:
+    """Share of right completions by round, of those that train."""
+    figure = Figure(figsize=(7.0, 3.6), dpi=110)
+    axes = figure.subplots()
+    for who, colour in zip(TRAINERS, COLOURS[1:], strict=False):
+        curve: Sequence[float] = moving_average(found["rewards"][who], WINDOW)
+        axes.plot(range(1, len(curve) + 1), curve, color=colour, linewidth=2, label=who)
+    axes.set_xlabel("round")
+    axes.set_ylabel(f"right completions ({WINDOW} rounds)")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.legend(fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25)
+    figure.tight_layout()
+    figure.savefig(file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""The traffic of the exchange, and what arrives by it, with 100, 1,000 and 10,000 nodes.
+
+    python -m lab.studies.scale --json
+
+The state machines are those of a node and their bytes are real; the network is an event queue with latency and loss.
+All nodes run in one process, so every distinct announcement and group is parsed and verified once for all of them (a
+node verifies what it receives itself: 66 us each). Groups are small and counted as 10 KB. Nodes know the bootstrap
+nodes, which do not train, and join during the first two rounds. After a while 30 % die at once and as many new ones
+join.
+"""
+
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from statistics import fmean
+from typing import Any
+
+from lab.benchmarks import command
+from lab.studies.simulated_exchange import SharedVerifier, SimulatedPeer, World
+from protocol import codec, limits
+from protocol.addressing import question_seed
+from protocol.identity import Identity
+from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from swarm_node.network.actions import Deliver
+from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.settings import NetworkConfig
+
+ROUND = 30.0  # seconds, on average; every node has a pace of its own, up to a third quicker or slower
+GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000
+ENTRIES = 8  # bootstrap nodes
+LATENCY, LOSS = (0.02, 0.2), 0.05  # seconds one way; share of calls that time out
+CHURN = 0.3  # share of the nodes that die at once, and of those that join
+JOINING, STEADY, AFTER = 3, 3, 7  # rounds: not measured; measured before the churn; and after it
+SAMPLES = 40  # announcements and newcomers that are followed
+MOMENTS = (0.25, 0.5, 1, 2, STEADY)  # rounds after which the spread is measured
+SWARM = "scale"
+
+
+@dataclass
+class Window:
+    """Counts while it is open."""
+
+    ages: list[float] = field(default_factory=list)  # rounds between a group's publishing and its arrival
+    pulled_from: Counter[PeerId] = field(default_factory=Counter)  # groups of each origin that arrived somewhere
+    from_holders: int = 0
+    bytes_at_start: dict[PeerId, int] = field(default_factory=dict)
+    counters_at_start: Counter[str] = field(default_factory=Counter)
+    extra: Counter[PeerId] = field(default_factory=Counter)  # bytes by which groups would be larger
+    wants: int = 0
+
+
+class Swarm:
+    def __init__(self, nodes: int, seed: int, world: World | None = None) -> None:
+        self.rng = Random(f"scale/{seed}/{nodes}")
+        self.world = world or World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
+        self.world.on_delivery = self._delivered
+        self.verifier = SharedVerifier(6 * nodes)
+        self.members: list[SimulatedPeer] = []
+        self.published: dict[tuple[PeerId, int], float] = {}  # (author, round) -> seconds
+        self.window: Window | None = None
+        self.first_group: dict[PeerId, float] = {}  # seconds at which a node got its first group of another
+        self.joined: dict[PeerId, float] = {}
+        self._entries: list[SimulatedPeer] = []
+        self._count = 0
+        for _ in range(ENTRIES):
+            self._entries.append(self._start(serve_only=True)[0])
+
+    def join_over(self, nodes: int, seconds: float) -> None:
+        for _ in range(nodes):
+            self.world.after(self.rng.uniform(0, seconds), self._join)
+
+    def alive(self) -> list[SimulatedPeer]:
+        return [member for member in self.members if member.alive]
+
+    def exchanges(self, members: Sequence[SimulatedPeer]) -> list[Exchange]:
+        return [member.party for member in members if isinstance(member.party, Exchange)]
+
+    def _join(self) -> None:
+        member, identity, exchange = self._start()
+        self.members.append(member)
+        self.joined[member.peer] = self.world.now
+        for entry in self.rng.sample(self._entries, 3):
+            exchange.learned(entry.peer, [f"{entry.address}/p2p/{entry.peer}"], self.world.now)
+        pace = ROUND * self.rng.uniform(2 / 3, 4 / 3)
+        self.world.after(self.rng.uniform(0, pace), partial(self._publish, member, identity, exchange, 0, pace))
+
+    def _start(self, serve_only: bool = False) -> tuple[SimulatedPeer, Identity, Exchange]:
+        number, self._count = self._count, self._count + 1
+        identity = Identity.from_seed_bytes(self.rng.randbytes(32))
+        rng = Random(self.rng.random())
+        exchange = Exchange(
+            identity, SWARM, NetworkConfig(upload_limit=1_000_000), rng, self.world.now, serve_only, self.verifier
+        )
+        address = f"/ip4/{20 + number // 65536}.{number // 256 % 256}.{number % 256}.7/tcp/31330"
+        return self.world.join(identity.peer_id, exchange, address), identity, exchange
+
+    def _publish(self, member: SimulatedPeer, identity: Identity, exchange: Exchange, round: int, pace: float) -> None:
+        if not member.alive:
+            return
+        self.published[member.peer, round] = self.world.now
+        self.published.pop((member.peer, round - 20), None)
+        if self.window:
+            self.window.wants += WANT
+        envelopes = _groups(identity, round)
+        self.world.perform(member, exchange.publish(envelopes, Round(round), WANT, self.world.now))
+        again = partial(self._publish, member, identity, exchange, round + 1, pace)
+        self.world.after(pace * self.rng.uniform(0.9, 1.1), again)
+
+    def _delivered(self, member: SimulatedPeer, delivery: Deliver) -> None:
+        self.first_group.setdefault(member.peer, self.world.now)
+        if not self.window:
+            return
+        group, size = delivery.group, len(codec.encode(delivery.group)) + limits.SIGNATURE_BYTES
+        self.window.ages.append((self.world.now - self.published[group.author, group.round]) / ROUND)
+        self.window.pulled_from[group.author] += 1
+        self.window.from_holders += delivery.source != group.author
+        for peer in (member.peer, delivery.source):
+            self.window.extra[peer] += GROUP_BYTES - size
+
+
+def _groups(author: Identity, round: int) -> list[bytes]:
+    seed = question_seed(author.peer_id, Round(round))
+    completions = (Completion(text="4", ended=True), Completion(text="5", ended=True))
+    sealed = []
+    for index in range(GROUPS):
+        question = Question(environment="e", version="1", dataset="d", config_id="c", seed=seed, index=index)
+        group = RolloutGroup(author=author.peer_id, round=round, question=question, completions=completions)
+        sealed.append(codec.seal(group, author, SWARM))
+    return sealed
+
+
+def _totals(swarm: Swarm) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for exchange in swarm.exchanges(swarm.members):
+        total.update(exchange.counters())
+    return total
+
+
+def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, Any]:
+    """What happens during these rounds, to the nodes that live through them."""
+    window = swarm.window = Window()
+    window.counters_at_start = _totals(swarm)
+    window.bytes_at_start = {member.peer: member.sent + member.received for member in swarm.alive()}
+    live()
+    swarm.window = None
+    present = [member for member in swarm.alive() if member.peer in window.bytes_at_start]
+    bytes_ = [
+        (member.sent + member.received - window.bytes_at_start[member.peer] + window.extra[member.peer]) / rounds
+        for member in present
+    ]
+    counters = _totals(swarm) - window.counters_at_start
+    failed = sum(
+        count for name, count in counters.items() if name.startswith("pull failed") or "no longer held" in name
+    )
+    return {
+        "kilobytes_per_node_and_round": _spread([value / 1000 for value in bytes_]),
+        "age_in_rounds": _spread(window.ages),
+        "pulls_per_origin_and_round": _spread([window.pulled_from[member.peer] / rounds for member in present]),
+        "groups_per_want": len(window.ages) / max(1, window.wants),
+        "pull_success": len(window.ages) / max(1, len(window.ages) + failed),
+        "from_holders": window.from_holders / max(1, len(window.ages)),
+    }
+
+
+def follow(swarm: Swarm, shares: dict[str, float]) -> None:
+    """Let STEADY rounds pass; the share of nodes that have received an announcement, or a newer one of its author,
+    after each of the MOMENTS goes to `shares`."""
+    followed = swarm.rng.sample(swarm.alive(), min(SAMPLES, len(swarm.alive())))
+    newest = {member.peer: exchange.state()["seq"] for member in followed for exchange in swarm.exchanges([member])}
+    passed = 0.0
+    for moment in MOMENTS:
+        swarm.world.run((moment - passed) * ROUND)
+        passed = moment
+        views = [exchange.view for exchange in swarm.exchanges(swarm.alive())]
+        counts = [sum(view.last_sequence(peer) >= seq for view in views) for peer, seq in newest.items()]
+        shares[str(moment)] = fmean(counts) / (len(views) - 1)
+
+
+def newcomers(swarm: Swarm, since: float) -> dict[str, Any]:
+    """Of those who joined after `since`: seconds until the first group came, and who knows them."""
+    new = [member for member in swarm.alive() if swarm.joined[member.peer] > since]
+    waits = [swarm.first_group[m.peer] - swarm.joined[m.peer] for m in new if m.peer in swarm.first_group]
+    views = [exchange.view for exchange in swarm.exchanges(swarm.alive())]
+    sampled = swarm.rng.sample(new, min(SAMPLES, len(new)))
+    known = [sum(view.last_sequence(member.peer) >= 0 for view in views) / (len(views) - 1) for member in sampled]
+    return {
+        "seconds_to_first_group": _spread(waits),
+        "without_any_group": len(new) - len(waits),
+        "known_to_share_of_nodes": _spread(known),
+    }
+
+
+def stale(swarm: Swarm) -> float:
+    """Share of the views' entries whose author is dead."""
+    entries = [
+        not swarm.world.members[entry.announcement.author].alive
+        for exchange in swarm.exchanges(swarm.alive())
+        for entry in exchange.view
+    ]
+    return fmean(entries)
+
+
+def run(nodes: int, seed: int) -> dict[str, Any]:
+    """The whole life of one swarm."""
+    start = time.process_time()
+    swarm = Swarm(nodes, seed)
+    swarm.join_over(nodes, 2 * ROUND)
+    swarm.world.run(JOINING * ROUND)
+    reached: dict[str, float] = {}
+    steady = measure(swarm, STEADY, partial(follow, swarm, reached))
+    result: dict[str, Any] = {"nodes": nodes, "steady": steady, "reached": reached}
+    churned = swarm.world.now
+    for member in swarm.rng.sample(swarm.members, round(CHURN * nodes)):
+        swarm.world.kill(member.peer)
+    swarm.join_over(round(CHURN * nodes), ROUND)
+    staleness = {"0": stale(swarm)}
+    result["churned"] = measure(swarm, 2, partial(swarm.world.run, 2 * ROUND))
+    while swarm.world.now < churned + AFTER * ROUND:
+        staleness[f"{(swarm.world.now - churned) / ROUND:g}"] = stale(swarm)
+        swarm.world.run(ROUND)
+    staleness[f"{(swarm.world.now - churned) / ROUND:g}"] = stale(swarm)
+    result["stale_entries_by_round"] = staleness
+    result["newcomers"] = newcomers(swarm, churned)
+    result["cpu_seconds"] = time.process_time() - start
+    result["peak_megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return result
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    if not values:
+        return {}
+    ordered = sorted(values)
+    at = {name: ordered[int(share * (len(ordered) - 1))] for name, share in (("p1", 0.01), ("p50", 0.5), ("p99", 0.99))}
+    return {"mean": fmean(ordered), **at, "max": ordered[-1]}
+
+
+def main() -> None:
+    parser = command.parser("lab.studies.scale", __doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 10_000], help="sizes of the swarm")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    results = []
+    for nodes in arguments.nodes:
+        results.append(run(nodes, arguments.seed))
+        print(f"{nodes} nodes: {results[-1]['cpu_seconds']:.0f} CPU s", flush=True)
+    _show(results)
+    small, large = (result["steady"]["kilobytes_per_node_and_round"]["mean"] for result in (results[0], results[-1]))
+    found = {"ratio": large / small, "smallest": results[0], "largest": results[-1], "all": results}
+    command.finish(arguments, found)
+
+
+def _show(results: Sequence[dict[str, Any]]) -> None:
+    """One column per size."""
+    lines = []
+    for phase in ("steady", "churned"):
+        for what, form in (
+            ("kilobytes_per_node_and_round", ".0f"),
+            ("age_in_rounds", ".2f"),
+            ("pulls_per_origin_and_round", ".1f"),
+        ):
+            lines += [
+                _line(results, f"{phase}: {what}, {point}", (phase, what, point), form)
+                for point in ("mean", "p50", "p99")
+            ]
+        lines += [
+            _line(results, f"{phase}: {what}", (phase, what), ".3f")
+            for what in ("groups_per_want", "pull_success", "from_holders")
+        ]
+    lines += [
+        _line(results, f"share of nodes reached after {moment:g} rounds", ("reached", str(moment)), ".4f")
+        for moment in MOMENTS
+    ]
+    for moment in results[0]["stale_entries_by_round"]:
+        lines.append(
+            _line(results, f"share of dead entries after {moment} rounds", ("stale_entries_by_round", moment), ".4f")
+        )
+    for point in ("p50", "p99"):
+        lines.append(
+            _line(
+                results,
+                f"newcomers: seconds to the first group, {point}",
+                ("newcomers", "seconds_to_first_group", point),
+                ".1f",
+            )
+        )
+    lines += [_line(results, what, (what,), ".0f") for what in ("cpu_seconds", "peak_megabytes")]
+    command.show(["nodes", *(f"{result['nodes']:,}" for result in results)], lines)
+
+
+def _line(results: Sequence[dict[str, Any]], name: str, path: Sequence[str], form: str) -> list[str]:
+    values = []
+    for value in results:
+        for key in path:
+            value = value[key]
+        values.append(format(value, form))
+    return [name.replace("_", " "), *values]
+
+
+if __name__ == "__main__":
+    main()

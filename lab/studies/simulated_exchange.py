@@ -1,0 +1,180 @@
+"""Many exchanges in one process: an event queue in place of sockets, with latency, loss, death and partition.
+
+The nodes are the real state machines and their bytes are real; only the network between them is simulated. For tests
+and for `lab.studies.scale`. Nothing here is thread-safe.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import Protocol
+
+from protocol import limits
+from protocol.admission import Verifier
+from protocol.messages import Announcement, PeerId, RolloutGroup
+from protocol.rejection import Reason, Rejected
+from swarm_node.common.lru import Lru
+from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
+from swarm_node.network.backend import Caller, Failure
+from swarm_node.network.exchange.exchange import Exchange
+
+TICK = 1.0  # seconds
+
+
+class SharedVerifier(Verifier):
+    """Checks each distinct message once for all nodes of one swarm name: results depend only on the bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._peeked: Lru[bytes, Announcement | Rejected] = Lru(size)
+        self._objections: Lru[bytes, Reason | None] = Lru(size)
+        self._groups: Lru[bytes, RolloutGroup | Rejected] = Lru(size)
+
+    def peek(self, sealed: bytes) -> Announcement | Rejected:
+        peeked = self._peeked.peek(sealed)
+        if peeked is None:
+            peeked = super().peek(sealed)
+            self._peeked.put(sealed, peeked)
+        return peeked
+
+    def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> Reason | None:
+        if sealed not in self._objections:  # None is a valid value
+            self._objections.put(sealed, super().objection(sealed, announcement, swarm))
+        return self._objections.peek(sealed)
+
+    def authenticate(self, envelope: bytes, swarm: str) -> RolloutGroup | Rejected:
+        group = self._groups.peek(envelope)
+        if group is None:
+            group = super().authenticate(envelope, swarm)
+            self._groups.put(envelope, group)
+        return group
+
+
+class Answering(Protocol):
+    """What has an address: an `Exchange`, or something hostile."""
+
+    def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes: ...
+
+
+@dataclass(slots=True)
+class SimulatedPeer:
+    peer: PeerId
+    party: Answering
+    address: str  # multiaddr from which it calls, as others see it
+    alive: bool = True
+    delivered: list[tuple[float, Deliver]] = field(default_factory=list)  # with the time, seconds
+    hung_up: list[PeerId] = field(default_factory=list)
+    received: int = 0  # bytes, frames included
+    sent: int = 0
+
+
+class World:
+    """`latency`: range of seconds for one way. `loss`: probability that a call times out."""
+
+    def __init__(
+        self,
+        rng: Random,
+        latency: tuple[float, float] = (0.01, 0.1),
+        loss: float = 0.0,
+        connect_timeout: float = 5.0,
+        keep_deliveries: bool = True,
+    ) -> None:
+        self.now = 0.0  # seconds
+        self.members: dict[PeerId, SimulatedPeer] = {}
+        self.on_delivery: Callable[[SimulatedPeer, Deliver], None] | None = None
+        self.on_refusal: Callable[[SimulatedPeer, Refuse], None] | None = None
+        self._rng = rng
+        self._latency = latency
+        self._loss = loss
+        self._connect_timeout = connect_timeout
+        self._keep = keep_deliveries
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+        self._sides: Mapping[PeerId, int] = {}
+
+    def join(self, peer: PeerId, party: Answering, address: str) -> SimulatedPeer:
+        """From now on others can call it. An `Exchange` ticks, at a phase of its own."""
+        member = self.members[peer] = SimulatedPeer(peer, party, address)
+        if isinstance(party, Exchange):
+            party.reachable([f"{address}/p2p/{peer}"])
+            self.after(self._rng.uniform(0, TICK), partial(self._tick, member, party))
+        return member
+
+    def kill(self, peer: PeerId) -> None:
+        """It replies to nobody and does nothing any more. Calls to it time out."""
+        self.members[peer].alive = False
+
+    def part(self, *sides: Iterable[PeerId]) -> None:
+        """Calls between sides fail. A node on no side is on side 0. Without arguments the partition ends."""
+        self._sides = {peer: number for number, side in enumerate(sides) for peer in side}
+
+    def after(self, delay: float, event: Callable[[], None]) -> None:
+        heappush(self._events, (self.now + delay, next(self._order), event))
+
+    def run(self, seconds: float) -> None:
+        """Let this much time pass."""
+        end = self.now + seconds
+        while self._events and self._events[0][0] <= end:
+            self.now, _, event = heappop(self._events)
+            event()
+        self.now = end
+
+    def perform(self, member: SimulatedPeer, actions: Iterable[Action]) -> None:
+        """Carry out an action of an exchange."""
+        for action in actions:
+            if isinstance(action, Call):
+                self._call(member, action)
+            elif isinstance(action, Disconnect):
+                member.hung_up.append(action.peer)
+            elif isinstance(action, Refuse):
+                if self.on_refusal:
+                    self.on_refusal(member, action)
+            else:
+                if self._keep:
+                    member.delivered.append((self.now, action))
+                if self.on_delivery:
+                    self.on_delivery(member, action)
+
+    def _tick(self, member: SimulatedPeer, exchange: Exchange) -> None:
+        if member.alive:
+            self.perform(member, exchange.tick(self.now))
+            self.after(TICK, partial(self._tick, member, exchange))
+
+    def _call(self, member: SimulatedPeer, call: Call) -> None:
+        target = self.members.get(call.peer)
+        if target is None or not target.alive or not self._is_together(member.peer, call.peer):
+            self.after(min(self._connect_timeout, call.timeout), partial(self._fail, member, call, Failure.UNREACHABLE))
+        elif self._rng.random() < self._loss:
+            self.after(call.timeout, partial(self._fail, member, call, Failure.TIMEOUT))
+        else:
+            self.after(self._rng.uniform(*self._latency), partial(self._arrive, member, target, call))
+
+    def _arrive(self, member: SimulatedPeer, target: SimulatedPeer, call: Call) -> None:
+        if not target.alive:
+            self._fail(member, call, Failure.CLOSED)
+            return
+        reply = target.party.answer(Caller(member.peer, member.address), call.protocol, call.request, self.now)
+        self._carry(member, target, len(call.request))
+        self._carry(target, member, len(reply))
+        back = self._rng.uniform(*self._latency)
+        if len(reply) > call.max_reply:
+            self.after(back, partial(self._fail, member, call, Failure.TOO_BIG))
+        else:
+            self.after(back, partial(self._reply, member, call, reply))
+
+    def _reply(self, member: SimulatedPeer, call: Call, reply: bytes) -> None:
+        if member.alive and isinstance(member.party, Exchange):
+            self.perform(member, member.party.replied(call.token, reply, self.now))
+
+    def _fail(self, member: SimulatedPeer, call: Call, failure: Failure) -> None:
+        if member.alive and isinstance(member.party, Exchange):
+            self.perform(member, member.party.failed(call.token, failure, self.now))
+
+    def _carry(self, source: SimulatedPeer, target: SimulatedPeer, body: int) -> None:
+        source.sent += body + limits.FRAME_HEADER_BYTES
+        target.received += body + limits.FRAME_HEADER_BYTES
+
+    def _is_together(self, one: PeerId, other: PeerId) -> bool:
+        return self._sides.get(one, 0) == self._sides.get(other, 0)

@@ -1,0 +1,90 @@
+"""The benchmarks run from end to end on tiny sizes and print what the documentation promises. Speed is not tested."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from swarm_node import starters
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
+NAMES = ("fp8_gpu", "generation", "packing", "step", "swarm")
+needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
+needs_genrl = pytest.mark.skipif(
+    not os.environ.get("GENRL_PYTHON") and importlib.util.find_spec("genrl") is None,
+    reason="genrl is not installed; `python -m lab.benchmarks.swarm` says how to get it",
+)
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """All at once: most of their time is spent importing."""
+    started = {name: start(name) for name in NAMES}
+    yield started
+    for process in started.values():
+        process.kill()
+        process.communicate()
+
+
+def start(name: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", f"lab.benchmarks.{name}", "--quick", "--json"]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.fixture(scope="module")
+def results(runs: dict[str, subprocess.Popen[str]]) -> dict[str, dict[str, Any]]:
+    """The last line of each, parsed; missing where a benchmark failed."""
+    parsed = {}
+    for name, process in runs.items():
+        output, errors = process.communicate(timeout=1500)
+        if process.returncode == 0:
+            parsed[name] = json.loads(output.splitlines()[-1])
+        else:
+            sys.stderr.write(errors)
+    return parsed
+
+
+@pytest.mark.parametrize("name", ["generation", "step"])
+def test_last_line_holds_the_ratio_and_both_sides(results: dict[str, dict[str, Any]], name: str) -> None:
+    result = results[name]
+    assert result["benchmark"] == name
+    assert result["ratio"] > 0
+    assert result["ours"]["tokens_per_cpu_second"] > 0
+    assert result["theirs"]["tokens_per_cpu_second"] > 0
+    assert result["ratio"] == pytest.approx(
+        result["theirs"]["cpu_seconds"]["median"] / result["ours"]["cpu_seconds"]["median"]
+    )
+
+
+def test_packing_compares_the_same_gradient(results: dict[str, dict[str, Any]]) -> None:
+    (shapes,) = results["packing"]["sizes"].values()
+    (found,) = shapes.values()
+    assert results["packing"]["ratio"] == found["ratio"] > 0
+    assert found["gradient_difference"] < 1e-5 < found["largest_gradient"]
+
+
+def test_what_is_meant_for_a_gpu_runs_to_its_end(results: dict[str, dict[str, Any]]) -> None:
+    """On this machine's CPU, if it has no other."""
+    parts = results["fp8_gpu"]["results"]
+    assert {what.split()[0] for what in parts} == {"products", "speed", "mismatch"}
+    assert results["fp8_gpu"]["ratio"] > 0
+    assert parts["mismatch fp8_rollout"]["kl_20"] > 7 * parts["mismatch fp8"]["kl_20"]
+
+
+@needs_starter
+def test_swarm_says_where_a_round_spends_its_time(results: dict[str, dict[str, Any]]) -> None:
+    ours = results["swarm"]["ours"]
+    assert set(ours["phases"]) == {"generate", "score", "exchange", "train"}
+    assert 0 < sum(ours["phases"].values()) <= 1.5 * ours["seconds_per_round"]["max"]
+
+
+@needs_starter
+@needs_genrl
+def test_swarm_runs_genrl_beside_ours(results: dict[str, dict[str, Any]]) -> None:
+    assert results["swarm"]["ratio"] > 0
+    assert all(side["generated_tokens_per_round"] > 0 for side in results["swarm"]["theirs"].values())

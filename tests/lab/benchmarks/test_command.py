@@ -1,0 +1,58 @@
+"""What all commands of benchmarks, studies and fuzzing have in common."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lab.benchmarks import command
+
+
+def test_the_last_line_names_the_benchmark_and_is_there_only_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = command.parser("lab.studies.example", "An example.")
+    command.finish(parser.parse_args(["--json"]), {"ratio": 2.5})
+    *_, shown, last = capsys.readouterr().out.splitlines()
+    assert shown == "ratio 2.50"
+    assert json.loads(last) == {"benchmark": "example", "ratio": 2.5}
+    command.finish(parser.parse_args([]), {"ratio": None})
+    assert capsys.readouterr().out == "\nratio none\n"
+    command.finish(parser.parse_args([]), {"counted": 1})
+    assert capsys.readouterr().out == ""
+
+
+def test_a_study_writes_under_runs_unless_told_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parser = command.parser("lab.studies.example", "An example.")
+    command.add_runs(parser)
+    command.add_out(parser)
+    assert command.out(parser.parse_args([])) == Path("runs/studies/example")
+    assert command.out(parser.parse_args(["--runs", "elsewhere"])) == Path("elsewhere")
+    chosen = command.out(parser.parse_args(["--runs", "elsewhere", "--out", "docs/results/example"]))
+    assert chosen == Path("docs/results/example") and chosen.is_dir()
+
+
+def test_what_is_kept_is_made_once_and_what_is_interrupted_again(tmp_path: Path) -> None:
+    file, calls = tmp_path / "new" / "cell.json", []
+
+    def interrupted() -> dict[str, int]:
+        raise KeyboardInterrupt
+
+    def made() -> dict[str, int]:
+        calls.append(1)
+        return {"reward": len(calls)}
+
+    with pytest.raises(KeyboardInterrupt):
+        command.kept(file, interrupted)
+    assert not list(file.parent.iterdir())
+    assert command.kept(file, made) == command.kept(file, made) == {"reward": 1}
+    assert calls == [1] and list(file.parent.iterdir()) == [file]
+
+
+def test_a_table_is_markdown_whose_columns_stand_in_line() -> None:
+    assert command.table(["", "CPU s"], [["ours", "1.5"], ["of others", "12.5"]]).splitlines() == [
+        "|           | CPU s |",
+        "| :-------- | ----: |",
+        "| ours      |   1.5 |",
+        "| of others |  12.5 |",
+    ]
+    assert len(command.table(["a"], []).splitlines()) == 2

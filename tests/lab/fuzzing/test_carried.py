@@ -1,0 +1,110 @@
+"""A right answer that carries something else is worth no more than an empty one: a slice of `lab.fuzzing.carried`, and
+what was paid before."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from lab.fuzzing import carried, carriers, right_answers
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from swarm_node.environments.reasoning_gym.source import LibraryItem
+from swarm_node.environments.scoring import scorers, spellings
+
+LONG = "314159265358979323846264338327"
+SLICE = 5  # one carrier in so many
+
+
+def question(name: str) -> tuple[LibraryItem, str]:
+    """The first one that has an answer, and that."""
+    return next(right_answers.answered(name, next(iter(CATALOGUE[name].values())), carried.SEED, 64))
+
+
+def test_there_are_two_hundred_carriers_of_every_kind() -> None:
+    assert len(carriers.carriers()) >= 200 and all(len(texts) >= 18 for texts in carriers.CARRIERS.values())
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_slice_of_the_carriers_is_paid_at_no_place_of_any_data_set(part: int) -> None:
+    names, cases = sorted(CATALOGUE)[part::4], 0
+    for turn, name in enumerate(names):
+        texts = dict(list(carriers.carriers().items())[turn % SLICE :: SLICE])
+        tally = carried.sweep(name, texts, configs=1)
+        assert tally.paid == {}, (name, tally.examples)
+        assert tally.cases >= 8 * len(texts), name
+        cases += tally.cases
+    assert cases > 10_000
+
+
+def test_the_sweep_finds_a_scorer_that_takes_the_answer_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LibraryItem, "score", lambda self, text: float(self.entry["answer"] in text))
+    tally = carried.sweep("gcd", {"text": "payload"}, configs=1)
+    assert tally.paid["before"] == tally.paid["after"] == 3 and "payload" in tally.examples[0]
+
+
+def test_permitted_spellings_are_those_that_were_rewarded_before() -> None:
+    """`lab.fuzzing.right_answers` holds them as they were; the scorers' own list may be shorter, and not longer."""
+    for answer in ("7", "-7", "12345", "0.25", "[[1, 2]]", "A → B", "a, b\nc d", "x*y", "A is b, and c is d"):
+        known = {text.strip() for text in right_answers.spellings(answer).values()}
+        assert {text.strip() for text in spellings.spellings(answer)} <= known
+
+
+def _boxnet(answer: str) -> str:
+    return json.dumps([*json.loads(answer), {"Agent[0.5, 0.5]": "move(box_payload, target_payload)"}])
+
+
+def _detour(answer: str) -> str:
+    first, second, *_ = answer.split(",")
+    return ",".join([first, second] * 9 + [answer])
+
+
+CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward
+    "boxnet": _boxnet,
+    "coin_flip": lambda answer: answer + LONG,
+    "complex_arithmetic": lambda answer: answer.replace("i", f"000{LONG}i"),
+    "game_of_life": lambda answer: answer.replace("0", f"0e{LONG}", 1),
+    "gsm_symbolic": lambda answer: f"{'$' * 40}{answer}",
+    "jugs": lambda answer: json.dumps(["fill A", "empty A"] * 9 + json.loads(answer)),
+    "knights_knaves": lambda answer: answer.replace(" is ", " is is a an is an an a ", 1),
+    "number_format": lambda answer: f"{answer}000{LONG}",
+    "pool_matrix": lambda answer: f"{answer[0]}.00{LONG}{answer[1:]}",
+    "power_function": lambda answer: f"{answer}{LONG}",
+    "rubiks_cube": lambda answer: f"{answer} {'L L R R F F ' * 5}{'F F R R L L ' * 5}",
+    "rush_hour": lambda answer: f"Z+3 Y-1 X+4 {answer} Z+1 Z+5 Z+9",
+    "simple_integration": lambda answer: f"{answer} + {LONG}",
+    "word_ladder": _detour,
+    # and some of those that were paid in part
+    "advanced_geometry": lambda answer: answer.replace(".", f".000{LONG}"),
+    "decimal_arithmetic": lambda answer: f"{answer}000000000000{LONG}",
+    "palindrome_partitioning": lambda answer: json.dumps(json.loads(answer) * 3),
+    "sokoban": lambda answer: f"{answer}{'LRUD' * 20}",
+    "tower_of_hanoi": lambda answer: answer.replace("\n", "\x1c\x1d\u2028\x85\u2029"),
+    "spell_backward": lambda answer: f"{answer}payload",
+    "letter_jumble": lambda answer: f"{answer} buy at example.com",
+    "polynomial_multiplication": lambda answer: f"0.5 + {answer} - 0.5",
+    "gcd": lambda answer: f"{answer} buy at example.com",
+}
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_what_was_paid_is_worth_what_nothing_is(name: str) -> None:
+    item, answer = question(name)
+    laden = CARRIED[name](answer)
+    assert laden != answer and item.score(answer) == 1.0
+    assert item.score(laden) <= item.score("") and item.score(f"<answer>{laden}</answer>") <= item.score("")
+
+
+def test_pages_of_white_space_around_an_answer_are_not_overlooked() -> None:
+    entry: dict[str, Any] = {"answer": "7"}
+    for text, reward in (("7\n", 1.0), ("  7 \n", 1.0), ("7" + " \t" * 50, 0.0), ("\u2003\u2002 7", 0.0)):
+        said = scorers.answer_of(text)
+        assert scorers.score(scorers.SCORERS["gcd"], said, entry) == reward, text
+        assert scorers.score(scorers.SCORERS["chain_sum"], said, entry) == reward, text
+
+
+@pytest.mark.parametrize("between", [" ", ", ", " , ", "→", " → "])
+def test_a_long_row_of_buttons_with_a_wrong_sign_behind_it_is_read_once(between: str) -> None:
+    """A pattern that may split white space in two ways at each button tries 2 to the power of their number."""
+    item, _ = question("quantum_lock")
+    assert item.score(between.join("ABC" * 300) + "!") == 0.0

@@ -1,0 +1,53 @@
+"""Traces of who comes and goes, and addresses, of `lab.studies.hundred`."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lab.studies.churn import Change, phones, recorded, synthetic
+from lab.studies.hundred import SIDES, address
+from swarm_node.network.exchange.addresses import network_of
+
+
+def test_a_synthetic_trace_takes_turns_for_each_node_and_is_away_as_often_as_it_says() -> None:
+    changes = synthetic(200, 36000.0, 1800.0, seed=1)
+    assert changes == sorted(synthetic(200, 36000.0, 1800.0, seed=1)) != synthetic(200, 36000.0, 1800.0, seed=2)
+    away = 0.0
+    for node in range(200):
+        own = [change for change in changes if change.node == node]
+        assert all(first.there != second.there for first, second in pairwise(own))
+        assert not own or not own[0].there
+        moments = [*own, Change(36000.0, node, True)]
+        away += sum(later.second - each.second for each, later in pairwise(moments) if not each.there)
+    assert 0.10 < away / (200 * 36000.0) < 0.20
+
+
+def test_a_recorded_trace_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("second,node,there\n5,0,0\n9.5,0,1\n2,7,0\n99,1,0\n")
+    assert recorded(file, nodes=2, seconds=60.0) == [Change(5.0, 0, False), Change(9.5, 0, True)]
+
+
+def test_each_address_is_in_a_network_of_its_own_and_half_of_them_on_each_side() -> None:
+    found = [address(number) for number in range(1000)]
+    assert len({network_of(f"/ip4/{each}/tcp/1") for each in found}) == 1000
+    assert sum(int(each.split(".")[1]) < 128 for each in found) == 500
+    assert SIDES == ("127.0.0.0/9", "127.128.0.0/9")
+
+
+def test_phones_that_were_on_line_at_the_hour_become_nodes_that_are_there_at_first(tmp_path: Path) -> None:
+    file, hour = tmp_path / "phones.txt", 3_600_000  # ms
+    weeks = [
+        f"a 1 1402358400000 2 {hour} 60000 {166 * hour + 3_540_000}",  # goes at the hour itself
+        f"b 0 1402358400000 2 1000 {hour + 9000} 500 {167 * hour - 10_500}",  # goes at 10 s, comes at 10.5
+        f"b 1 1402963200000 2 {168 * hour}",  # a week later, left out
+        f"c 1 1402358400000 2 {168 * hour}",  # stays
+        f"d 0 1402358400000 2 {168 * hour}",  # never there
+    ]
+    file.write_text("\n".join(weeks) + "\n")
+    changes = phones(file, 2, hour=1, seed=0)
+    assert {change.node for change in changes} == {changes[0].node}
+    assert [(change.second, change.there) for change in changes] == [(10.0, False), (10.5, True)]
+    with pytest.raises(ValueError, match="larger"):
+        phones(file, 3, hour=1, seed=0)
