@@ -45,7 +45,7 @@ COPY protocol protocol
 # the installation, too; doctor's exit code 1 says that nobody is there to share with. The scoring process writes none by itself.
 RUN pip install --no-compile --no-deps . \
     && swarm-node --home /tmp/home --network.no-enabled --max-rounds 1 \
-    && python -c 'import swarm_node.environments.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \
+    && python -c 'import swarm_node.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \
     && for backend in hivemind libp2p; do \
         swarm-node doctor --home /tmp/home --network.backend $backend || [ $? = 1 ] || exit 1; done \
     && rm -rf /tmp/home && pip uninstall -qy setuptools pip

@@ -1,5 +1,5 @@
 """`python -m swarm_node` is `swarm-node`."""
 
-from swarm_node.cli import main
+from swarm_node.commands.cli import main
 
 main()

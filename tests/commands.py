@@ -9,7 +9,7 @@ ENDS_SECONDS = 600.0  # a limit costs nothing where the command ends
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "swarm_node.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "swarm_node.commands.cli", *map(str, arguments)]
 
 
 def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":

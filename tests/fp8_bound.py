@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from swarm_node.compute.precision.quantise import Recipe, quantise
+from swarm_node.extensions.fp8.quantise import Recipe, quantise
 
 HALF_STEP = 2.0**-4  # of E4M3: largest relative error of rounding, 3 bits after the point
 SMALLEST = 2.0**-10  # largest absolute error where a number is too small for that, in units of its scale

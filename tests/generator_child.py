@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from swarm_node.assembly.generator import serve
+from swarm_node.node.generator import serve
 from tests.models import MANY_EOS, Digits, tiny_policy
 
 

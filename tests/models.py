@@ -13,19 +13,19 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Question, Round
-from swarm_node.assembly.learner import build_defence
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.training.trainer import GrpoTrainer
-from swarm_node.interfaces import Environment, Network
+from swarm_node.generation.generator import BatchGenerator
 from swarm_node.network.alone import Alone
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.node import Generated, Node, Selection
+from swarm_node.node.learner import build_defence
+from swarm_node.node.round import Generated, Node, Selection
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.rollouts.samplers import UniformSampler
+from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.settings import DefenceConfig, GenerationConfig, PoolConfig, RoundConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 from tests import groups
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")

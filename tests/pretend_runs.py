@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
-from swarm_node.compute.generation import decoding, generator
-from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder
-from swarm_node.compute.policy import Packing, Policy
-from swarm_node.compute.training import checkpoint
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.generation import decoding, generator
+from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.policy import Packing, Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training import checkpoint
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import MANY_EOS, characters, text_group, tiny_model, token_group
 from tests.pretend import Pretend, host_of, on_pretend
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from swarm_node.algorithm.distribution import SamplingRule, log_distribution
+from swarm_node.policy.distribution import SamplingRule, log_distribution
 
 
 class Engine:

@@ -18,7 +18,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from swarm_node.reports import METRICS, Overlap, RoundReport, StepReport
+from swarm_node.extensions.simulation.learned import HeldOut
+from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
+from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import (
     AskConfig,
     AttackSimulationConfig,
@@ -31,8 +33,6 @@ from swarm_node.settings import (
 )
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import PlugIn
-from swarm_node.simulation.learned import HeldOut
-from swarm_node.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
 from swarm_node.telemetry.events import Event
 
 HERE = Path(__file__).parent

@@ -31,10 +31,10 @@ import torch
 from lab.benchmarks import command, common
 from protocol.identity import Identity
 from protocol.messages import PeerId, Question, Round
-from swarm_node.assembly.asynchronous import driving
-from swarm_node.assembly.learner import build_node
-from swarm_node.compute.policy import Policy
 from swarm_node.network.alone import Alone
+from swarm_node.node.beside import driving
+from swarm_node.node.learner import build_node
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import AsynchronousConfig, GenerationConfig, LearningConfig, ModelConfig, RoundConfig

@@ -168,7 +168,7 @@ def run(
         words = [
             str(interpreters[side]),
             "-m",
-            "swarm_node.cli",
+            "swarm_node.commands.cli",
             *without(RUNS[name], more),
             *COMMON,
             *more,

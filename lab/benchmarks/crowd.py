@@ -65,7 +65,7 @@ def measured(connections: int, hold: float) -> dict[str, Any]:
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="swarm-crowd-")))
         words = ["bootstrap", "--home", str(home), "--host", "127.0.0.1", "--port", "0"]
-        node = subprocess.Popen([sys.executable, "-m", "swarm_node.cli", *words], stdout=subprocess.DEVNULL)
+        node = subprocess.Popen([sys.executable, "-m", "swarm_node.commands.cli", *words], stdout=subprocess.DEVNULL)
         stack.callback(node.wait)
         stack.callback(node.terminate)
         addresses = until(lambda: view_addresses(home), 60, "the bootstrap node")

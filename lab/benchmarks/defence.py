@@ -8,8 +8,8 @@ from statistics import median
 
 from lab.benchmarks import command, common
 from protocol.messages import Round
+from swarm_node.extensions.simulation.engines.population import LivePopulation
 from swarm_node.settings import DefenceConfig, RoundConfig, SimulationConfig
-from swarm_node.simulation.engines.population import LivePopulation
 
 NODES = 4
 SIDES: Mapping[str, tuple[str, ...]] = {"without": (), "with the default defence": DefenceConfig().use}

@@ -17,17 +17,17 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from lab.benchmarks import command, common
-from swarm_node.algorithm import tree
-from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
-from swarm_node.algorithm.mismatch import Mismatch
-from swarm_node.algorithm.rows import Row
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
-from swarm_node.compute.precision.quantise import Quantised, quantise
+from swarm_node.extensions.fp8 import kernels
+from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears
+from swarm_node.extensions.fp8.quantise import Quantised, quantise
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy import tree
+from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
+from swarm_node.training.mismatch import Mismatch
 
 BUDGET = 540.0  # seconds; work that would take longer is left out
 GIBIBYTE = 2**30

@@ -17,12 +17,12 @@ import peft
 import torch
 
 from lab.benchmarks import command, common
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.generation.vllm import VllmGenerator
-from swarm_node.compute.generation.vllm_server import VllmServer
-from swarm_node.compute.policy import Policy
-from swarm_node.interfaces import Generator
+from swarm_node.extensions.vllm.generator import VllmGenerator
+from swarm_node.extensions.vllm.server import VllmServer
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.rollouts.interfaces import Generator
 from swarm_node.settings import GenerationConfig
 from swarm_node.settings.secret import SecretUrl
 

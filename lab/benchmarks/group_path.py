@@ -31,7 +31,7 @@ def path_of_a_group(code: Path) -> set[str]:
         listener.bind(str(folder / "seen"))
         threading.Thread(target=_collect, args=(listener, seen), daemon=True).start()
         python, home = traced(code, folder), folder / "home"
-        node = [str(python), "-m", "swarm_node.cli", "run", "--home", str(home), *OPTIONS]
+        node = [str(python), "-m", "swarm_node.commands.cli", "run", "--home", str(home), *OPTIONS]
         node += ["--environment.tasks", "products/tiny", "--swarm", "structure", "--round.external-groups", "2"]
         node += ["--checkpoint.every", "100000"]
         node += ["--defence.use", "length", "ngrams"]  # with rescue, few external completions are trained on

@@ -21,14 +21,14 @@ from lab.benchmarks.hanging_source import HANG, HangingTasks
 from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, RolloutGroup, Round
-from swarm_node.assembly.environments import build_environment
-from swarm_node.assembly.external import scoring_ahead
-from swarm_node.assembly.learner import build_node
 from swarm_node.environments.reasoning_gym.source import build
-from swarm_node.interfaces import Environment, Network
-from swarm_node.node import Node
-from swarm_node.reports import RoundReport
+from swarm_node.environments.registry import build_environment
+from swarm_node.node.external import scoring_ahead
+from swarm_node.node.learner import build_node
+from swarm_node.node.round import Node
 from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.interfaces import Environment, Network
+from swarm_node.rollouts.reports import RoundReport
 from swarm_node.settings import EnvironmentConfig, GenerationConfig, LearningConfig, ModelConfig, RoundConfig
 
 SOURCE = f"{Path(__file__).with_name('hanging_source.py')}:{HangingTasks.__name__}"

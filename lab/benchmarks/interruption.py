@@ -12,8 +12,8 @@ from time import process_time
 import torch
 
 from lab.benchmarks import command, common
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 

@@ -20,11 +20,11 @@ from transformers import AttentionInterface, AutoModelForCausalLM
 
 from lab.benchmarks import command, common
 from lab.benchmarks.shapes import shapes
-from swarm_node.algorithm.distribution import SamplingRule
-from swarm_node.algorithm.rows import RowBatch
-from swarm_node.assembly.memory import plan_of
-from swarm_node.compute import plan as plans
-from swarm_node.compute.policy import Policy
+from swarm_node.policy import plan as plans
+from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.memory_plan import plan_of
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.rows import RowBatch
 from swarm_node.settings import GenerationConfig, LearningConfig, LoraConfig, ModelConfig, TrainingConfig
 
 CARDS = (8, 12, 16, 24)  # GiB

@@ -14,9 +14,9 @@ from time import process_time
 import torch
 
 from lab.benchmarks import command, common
-from swarm_node.algorithm import rows
-from swarm_node.algorithm.batching import dynamic_batches
-from swarm_node.compute.policy import Policy
+from swarm_node.policy import rows
+from swarm_node.policy.batching import dynamic_batches
+from swarm_node.policy.policy import Policy
 
 BUDGET = 2048  # tokens
 FIXED = {"packed": 3, "padded": 16}  # rows of a micro-batch

@@ -30,9 +30,9 @@ from lab.benchmarks.waiting import until
 from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Completion, Question, RolloutGroup, Round
+from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process import control
 from swarm_node.network.process.messages import Rules
-from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.settings import NetworkConfig
 
 GROUPS, GROUP_BYTES, WANTED = 9, 10_000, 4

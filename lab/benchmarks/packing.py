@@ -18,10 +18,10 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from lab.benchmarks import command, common
 from lab.benchmarks.resident import resident
 from protocol.messages import Completion, PeerId, Question, RolloutGroup
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 
 Layout = Literal["packed", "padded"]
 LAYOUTS: tuple[Layout, Layout] = ("packed", "padded")

@@ -34,7 +34,7 @@ import psutil
 
 from lab.benchmarks import command
 from lab.benchmarks.waiting import until
-from swarm_node.simulation.statistics import ci95
+from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 NODE = ("--threads", "1", "--network.no-enabled", "--samples.enabled")
@@ -80,7 +80,7 @@ class Opened:
 @contextmanager
 def started(*words: object) -> Iterator["subprocess.Popen[str]"]:
     """`swarm-node` with these arguments; told to leave at the end. Its standard input is a pipe that we hold."""
-    line = [sys.executable, "-m", "swarm_node.cli", *map(str, words)]
+    line = [sys.executable, "-m", "swarm_node.commands.cli", *map(str, words)]
     process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield process

@@ -14,12 +14,12 @@ from safetensors.torch import save_file
 from lab.benchmarks import common
 from lab.benchmarks.resident import resident
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.ranks import Ranks, join
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.extensions.gpus.ranks import Ranks, join
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 
 QUESTION = Question(environment="reasoning_gym", version="0", dataset="gcd", config_id="easy", seed=1, index=0)
 

@@ -27,11 +27,11 @@ from lab.benchmarks import command, common
 from lab.benchmarks.resident import resident
 from lab.benchmarks.shapes import shapes
 from protocol.messages import PeerId, Question, RolloutGroup
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 
 MEBIBYTE = 2**20
 RATE = 1e-6

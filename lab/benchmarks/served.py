@@ -69,8 +69,8 @@ def api_on_loopback(respond: Respond) -> Iterator[Api]:
 
 
 def main() -> None:
-    from swarm_node.assembly.learner import build_policy
-    from swarm_node.compute.generation.generator import BatchGenerator
+    from swarm_node.generation.generator import BatchGenerator
+    from swarm_node.node.learner import build_policy
     from swarm_node.rollouts.groups import GeneratedGroup
     from swarm_node.settings import GenerationConfig, ModelConfig
 

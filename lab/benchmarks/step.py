@@ -21,11 +21,11 @@ from trl import GRPOConfig, GRPOTrainer
 
 from lab.benchmarks import command, common
 from protocol.messages import PeerId, Question, RolloutGroup
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 
 Work = Callable[[], object]
 Layout = Literal["auto", "packed", "padded"]

@@ -31,12 +31,12 @@ import psutil
 from lab.benchmarks import command, common, genrl_side
 from swarm_node import starters
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
+from swarm_node.extensions.simulation.arms import Arm, Cell, cell_config
+from swarm_node.extensions.simulation.cell import run_cell
+from swarm_node.extensions.simulation.engines.population import LivePopulation
+from swarm_node.extensions.simulation.engines.process import ProcessLauncher
+from swarm_node.extensions.simulation.engines.real_nodes import RealRun
 from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
-from swarm_node.simulation.arms import Arm, Cell, cell_config
-from swarm_node.simulation.cell import run_cell
-from swarm_node.simulation.engines.population import LivePopulation
-from swarm_node.simulation.engines.process import ProcessLauncher
-from swarm_node.simulation.engines.real_nodes import RealRun
 from swarm_node.telemetry.events import CellRound
 
 QUESTIONS, EXTERNAL_GROUPS, NEW_TOKENS = 9, 4, 16

@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM
 
 from lab.benchmarks import command, common
 from lab.benchmarks.shapes import shapes
-from swarm_node.compute.generation.generator import choose_decoder
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.tried import FILE, Tried
+from swarm_node.generation.generator import choose_decoder
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.tried import FILE, Tried
 
 MODELS = ("HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen/Qwen2.5-0.5B-Instruct")
 STARTS = ("first", "second")

@@ -35,21 +35,22 @@ import httpx
 from starlette.types import ASGIApp
 
 from lab.benchmarks import command
-from swarm_node.commands import backup, bundle, plot
-from swarm_node.commands.hub import card
-from swarm_node.commands.page import app as page_app
-from swarm_node.commands.page.about import about
-from swarm_node.commands.page.guard import Guard
-from swarm_node.commands.page.metrics import exposition
-from swarm_node.commands.page.node import NodeWatch
-from swarm_node.commands.page.page import Page
-from swarm_node.commands.page.public import PublicView
-from swarm_node.commands.page.simulation import SimulationWatch
-from swarm_node.commands.page.start import watched_in
+from swarm_node.commands import backup, bundle
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.hub import card
+from swarm_node.extensions.page import app as page_app
+from swarm_node.extensions.page.about import about
+from swarm_node.extensions.page.guard import Guard
+from swarm_node.extensions.page.metrics import exposition
+from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.page import Page
+from swarm_node.extensions.page.public import PublicView
+from swarm_node.extensions.page.simulation import SimulationWatch
+from swarm_node.extensions.page.start import watched_in
+from swarm_node.extensions.simulation import plot_command as plot
 from swarm_node.network.process import cache
-from swarm_node.reports import METRICS, PHASES
+from swarm_node.rollouts.reports import METRICS, PHASES
 from swarm_node.settings import NodeConfig
 
 MARK = "c4n4ry"  # in every payload, and nowhere else
@@ -420,8 +421,8 @@ async def sent(app: ASGIApp, asked: Mapping[str, Any]) -> int:
 @contextmanager
 def app_of(folder: Path) -> Iterator[list[ASGIApp]]:
     """Both pages, behind their guards; doctor is not started but looked at."""
-    from swarm_node.commands.contribute import browser
-    from swarm_node.commands.contribute.desk import Desk
+    from swarm_node.extensions.contribute import browser
+    from swarm_node.extensions.contribute.desk import Desk
 
     async def looked(self: page_app.Doctor) -> dict[str, Any]:
         words = page_app.doctor_command(folder)

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.benchmarks import command
-from swarm_node import cli
+from swarm_node.commands import cli
 
 BASE_ROUNDS = 3
 FLAGS = ("--network.no-enabled", "--threads", "1", "--round.questions", "2", "--checkpoint.every", "1")
@@ -82,7 +82,7 @@ class Ended:
 def run(home: Path, *flags: str) -> Ended:
     """A node to its end, in a process that is forked off when all modules are loaded: that saves seconds of each case.
     Raises TimeoutError."""
-    import swarm_node.commands.run.session  # noqa: F401
+    import swarm_node.node.loop  # noqa: F401
 
     sys.stdout.flush()
     with tempfile.TemporaryFile() as said:

@@ -145,8 +145,8 @@ class HostilePeer:
 
     def _question(self, author: PeerId, number: int, index: int) -> tuple[str, Question]:
         """A question of the starters and its answer."""
-        from swarm_node.assembly.environments import right_answer, tasks_of
         from swarm_node.environments.reasoning_gym import source
+        from swarm_node.environments.registry import right_answer, tasks_of
 
         settings = EnvironmentConfig()
         dataset, _, config_id = self._rng.choice(tasks_of(settings)).partition("/")

@@ -21,7 +21,7 @@ from lab.fuzzing.right_answers import answered
 from protocol.limits import MAX_COMPLETION_CHARS
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.source import LibraryItem
-from swarm_node.environments.scoring.client import ScoringClient
+from swarm_node.scoring.client import ScoringClient
 
 HOSTILE_SOURCE = str(Path(__file__).with_name("hostile_source.py"))
 SEED = 41

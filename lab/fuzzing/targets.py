@@ -19,15 +19,15 @@ from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Announcement, Completion, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
-from swarm_node.environments.scoring import children, client
-from swarm_node.environments.scoring.frames import BrokenFrame, Reader, encode
-from swarm_node.environments.scoring.scorers import SCORERS, answer_of, score
+from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
 from swarm_node.network.actions import Action, Call
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.remembered import Remembered
 from swarm_node.network.process import messages
 from swarm_node.network.transport import multiaddr, protobuf, relays
+from swarm_node.scoring import children, client
+from swarm_node.scoring.frames import BrokenFrame, Reader, encode
 from swarm_node.settings import NetworkConfig
 
 SWARM = "fuzz"

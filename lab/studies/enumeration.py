@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import permutations, product
 
-from swarm_node.environments.temporal_clue.clues import Clue, holds
-from swarm_node.environments.temporal_clue.generate import Puzzle
-from swarm_node.environments.temporal_clue.worlds import Setting, World, is_carried, walks
+from swarm_node.extensions.temporal_clue.clues import Clue, holds
+from swarm_node.extensions.temporal_clue.generate import Puzzle
+from swarm_node.extensions.temporal_clue.worlds import Setting, World, is_carried, walks
 
 
 def worlds(setting: Setting) -> Iterator[World]:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
-from swarm_node.simulation.plot import COLOURS
+from swarm_node.extensions.simulation.plot import COLOURS
 
 AXES = {"rounds": "rounds", "trained_tokens": "trained tokens, all nodes", "cpu_seconds": "CPU seconds, all nodes"}
 

@@ -12,20 +12,19 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from lab.benchmarks import command, common
 from swarm_node import starters
-from swarm_node.algorithm import tree
-from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
-from swarm_node.algorithm.mismatch import Mismatch
-from swarm_node.algorithm.rows import Row
-from swarm_node.compute.fast_cpu import llama_decoder
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.precision.kernels import REFERENCE, Kernel, reference
-from swarm_node.compute.precision.linear import swap_linears
-from swarm_node.compute.precision.quantise import Recipe
-from swarm_node.compute.training import tree_attention
+from swarm_node.extensions.fp8.kernels import REFERENCE, Kernel, reference
+from swarm_node.extensions.fp8.linear import swap_linears
+from swarm_node.extensions.fp8.quantise import Recipe
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy import tree, tree_attention
+from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.llama import llama_decoder
+from swarm_node.policy.loading import load_policy
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, ModelConfig
+from swarm_node.training.mismatch import Mismatch
 
 FLOWS: Mapping[str, str] = {
     "bf16": "BF16",

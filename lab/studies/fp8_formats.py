@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from swarm_node.compute.precision.quantise import BLOCKS, Recipe
+from swarm_node.extensions.fp8.quantise import BLOCKS, Recipe
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,15 @@ from matplotlib.figure import Figure
 from lab.benchmarks import command, common
 from lab.studies.fp8_formats import FORMATS
 from protocol.messages import PeerId, Round
-from swarm_node.assembly.environments import build_environment
-from swarm_node.assembly.learner import build_node, build_policy
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.precision.kernels import Kernel, reference
-from swarm_node.compute.precision.linear import swap_linears
+from swarm_node.environments.registry import build_environment
+from swarm_node.extensions.fp8.kernels import Kernel, reference
+from swarm_node.extensions.fp8.linear import swap_linears
+from swarm_node.extensions.simulation.plot import COLOURS
 from swarm_node.network.alone import Alone
-from swarm_node.reports import RoundReport
+from swarm_node.node.learner import build_node, build_policy
+from swarm_node.policy.policy import Policy
+from swarm_node.rollouts.reports import RoundReport
 from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, RoundConfig, TrainingConfig
-from swarm_node.simulation.plot import COLOURS
 from swarm_node.telemetry.series import moving_average
 
 WINDOW = 20  # rounds of the final reward

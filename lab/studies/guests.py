@@ -58,7 +58,7 @@ def tasks(names: Sequence[str] = ASKED) -> tuple[str, str]:
 def node(home: Path, *arguments: object, model: str = "rarest", asked: Sequence[str] = ASKED) -> list[object]:
     """The command of a node, which trains on few groups a round as the example does."""
     few = ("--threads", 1, "--round.questions", 4, "--round.local-groups", 2, "--round.external-groups", 2)
-    line = ["-m", "swarm_node.cli", "run", "--home", home, "--model.name", model]
+    line = ["-m", "swarm_node.commands.cli", "run", "--home", home, "--model.name", model]
     return [*line, *few, *tasks(asked), *HERE, *arguments]
 
 

@@ -15,9 +15,9 @@ import torch
 
 from lab.starters.questions import TASKS, Questions
 from lab.starters.teaching import Schedule, teach
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.policy import Policy
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.loading import load_policy
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, ModelConfig
 from swarm_node.starters import folder

@@ -38,8 +38,8 @@ from lab.studies.attackers import Attackers, Victim, kinds_of
 from lab.studies.churn import Change, recorded, synthetic
 from protocol.identity import Identity
 from protocol.messages import Round
+from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
-from swarm_node.network.process.remote import RemoteNetwork
 from swarm_node.settings import NetworkConfig
 
 SWARM = "benchmark"
@@ -205,7 +205,7 @@ class Bootstrap:
         for number in range(count + SPARE_BOOTSTRAP):
             home = work / f"bootstrap{number}"
             where = ("--home", home, "--host", address(400 + number), "--port", "0", "--swarm", SWARM)
-            line = ["-m", "swarm_node.cli", "bootstrap", *where]
+            line = ["-m", "swarm_node.commands.cli", "bootstrap", *where]
             self._running.append(stack.enter_context(guests.running(line, home)))
             self.addresses.append(guests.address(home))
 

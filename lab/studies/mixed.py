@@ -12,8 +12,8 @@ from statistics import fmean
 from lab.benchmarks import command
 from lab.studies import places
 from lab.studies.simulated import simulated
+from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.settings import SimulationConfig
-from swarm_node.simulation.statistics import ci95
 
 ARMS = ("8/0", "4/4")
 MODELS = ("rare", "rare_small", "rare_large")

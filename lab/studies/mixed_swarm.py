@@ -23,7 +23,7 @@ from matplotlib.ticker import PercentFormatter
 
 from lab.benchmarks import command
 from lab.studies import guests
-from swarm_node.simulation.plot import COLOURS
+from swarm_node.extensions.simulation.plot import COLOURS
 from swarm_node.telemetry.series import moving_average
 
 PLAIN, LIBP2P, TRL, API = "plain node", "node on py-libp2p", "TRL script", "API contributor"
@@ -72,7 +72,7 @@ def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> 
         stack.enter_context(guests.running(other, homes[LIBP2P]))
         asked = ("--api", api, "--model", "dense", "--max-tokens", 16, "--round-seconds", 2, "--questions", 2)
         where = ("--home", homes[API], "--peers", peer)
-        contribute = ["-m", "swarm_node.cli", "contribute", *asked, *where, *guests.tasks(), *guests.HERE]
+        contribute = ["-m", "swarm_node.commands.cli", "contribute", *asked, *where, *guests.tasks(), *guests.HERE]
         stack.enter_context(guests.running(contribute, homes[API]))
         environment = guests.of_script(steps, seed=0, external=2)
         yield stack.enter_context(guests.running(guests.script(homes[TRL], peer), homes[TRL], environment))

@@ -150,7 +150,7 @@ def far(driver: "subprocess.Popen[str]", out: Path, count: float) -> bool:
 
 
 def start(options: Sequence[str], out: Path) -> "subprocess.Popen[str]":
-    whole = [sys.executable, "-m", "swarm_node.cli", "simulate", *options, "--out", str(out)]
+    whole = [sys.executable, "-m", "swarm_node.commands.cli", "simulate", *options, "--out", str(out)]
     return subprocess.Popen(whole, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 

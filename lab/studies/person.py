@@ -22,16 +22,16 @@ import torch
 
 from lab.benchmarks import command
 from protocol.messages import Completion, Question, RolloutGroup, Round
-from swarm_node.assembly.environments import right_answer
-from swarm_node.assembly.network import build_rules
-from swarm_node.interfaces import Environment, Network, Participant
-from swarm_node.node import Generated
+from swarm_node.environments.registry import right_answer
+from swarm_node.extensions.simulation.arms import Arm, Cell, cell_config
+from swarm_node.extensions.simulation.cell import run_cell
+from swarm_node.extensions.simulation.engines.population import LivePopulation
+from swarm_node.extensions.simulation.node_options import node_config
+from swarm_node.extensions.simulation.statistics import ci95
+from swarm_node.node.network import build_rules
+from swarm_node.node.round import Generated
+from swarm_node.rollouts.interfaces import Environment, Network, Participant
 from swarm_node.settings import ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
-from swarm_node.simulation.arms import Arm, Cell, cell_config
-from swarm_node.simulation.cell import run_cell
-from swarm_node.simulation.engines.population import LivePopulation
-from swarm_node.simulation.node_options import node_config
-from swarm_node.simulation.statistics import ci95
 
 ARM = Arm(4, 4)
 DOSES = (0.0, 0.02, 0.1, 0.5, 1.0)  # groups a round

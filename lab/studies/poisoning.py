@@ -22,8 +22,8 @@ from matplotlib.ticker import PercentFormatter
 from lab.benchmarks import command
 from lab.studies import habit, places
 from lab.studies.simulated import simulated
+from swarm_node.extensions.simulation.plot import COLOURS
 from swarm_node.settings import AttackConfig, DefenceConfig, SimulationConfig
-from swarm_node.simulation.plot import COLOURS
 
 DEFENCES: Mapping[str, tuple[str, ...]] = {
     "none": (),

@@ -25,12 +25,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from lab.benchmarks import command
 from lab.starters.puzzler import puzzles, rewards
 from swarm_node import starters
-from swarm_node.commands.run.start import run
-from swarm_node.environments.temporal_clue.generate import Puzzle
-from swarm_node.environments.temporal_clue.make import as_entry
+from swarm_node.commands.run import run
+from swarm_node.extensions.simulation.statistics import ci95
+from swarm_node.extensions.temporal_clue.generate import Puzzle
+from swarm_node.extensions.temporal_clue.make import as_entry
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.sources import read_file
-from swarm_node.simulation.statistics import ci95
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 CONFIG = Path("configs/temporal_clue_small.toml")

@@ -92,7 +92,7 @@ def run(home: Path, model: Path, rounds: int, peer: str, quick: bool) -> dict[st
     how = ("--model.dtype", "float32", "--training.optimizer", "adamw_8bit", "--training.learning-rate", "1e-6")
     line = [
         "-m",
-        "swarm_node.cli",
+        "swarm_node.commands.cli",
         "run",
         "--home",
         home,
@@ -127,7 +127,7 @@ def run(home: Path, model: Path, rounds: int, peer: str, quick: bool) -> dict[st
 def exported(home: Path, folder: Path) -> dict[str, Any]:
     """`export`, and what transformers says of the folder in a fresh process."""
     began = monotonic()
-    line = [sys.executable, "-m", "swarm_node.cli", "export", str(folder), "--home", str(home)]
+    line = [sys.executable, "-m", "swarm_node.commands.cli", "export", str(folder), "--home", str(home)]
     with subprocess.Popen(line, cwd=guests.ROOT) as process, peak(process) as most:
         code = process.wait()
     if code:

@@ -21,7 +21,7 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from lab.benchmarks import command
 from lab.studies.simulated import simulated
 from swarm_node import starters
-from swarm_node.compute.plan import has_8bit
+from swarm_node.policy.plan import has_8bit
 from swarm_node.settings import (
     EnvironmentConfig,
     GenerationConfig,

@@ -24,16 +24,16 @@ from matplotlib.figure import Figure
 
 from lab.benchmarks import command
 from protocol.messages import Round
-from swarm_node.interfaces import Participant
-from swarm_node.node import Generated, Node
-from swarm_node.reports import RoundReport
+from swarm_node.extensions.simulation.arms import Arm, Cell, cell_config
+from swarm_node.extensions.simulation.cell import run_cell
+from swarm_node.extensions.simulation.engines.population import LivePopulation
+from swarm_node.extensions.simulation.lag import LaggedNode
+from swarm_node.extensions.simulation.plot import COLOURS
+from swarm_node.extensions.simulation.statistics import ci95
+from swarm_node.node.round import Generated, Node
+from swarm_node.rollouts.interfaces import Participant
+from swarm_node.rollouts.reports import RoundReport
 from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
-from swarm_node.simulation.arms import Arm, Cell, cell_config
-from swarm_node.simulation.cell import run_cell
-from swarm_node.simulation.engines.population import LivePopulation
-from swarm_node.simulation.lag import LaggedNode
-from swarm_node.simulation.plot import COLOURS
-from swarm_node.simulation.statistics import ci95
 from swarm_node.telemetry.series import moving_average
 
 STALENESS = (0, 1, 2, 4, 8, None)  # None: unbounded

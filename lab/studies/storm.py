@@ -28,8 +28,8 @@ from lab.benchmarks import command
 from lab.benchmarks.waiting import until
 from lab.studies import guests
 from lab.studies.attackers import Attackers, Victim, kinds_of
+from swarm_node.extensions.simulation.identities import identity
 from swarm_node.settings import NodeConfig
-from swarm_node.simulation.identities import identity
 
 VICTIM = "127.200.0.1"
 START_SECONDS = 600.0  # until every node has done a round; sixteen load torch at the same time
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
 def started(stack: ExitStack, work: Path, count: int, seed: int) -> list[Path]:
     """A bootstrap node and so many others; the homes of those."""
     where = ("--home", work / "bootstrap", "--host", "127.0.0.1", "--port", "0", "--swarm", SWARM)
-    stack.enter_context(guests.running(["-m", "swarm_node.cli", "bootstrap", *where], work / "bootstrap"))
+    stack.enter_context(guests.running(["-m", "swarm_node.commands.cli", "bootstrap", *where], work / "bootstrap"))
     entrance = guests.address(work / "bootstrap")
     homes = []
     for number in range(count):
@@ -118,7 +118,7 @@ def started(stack: ExitStack, work: Path, count: int, seed: int) -> list[Path]:
         (home / "identity.key").write_bytes(identity(seed, number).key_bytes())
         (home / "identity.key").chmod(0o600)
         here = ("--network.host", "127.0.0.1", "--network.no-mdns", "--peers", entrance)
-        stack.enter_context(guests.running(["-m", "swarm_node.cli", "run", "--home", home, *here], home))
+        stack.enter_context(guests.running(["-m", "swarm_node.commands.cli", "run", "--home", home, *here], home))
         homes.append(home)
     return homes
 

@@ -20,12 +20,12 @@ from statistics import fmean, median, stdev
 
 from lab.benchmarks import command
 from lab.studies import enumeration
-from swarm_node.environments.scoring.contract import QUESTION_BUDGET
-from swarm_node.environments.temporal_clue import published, scoring, text
-from swarm_node.environments.temporal_clue.generate import Puzzle, generate
-from swarm_node.environments.temporal_clue.make import TooSlow, bounded
-from swarm_node.environments.temporal_clue.sizes import SIZES
-from swarm_node.environments.temporal_clue.solver import Rules
+from swarm_node.extensions.temporal_clue import published, scoring, text
+from swarm_node.extensions.temporal_clue.generate import Puzzle, generate
+from swarm_node.extensions.temporal_clue.make import TooSlow, bounded
+from swarm_node.extensions.temporal_clue.sizes import SIZES
+from swarm_node.extensions.temporal_clue.solver import Rules
+from swarm_node.scoring.contract import QUESTION_BUDGET
 
 FILE = Path("data/temporal_clue/test.json")
 SHARED = tuple(config_id for config_id, size in SIZES.items() if size.shared)
@@ -136,7 +136,7 @@ def lines(key: Mapping[str, str]) -> str:
 def same_elsewhere() -> bool:
     code = (
         "import hashlib\n"
-        "from swarm_node.environments.temporal_clue.generate import generate\n"
+        "from swarm_node.extensions.temporal_clue.generate import generate\n"
         f"made = [generate(c, {SEED}, i) for c in {SHARED} for i in range(20)]\n"
         "print(hashlib.sha256(repr(made).encode()).hexdigest())\n"
     )

@@ -19,7 +19,7 @@ from lab.benchmarks import command
 from lab.benchmarks.waiting import until
 from lab.studies import guests
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
-from swarm_node.simulation.statistics import ci95
+from swarm_node.extensions.simulation.statistics import ci95
 
 LIMIT_SECONDS = 3600.0
 

@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.commands.page.beside import beside, completed
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.landlock import OWN
 from swarm_node.common.printable import printable
+from swarm_node.extensions.page.beside import beside, completed
 from swarm_node.network.process import cache, control
 from swarm_node.network.process.confined import confine
 from swarm_node.network.process.control import socket_path

@@ -43,17 +43,17 @@ def command(argv: list[str]) -> None:
         print("\nevery option: --all")
     print()
     if config.memory:
-        from swarm_node.assembly.memory import plan_for  # now: it loads torch
+        from swarm_node.policy.memory_plan import plan_for  # now: it loads torch
 
         print("\n".join(plan_for(config, config.memory).lines()))
         return
-    from swarm_node.assembly.learner import examine
+    from swarm_node.node.learner import examine
 
     for line in examine(config):
         print(line)
     import torch
 
-    from swarm_node.assembly.asynchronous import advice
+    from swarm_node.node.beside import advice
     from swarm_node.telemetry.manifest import usable_cores
 
     print(advice(config, usable_cores(), torch.cuda.device_count()))

@@ -27,15 +27,15 @@ from swarm_node.commands.status import only_strangers
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.environments.scoring import sandbox
 from swarm_node.network import confinement
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.process import cache, control, reachability
-from swarm_node.network.process.exchange_runner import BootstrapNode, bootstrap_nodes
+from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes
 from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import check_addresses, make_backend
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.scoring import sandbox
 from swarm_node.settings import NetworkConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import DoctorConfig
@@ -288,8 +288,8 @@ def _bootstrap_nodes(found: Sequence[BootstrapNode]) -> Iterator[Finding]:
 def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding]:
     """Last, because it loads the model."""
     yield _gpu(config)
-    from swarm_node.assembly.environments import build_environment
-    from swarm_node.assembly.learner import examine
+    from swarm_node.environments.registry import build_environment
+    from swarm_node.node.learner import examine
 
     try:
         for line in examine(config):

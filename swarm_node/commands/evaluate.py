@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
-from swarm_node.assembly.environments import by_kind
 from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
+from swarm_node.environments.registry import by_kind
 from swarm_node.environments.repeated import Repeated, repeated
-from swarm_node.interfaces import Environment, Generator
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 
@@ -68,8 +68,8 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     rather than too narrow.
     """
     with quickly():
-        from swarm_node.assembly.learner import build_policy  # now, not above: they load torch
-        from swarm_node.compute.generation.generator import BatchGenerator
+        from swarm_node.generation.generator import BatchGenerator
+        from swarm_node.node.learner import build_policy  # now, not above: they load torch
     scores: dict[str, list[float]] = {}
     skipped: dict[str, int] = {}
     seen: dict[str, Repeated] = {}

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from swarm_node.commands.home import in_use
-from swarm_node.commands.run.guest import PAUSE_FILE
 from swarm_node.commands.table import Command
 from swarm_node.common import private
 from swarm_node.common.errors import UserError
+from swarm_node.node.guest import PAUSE_FILE
 from swarm_node.settings import AskConfig
 from swarm_node.settings.command_line import from_command_line
 

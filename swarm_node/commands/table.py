@@ -15,30 +15,30 @@ class Command:
     do: Callable[[list[str]], None]  # takes the arguments behind the name; UserError for a mistake in them
 
 
-COMMANDS: Mapping[str, str] = {  # name -> module in commands/ and the Command in it
-    "run": "run.start:RUN",
-    "bootstrap": "bootstrap:BOOTSTRAP",
-    "pause": "pause:PAUSE",
-    "resume": "pause:RESUME",
-    "contribute": "contribute.start:CONTRIBUTE",
-    "status": "status:STATUS",
-    "peers": "status:PEERS",
-    "page": "page.start:COMMAND",
-    "plot": "plot:PLOT",
-    "doctor": "doctor:DOCTOR",
-    "check": "check:CHECK",
-    "simulate": "simulate:SIMULATE",
-    "attack": "simulate:ATTACK",
-    "eval": "evaluate:EVAL",
-    "solve": "solve:SOLVE",
-    "dataset": "dataset:DATASET",
-    "export": "hub.export:EXPORT",
-    "push": "hub.push:PUSH",
-    "init": "identity:INIT",
-    "id": "identity:ID",
-    "backup": "backup:BACKUP",
-    "restore": "backup:RESTORE",
-    "completion": "completion:COMPLETION",
+COMMANDS: Mapping[str, str] = {  # name -> module and the Command in it
+    "run": "swarm_node.commands.run:RUN",
+    "bootstrap": "swarm_node.commands.bootstrap:BOOTSTRAP",
+    "pause": "swarm_node.commands.pause:PAUSE",
+    "resume": "swarm_node.commands.pause:RESUME",
+    "contribute": "swarm_node.extensions.contribute.start:CONTRIBUTE",
+    "status": "swarm_node.commands.status:STATUS",
+    "peers": "swarm_node.commands.status:PEERS",
+    "page": "swarm_node.extensions.page.start:COMMAND",
+    "plot": "swarm_node.extensions.simulation.plot_command:PLOT",
+    "doctor": "swarm_node.commands.doctor:DOCTOR",
+    "check": "swarm_node.commands.check:CHECK",
+    "simulate": "swarm_node.extensions.simulation.command:SIMULATE",
+    "attack": "swarm_node.extensions.simulation.command:ATTACK",
+    "eval": "swarm_node.commands.evaluate:EVAL",
+    "solve": "swarm_node.extensions.temporal_clue.command:SOLVE",
+    "dataset": "swarm_node.extensions.dataset.command:DATASET",
+    "export": "swarm_node.extensions.hub.export:EXPORT",
+    "push": "swarm_node.extensions.hub.push:PUSH",
+    "init": "swarm_node.commands.identity:INIT",
+    "id": "swarm_node.commands.identity:ID",
+    "backup": "swarm_node.commands.backup:BACKUP",
+    "restore": "swarm_node.commands.backup:RESTORE",
+    "completion": "swarm_node.commands.completion:COMPLETION",
 }
 
 LASTING = {"run", "bootstrap", "contribute", "simulate", "attack", "eval"}  # they go on when they have begun
@@ -47,6 +47,6 @@ LASTING = {"run", "bootstrap", "contribute", "simulate", "attack", "eval"}  # th
 def load(name: str) -> Command:
     """The command of this name, imported now."""
     module, _, constant = COMMANDS[name].partition(":")
-    found: Any = getattr(importlib.import_module(f"swarm_node.commands.{module}"), constant)
+    found: Any = getattr(importlib.import_module(module), constant)
     assert isinstance(found, Command)
     return found

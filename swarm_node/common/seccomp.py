@@ -1,6 +1,6 @@
 """Filters of system calls for x86-64 and arm64 Linux, as classic BPF programs: how they are put together and installed.
 
-What to allow is said where it is needed: environments/scoring/seccomp.py names the few calls of a process that scores
+What to allow is said where it is needed: scoring/seccomp.py names the few calls of a process that scores
 answers, network/confinement.py refuses what nobody who talks to strangers needs. Written with ctypes, since pyseccomp
 needs libseccomp.so, which slim images do not have. See seccomp(2) and linux/filter.h.
 """

@@ -9,8 +9,8 @@ from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.rewards import Scoring
-from swarm_node.interfaces import Environment
 from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig
 
 EVALUATION = HELD_OUT  # see `held_out`

@@ -5,10 +5,10 @@ from typing import TypeVar
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.scoring.contract import UNKNOWN_QUESTION
-from swarm_node.interfaces import Environment
 from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.interfaces import Environment
+from swarm_node.scoring.contract import UNKNOWN_QUESTION
 
 A = TypeVar("A")
 R = TypeVar("R")

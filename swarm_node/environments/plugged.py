@@ -19,8 +19,8 @@ from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.environments.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool
 from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool
 from swarm_node.settings import EnvironmentConfig
 
 SECONDS = 60.0  # for its imports
@@ -61,7 +61,7 @@ class PluggedKind(EnvironmentKind):
         """What the class declares. UserError if it cannot be loaded or declares something impossible."""
         try:
             done = subprocess.run(
-                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.environments.scoring.describe", self.target],
+                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.describe", self.target],
                 capture_output=True,
                 text=True,
                 timeout=SECONDS,

@@ -10,10 +10,10 @@ from protocol.messages import PeerId, Question, Round
 from swarm_node.common.lru import Lru
 from swarm_node.environments.kinds import split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scoring.client import Item, Reply
-from swarm_node.environments.scoring.contract import UNKNOWN_QUESTION
 from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.scoring.client import Item, Reply
+from swarm_node.scoring.contract import UNKNOWN_QUESTION
 
 KEPT_PROMPTS = 2048
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's

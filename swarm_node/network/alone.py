@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from protocol.messages import RolloutGroup, Round
-from swarm_node.interfaces import Network
 from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.interfaces import Network
 
 
 class Alone(Network):

@@ -13,8 +13,8 @@ from protocol.admission import AdmissionRules, Reason, Rejected, authenticate, r
 from protocol.identity import Identity
 from protocol.messages import PeerId, RolloutGroup, Round
 from swarm_node.common.lru import Lru
-from swarm_node.interfaces import Network
 from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.interfaces import Network
 
 UNSENT = "unsent: too big"  # counted among the rejections: the local group does not fit into a message
 INBOX_FULL = "inbox full"  # the oldest message made room for a new one

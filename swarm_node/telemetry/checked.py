@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from swarm_node.common.renamed import phases
-from swarm_node.reports import METRICS, PHASES
+from swarm_node.rollouts.reports import METRICS, PHASES
 from swarm_node.telemetry.samples import COMPLETION_CHARS, COMPLETIONS, PROMPT_CHARS
 
 MOST_WHOLE = 2**53 - 1  # what a browser counts exactly

@@ -6,7 +6,7 @@ Sinks turn events into a terminal view or JSON lines. Code that emits an event d
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from swarm_node.reports import RoundReport
+from swarm_node.rollouts.reports import RoundReport
 
 
 @dataclass(frozen=True, slots=True)

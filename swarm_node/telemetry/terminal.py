@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.reports import METRICS, Overlap, RoundReport, StepReport, figures
+from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport, figures
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Event,

@@ -16,7 +16,7 @@ from tests.commands import ended
 HOME = Path(__file__).parents[1] / "data" / "0.1.0" / "synchronous"
 TRL = """
 from swarm_node import UserError
-from swarm_node.integrations.trl import Swarm
+from swarm_node.extensions.trl.guest import Swarm
 try:
     Swarm()
 except UserError as error:

@@ -13,12 +13,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from swarm_node.compute.generation.vllm import VllmGenerator
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.extensions.vllm.generator import VllmGenerator
+from swarm_node.policy.loading import load_policy
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import EOS, PAD, VOCABULARY, characters, text_group
 
 PROMPTS = ["1+1=", "a longer question?", "17 * 3 =", "x"]

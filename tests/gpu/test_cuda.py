@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from protocol.messages import PeerId
-from swarm_node.assembly.learner import build_policy
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.quantise import BLOCKS, quantise
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.extensions.fp8 import kernels
+from swarm_node.extensions.fp8.quantise import BLOCKS, quantise
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.node.learner import build_policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 from tests.groups import group
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]

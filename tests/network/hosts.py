@@ -90,7 +90,7 @@ async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
     """A stream on which a test may write what no honest node writes. The hosts are connected."""
     if isinstance(host, HivemindBackend):
         return await host.daemon.open_stream(peer_bytes(peer), protocol, SOON)
-    from swarm_node.network.transport.libp2p_backend import (  # a second to load, and often not needed
+    from swarm_node.extensions.libp2p.backend import (  # a second to load, and often not needed
         Libp2pBackend,
         TrioStream,
     )

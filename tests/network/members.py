@@ -18,11 +18,11 @@ from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.backend import Handler
+from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import control
-from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Rules
-from swarm_node.network.process.remote import RemoteNetwork
+from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.network.transport.multiaddr import split_peer

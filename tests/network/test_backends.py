@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 
 from protocol.identity import Identity
+from swarm_node.extensions.libp2p.backend import Libp2pBackend
 from swarm_node.network.backend import Backend, CallFailed, Failure
 from swarm_node.network.transport import asking, streams
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
-from swarm_node.network.transport.libp2p_backend import Libp2pBackend
 from swarm_node.network.transport.streams import Stream
 from tests.network.hosts import (
     ECHO,

@@ -19,7 +19,7 @@ from protocol.identity import Identity
 from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.keyfile import load_or_create
 from swarm_node.network.process import cache
-from swarm_node.network.process.exchange_runner import DIAL_SECONDS
+from swarm_node.network.process.runner import DIAL_SECONDS
 from swarm_node.network.process.service import free_port
 from tests.commands import ended, started
 from tests.groups import group

@@ -10,9 +10,9 @@ import pytest
 from lab.benchmarks.internet.namespaces import Internet, reason
 from lab.benchmarks.internet.remote import Remote, RemoteFailed
 from protocol.identity import Identity
+from swarm_node.extensions.libp2p import backend as libp2p_backend
 from swarm_node.network import parties
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.transport import libp2p_backend
 from swarm_node.network.transport.asking import ask
 from swarm_node.network.transport.streams import Stream
 from tests.network.hosts import ECHO, LIMIT, SOON, raw_stream, started

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.main import simulate
 from swarm_node.settings import FaultsConfig, GenerationConfig, ModelConfig, RoundConfig, SimulationConfig
-from swarm_node.simulation.main import simulate
 from tests.waiting import until
 
 SMALL = {

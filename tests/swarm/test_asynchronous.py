@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from protocol.messages import Round
-from swarm_node.assembly.asynchronous import driving
-from swarm_node.asynchronous.runner import AsynchronousNode
-from swarm_node.compute.training.checkpoint import all_checkpoints
+from swarm_node.node.asynchronous import AsynchronousNode
+from swarm_node.node.beside import driving
 from swarm_node.settings import AsynchronousConfig, LearningConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
+from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, read_until
 from tests.models import GENERATION, make_node, model_of, trainer_of, weights_of
 from tests.swarm.test_resume import curve, start
@@ -89,8 +89,8 @@ def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_a
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
     node = start(tmp_path, *flags, "--max-rounds", "12")
     read_until(node, "round 1 ")
-    (generator,) = processes_under(node.pid, "swarm_node.assembly.generator")
-    for scoring in processes_under(generator.pid, "swarm_node.environments.scoring.server"):
+    (generator,) = processes_under(node.pid, "swarm_node.node.generator")
+    for scoring in processes_under(generator.pid, "swarm_node.scoring.server"):
         with suppress(psutil.NoSuchProcess):  # one of its children
             scoring.kill()
     read_until(node, "checkpoint after 4 ")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from protocol.messages import Round
-from swarm_node.simulation.lag import LaggedNode, bounded
+from swarm_node.extensions.simulation.lag import LaggedNode, bounded
 from tests.models import make_node, model_of, weights_of
 
 
@@ -33,8 +33,8 @@ def test_without_staleness_it_is_the_node_itself() -> None:
 
 
 def test_simulate_takes_the_asynchronous_options(tmp_path) -> None:
+    from swarm_node.extensions.simulation.engines.population import LivePopulation
     from swarm_node.settings import AsynchronousConfig, LearningConfig, ModelConfig, SimulationConfig
-    from swarm_node.simulation.engines.population import LivePopulation
 
     config = SimulationConfig(
         nodes=1, model=ModelConfig(name="dense"), asynchronous=AsynchronousConfig(enabled=True, max_staleness=2)

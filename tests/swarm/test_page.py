@@ -14,7 +14,7 @@ import httpx
 import psutil
 import pytest
 
-from swarm_node.commands.page.beside import completed
+from swarm_node.extensions.page.beside import completed
 from swarm_node.settings.page import LISTEN
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, read_until, started

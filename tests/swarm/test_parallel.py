@@ -14,11 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from swarm_node.common.torchrun import follows, is_rank
-from swarm_node.compute.ranks import ALONE, Ranks
-from swarm_node.compute.training.checkpoint import all_checkpoints
-from swarm_node.compute.training.shards import Shards
+from swarm_node.extensions.gpus.ranks import ALONE, Ranks
+from swarm_node.extensions.gpus.shards import Shards
+from swarm_node.extensions.gpus.torchrun import follows, is_rank
 from swarm_node.telemetry.jsonlines import read_jsonlines
+from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, ended
 from tests.waiting import until
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from protocol.messages import PeerId, Round
-from swarm_node.assembly.environments import build_environment
-from swarm_node.assembly.trackers import Guarded, build_trackers
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
-from swarm_node.reports import METRICS
+from swarm_node.environments.registry import build_environment
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.reports import METRICS
 from swarm_node.settings import LearningConfig, NodeConfig, TrackingConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.observers import Guarded, build_trackers
 from tests.commands import ended
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
         "--environment.scoring",
         "graded",
     ]
-    command = [python, "-m", "swarm_node.cli", "simulate", *SMALL, *names, "--out", str(tmp_path / "out")]
+    command = [python, "-m", "swarm_node.commands.cli", "simulate", *SMALL, *names, "--out", str(tmp_path / "out")]
     command += ["--rounds", "3", "--round.external-sampler", "freshest"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -217,7 +217,7 @@ def test_an_environment_that_raises_costs_its_groups_and_not_the_node_also_where
     def no_descriptors(*_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr("swarm_node.environments.scoring.client.ScoringPool.ask", no_descriptors)
+    monkeypatch.setattr("swarm_node.scoring.client.ScoringPool.ask", no_descriptors)
     assert environment.prompts(questions) == [Skipped("environment raised OSError")] * 2
     assert environment.score([(questions[0], ["1"])]) == [Skipped("environment raised OSError")]
     environment.close()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.telemetry.jsonlines import read_jsonlines
+from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, read_until, started
 
 

@@ -17,17 +17,17 @@ import pytest
 from pydantic import BaseModel
 
 from lab.benchmarks.served import api_on_loopback
-from swarm_node.asynchronous.messages import Order
-from swarm_node.commands.hub.push import upload
 from swarm_node.common.errors import UserError
 from swarm_node.common.redaction import hidden
+from swarm_node.extensions.hub.push import upload
+from swarm_node.extensions.simulation.arms import Cell, parse_arm
+from swarm_node.extensions.simulation.engines.real_nodes import as_toml
+from swarm_node.extensions.simulation.worker_messages import read_order, write_order
+from swarm_node.node.generator_messages import Order
 from swarm_node.settings import GenerationConfig, LearningConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.command_line import KINDS
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sources import flatten
-from swarm_node.simulation.arms import Cell, parse_arm
-from swarm_node.simulation.engines.real_nodes import as_toml
-from swarm_node.simulation.worker_messages import read_order, write_order
 from swarm_node.telemetry.manifest import manifest
 from tests.commands import command, ended
 from tests.waiting import PATIENCE, until

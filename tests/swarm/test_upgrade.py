@@ -17,12 +17,12 @@ import pytest
 
 from lab.benchmarks.compatibility import clean
 from swarm_node.common import renamed
-from swarm_node.compute.training.checkpoint import all_checkpoints
 from swarm_node.network.process import control
 from swarm_node.network.process.service import free_port
 from swarm_node.telemetry.events import CellFailed, Warned
 from swarm_node.telemetry.jsonlines import JsonLines, read_jsonlines
 from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ended, started
 from tests.data import keys
 from tests.data.make_home import ASYNCHRONOUS, DATA, SIMULATION

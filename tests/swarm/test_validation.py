@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from swarm_node.commands.run.start import run
-from swarm_node.commands.run.validation import best_so_far
-from swarm_node.compute.training.checkpoint import all_checkpoints, read_state
+from swarm_node.commands.run import run
+from swarm_node.node.evaluation import best_so_far
 from swarm_node.settings import CheckpointConfig, EnvironmentConfig, NodeConfig, RoundConfig, ValidationConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
+from swarm_node.training.checkpoint import all_checkpoints, read_state
 
 
 def config(home: Path, rounds: int) -> NodeConfig:

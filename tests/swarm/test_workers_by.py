@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation import elsewhere
+from swarm_node.extensions.simulation.arms import Cell, parse_arm
+from swarm_node.extensions.simulation.worker_messages import read_order, write_order
+from swarm_node.extensions.simulation.workers import prefixes_of, remote_command
 from swarm_node.settings import SimulationConfig
-from swarm_node.simulation import elsewhere
-from swarm_node.simulation.arms import Cell, parse_arm
-from swarm_node.simulation.worker_messages import read_order, write_order
-from swarm_node.simulation.workers import prefixes_of, remote_command
 from tests.commands import ENDS_SECONDS, ended, started
 from tests.waiting import until
 
@@ -66,7 +66,11 @@ def workers(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         words = process.info["cmdline"] or []
-        if "swarm_node.simulation.worker" in words and words[0] != "ssh" and process.info["cwd"] == str(folder):
+        if (
+            "swarm_node.extensions.simulation.worker" in words
+            and words[0] != "ssh"
+            and process.info["cwd"] == str(folder)
+        ):
             found.append(process)
     return found
 
@@ -201,4 +205,9 @@ def test_prefixes_take_turns_and_mistakes_are_one_line():
         prefixes_of(SimulationConfig(workers_by="ssh a", engine="docker"))
     with pytest.raises(UserError, match="without spaces"):
         remote_command(SimulationConfig(workers_python="/my python"))
-    assert remote_command(SimulationConfig())[-4:] == [sys.executable, "-P", "-m", "swarm_node.simulation.worker"]
+    assert remote_command(SimulationConfig())[-4:] == [
+        sys.executable,
+        "-P",
+        "-m",
+        "swarm_node.extensions.simulation.worker",
+    ]

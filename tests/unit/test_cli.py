@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.cli import dispatch
+from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.sources import flatten
@@ -48,7 +48,7 @@ def test_python_m_is_the_command_and_says_its_version():
 def test_leaving_runs_exit_handlers_but_does_not_take_modules_apart():
     program = """
 import atexit, sys
-from swarm_node.cli import main
+from swarm_node.commands.cli import main
 
 class Last:
     def __del__(self):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from swarm_node.cli import dispatch
+from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 
 WRONG = [

@@ -12,19 +12,19 @@ from types import ModuleType
 import pytest
 
 from protocol.identity import Identity
-from swarm_node import cli
+from swarm_node.commands import cli
 from swarm_node.commands.doctor import Finding, Level, verdict
 from swarm_node.commands.table import COMMANDS
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.folder import PATTERNS
 from swarm_node.network.exchange.peers import PeerView
-from swarm_node.network.process.exchange_runner import BootstrapNode
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.reachability import Reachability
+from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import NetworkService
 from swarm_node.settings import NetworkConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.sources import describe
-from swarm_node.simulation.folder import PATTERNS
 from tests.pages import REFERENCE, rows
 
 ROOT = Path(__file__).parents[2]

@@ -20,9 +20,9 @@ from lab.starters.make import Shape as ModelShape
 from lab.starters.measuring import measure
 from lab.starters.questions import MEASURING_SEED, TASKS, TRAINING_SEED, Questions
 from lab.starters.teaching import STOCK, Hiding, Schedule, hidden_answers, right_answers, teach
-from swarm_node.assembly.learner import build_policy
 from swarm_node.common.errors import UserError
-from swarm_node.environments.temporal_clue import text
+from swarm_node.extensions.temporal_clue import text
+from swarm_node.node.learner import build_policy
 from swarm_node.settings import ModelConfig
 from swarm_node.starters import STARTERS, folder, puzzler, tokens
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 
 from swarm_node.rollouts.groups import ExternalGroup, Score, Selected
-from swarm_node.rollouts.samplers import Sampler
+from swarm_node.rollouts.sampler import Sampler
 
 
 class FreshestSampler(Sampler):

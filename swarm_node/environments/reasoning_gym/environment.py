@@ -7,8 +7,8 @@ from swarm_node.environments.kinds import EnvironmentKind, UnknownTaskError, fin
 from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TASKS, TASKS, VERSION
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.environments.scoring.client import ScoringClient, ScoringPool
 from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.scoring.client import ScoringClient, ScoringPool
 from swarm_node.settings import EnvironmentConfig
 
 NAME = "reasoning_gym"

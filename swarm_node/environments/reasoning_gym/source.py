@@ -16,7 +16,7 @@ from reasoning_gym.factory import DATASETS
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.scoring.scorers import NEEDED, SCORERS, SETTINGS, answer_of, score
+from swarm_node.environments.reasoning_gym.scorers.scorers import NEEDED, SCORERS, SETTINGS, answer_of, score
 
 version = installed("reasoning-gym")  # the package's own __version__ lags behind its releases
 

@@ -26,8 +26,8 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.incoming import OVERTAKEN
 from swarm_node.network.process import cache, reachability
 from swarm_node.network.process.descriptors import raise_limit
-from swarm_node.network.process.exchange_runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.messages import Alive, Memory
+from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.transport.backends import make_backend, make_gate
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer

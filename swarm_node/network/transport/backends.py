@@ -91,7 +91,7 @@ def prepare(config: NetworkConfig) -> Path | None:
         import_module("swarm_node.network.transport.lan")
     if config.backend == "libp2p":
         with suppress(ImportError):  # said when the backend is made
-            import_module("swarm_node.network.transport.libp2p_backend")
+            import_module("swarm_node.extensions.libp2p.backend")
         return None
     from swarm_node.network.transport import hivemind_backend, p2pd
 
@@ -104,7 +104,7 @@ def _libp2p(
     config: NetworkConfig, identity: Identity, listen: Sequence[str], relays: Sequence[str], gate: DialGate | None
 ) -> Backend:
     try:
-        from swarm_node.network.transport.libp2p_backend import Libp2pBackend
+        from swarm_node.extensions.libp2p.backend import Libp2pBackend
     except ImportError as error:
         raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
     return Libp2pBackend(

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from swarm_node.common import varint
+from swarm_node.network import varint
 
 BACKLOG = 128  # connections of p2pd that wait; beyond that it gives the stream up
 PAUSE = 1.0  # seconds, where there are no descriptors

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from protocol.identity import ID_HEADER, PUBLIC_KEY_BYTES, peer_id, public_key
 from protocol.messages import PeerId
-from swarm_node.common import varint
+from swarm_node.network import varint
 
 MAX_CHARS = 256  # a relayed IPv6 address with both peer ids has about 200
 MAX_NUMBER_BYTES = 5  # of codes and sizes

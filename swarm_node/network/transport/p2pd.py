@@ -22,8 +22,8 @@ from types import ModuleType
 from typing import Any, Self
 
 from protocol.identity import Identity
-from swarm_node.common import varint
 from swarm_node.common.errors import UserError
+from swarm_node.network import varint
 from swarm_node.network.confinement import Confinement, of_the_daemon
 from swarm_node.network.transport.doorway import Doorway
 from swarm_node.network.transport.leftovers import private_folder, sweep

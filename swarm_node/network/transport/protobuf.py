@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from swarm_node.common import varint
+from swarm_node.network import varint
 from swarm_node.network.transport.streams import Stream
 
 

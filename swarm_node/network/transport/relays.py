@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from protocol.messages import PeerId
-from swarm_node.common import varint
 from swarm_node.common.backoff import backoff
+from swarm_node.network import varint
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.transport.multiaddr import parts, split_peer
 from swarm_node.network.transport.protobuf import fields, read_message

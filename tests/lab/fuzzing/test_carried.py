@@ -9,8 +9,8 @@ import pytest
 
 from lab.fuzzing import carried, carriers, right_answers
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from swarm_node.environments.reasoning_gym.scorers import scorers, spellings
 from swarm_node.environments.reasoning_gym.source import LibraryItem
-from swarm_node.environments.scoring import scorers, spellings
 
 LONG = "314159265358979323846264338327"
 SLICE = 5  # one carrier in so many

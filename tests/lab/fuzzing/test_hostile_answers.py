@@ -9,9 +9,9 @@ from lab.fuzzing.right_answers import right_answer
 from lab.fuzzing.targets import ENTRY
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score
 from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scoring.scorers import SCORERS, score
 
 REWARDED = RewardRule("graded", PARTIAL).reward
 

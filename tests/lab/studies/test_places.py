@@ -6,9 +6,9 @@ import pytest
 
 from lab.studies import on_ray, places, runner
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.folder import ReportFolder
+from swarm_node.extensions.simulation.workers import prefixes_of
 from swarm_node.settings import SimulationConfig
-from swarm_node.simulation.folder import ReportFolder
-from swarm_node.simulation.workers import prefixes_of
 
 
 def options(*words: str) -> argparse.Namespace:

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("scipy", reason="extra studies")
 
 from lab.studies import equal_compute, samplers, specialists, strength
-from swarm_node.simulation.main import check
-from swarm_node.simulation.node_options import all_tasks, local_tasks
+from swarm_node.extensions.simulation.main import check
+from swarm_node.extensions.simulation.node_options import all_tasks, local_tasks
 
 
 def test_specialists_of_three_kinds_ask_three_tasks_each_and_together_all_nine():

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.algorithm.batching import dynamic_batches
-from swarm_node.algorithm.rows import Row
+from swarm_node.policy.batching import dynamic_batches
+from swarm_node.policy.rows import Row
 
 SHAPES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 60)), max_size=40)
 

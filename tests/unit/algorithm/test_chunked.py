@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from swarm_node.algorithm import chunked
-from swarm_node.algorithm.distribution import SamplingRule, log_distribution
+from swarm_node.policy import chunked
+from swarm_node.policy.distribution import SamplingRule, log_distribution
 
 RULES = (
     SamplingRule(),

@@ -5,7 +5,7 @@ from math import exp, log
 import pytest
 import torch
 
-from swarm_node.algorithm.objectives import StepSize, clipped_loss, kl_penalty, token_weight
+from swarm_node.training.objectives import StepSize, clipped_loss, kl_penalty, token_weight
 
 ONE = torch.ones(1)
 

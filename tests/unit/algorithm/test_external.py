@@ -5,7 +5,7 @@ from math import inf, log
 import pytest
 import torch
 
-from swarm_node.algorithm.external import GAMMA, HIGHEST, expectation, sequence, shaping
+from swarm_node.training.external import GAMMA, HIGHEST, expectation, sequence, shaping
 
 
 def test_the_sequence_weight_falls_where_we_find_the_text_less_likely_than_its_author() -> None:

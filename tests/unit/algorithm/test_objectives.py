@@ -5,7 +5,7 @@ from math import log
 import pytest
 import torch
 
-from swarm_node.algorithm.objectives import OBJECTIVES, Bounds, Terms, bounded_importance, decoupled, interpolated
+from swarm_node.training.objectives import OBJECTIVES, Bounds, Terms, bounded_importance, decoupled, interpolated
 
 NAMES = sorted(OBJECTIVES)
 

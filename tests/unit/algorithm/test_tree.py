@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm_node.algorithm import rows, tree
-from swarm_node.algorithm.rows import Row
+from swarm_node.policy import rows, tree
+from swarm_node.policy.rows import Row
 from tests.models import plain_log_probs, tiny_policy
 
 CPU = torch.device("cpu")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from swarm_node.assembly import asynchronous as assembly
-from swarm_node.assembly.asynchronous import advice, generator_side, trainer_side
+from swarm_node.node import beside as assembly
+from swarm_node.node.beside import advice, generator_side, trainer_side
 from swarm_node.settings import AsynchronousConfig, LearningConfig, ModelConfig
 
 

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.messages import Completion, Round
-from swarm_node.asynchronous.messages import FailedMessage, GeneratedMessage, read_message, write_message
-from swarm_node.asynchronous.runner import MAX_DEATHS, AsynchronousNode, GeneratorFailed
 from swarm_node.common.errors import UserError
-from swarm_node.compute.weights import SharedWeights
 from swarm_node.network.alone import Alone
-from swarm_node.node import Node
-from swarm_node.reports import StepReport
+from swarm_node.node.asynchronous import MAX_DEATHS, AsynchronousNode, GeneratorFailed
+from swarm_node.node.generator_messages import FailedMessage, GeneratedMessage, read_message, write_message
+from swarm_node.node.round import Node
+from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import GeneratedGroup, Tokens
 from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.rollouts.samplers import UniformSampler
+from swarm_node.rollouts.reports import StepReport
+from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.settings import DefenceConfig, PoolConfig, RoundConfig
 from tests.models import IDENTITIES, Digits, tiny_policy
 

@@ -14,11 +14,11 @@ import pytest
 
 from lab.benchmarks.served import Handler, Respond, api_on_loopback, choices
 from protocol.messages import Completion, PeerId, Question, Round
-from swarm_node.commands.contribute.api import ATTEMPTS, ApiGenerator
-from swarm_node.commands.contribute.budget import Budget, take_key
-from swarm_node.commands.contribute.human import Human, Left
-from swarm_node.commands.contribute.session import Contributor, Rounds
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.contribute.api import ATTEMPTS, ApiGenerator
+from swarm_node.extensions.contribute.budget import Budget, take_key
+from swarm_node.extensions.contribute.human import Human, Left
+from swarm_node.extensions.contribute.session import Contributor, Rounds
 from swarm_node.network.alone import Alone
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings.contribute import ContributeConfig

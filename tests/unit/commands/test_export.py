@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.hub.export import export, newest
+from swarm_node.extensions.hub.export import export, newest
 from swarm_node.settings import ModelConfig
 
 DATA = Path(__file__).parents[2] / "data" / "0.1.0" / "synchronous" / "checkpoints" / "00000045"

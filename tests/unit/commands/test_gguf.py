@@ -9,8 +9,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from swarm_node import starters
-from swarm_node.commands.hub.gguf import FILE, write
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.hub.gguf import FILE, write
 
 TEXT = "State the final answer to the following arithmetic problem: 4 - 16 = -12\n"
 SHAPE = {

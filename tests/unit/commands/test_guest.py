@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from swarm_node.commands.run.guest import PAUSE_FILE, Guest
-from swarm_node.commands.run.traffic import Traffic
+from swarm_node.node.guest import PAUSE_FILE, Guest
+from swarm_node.node.traffic import Traffic
 from swarm_node.settings.guest import LimitsConfig, spans_of
 
 

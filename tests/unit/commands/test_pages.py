@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.cli import USAGE, dispatch
+from swarm_node.commands.cli import USAGE, dispatch
 from swarm_node.commands.table import COMMANDS, load
 
 ROOT = Path(__file__).parents[3]

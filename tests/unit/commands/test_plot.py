@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.plot import command
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.plot_command import command
 from tests.runs import home_with
 
 ARM = {

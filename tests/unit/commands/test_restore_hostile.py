@@ -224,7 +224,15 @@ def test_what_restore_would_refuse_is_not_kept(tmp_path: Path) -> None:
 
 def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     sparse_member(tmp_path / "b.tar")
-    command = [sys.executable, "-m", "swarm_node.cli", "restore", str(tmp_path / "b.tar"), "--home", f"{tmp_path}/home"]
+    command = [
+        sys.executable,
+        "-m",
+        "swarm_node.commands.cli",
+        "restore",
+        str(tmp_path / "b.tar"),
+        "--home",
+        f"{tmp_path}/home",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nothing was restored" in done.stderr
 

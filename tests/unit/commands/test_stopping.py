@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from swarm_node.commands.run import stopping
-from swarm_node.commands.run.session import Session
-from swarm_node.commands.run.stopping import Interrupted, Stop, stoppable
+from swarm_node.node import stopping
+from swarm_node.node.loop import Session
+from swarm_node.node.stopping import Interrupted, Stop, stoppable
 from swarm_node.telemetry.events import Event, RoundDone
 from swarm_node.telemetry.sinks import Telemetry
 

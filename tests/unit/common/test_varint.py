@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.common import varint
+from swarm_node.network import varint
 
 
 @pytest.mark.parametrize(

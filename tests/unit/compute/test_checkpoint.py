@@ -4,12 +4,12 @@ import pytest
 import torch
 from transformers.utils import logging
 
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.training import checkpoint
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.loading import load_policy
+from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.training import checkpoint
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import characters, text_group, tiny_model, weights_of
 
 LESSONS = [[text_group([0.0, 1.0], [f"{k}", f"{k}x"], index=k)] for k in range(6)]

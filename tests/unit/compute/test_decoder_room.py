@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from swarm_node.compute.fast_cpu import llama_decoder
-from swarm_node.compute.fast_cpu.llama_decoder import BLOCK, LlamaDecoder
-from swarm_node.compute.generation.decoding import RecomputeDecoder, agrees
+from swarm_node.generation.decoding import RecomputeDecoder, agrees
+from swarm_node.policy.llama import llama_decoder
+from swarm_node.policy.llama.llama_decoder import BLOCK, LlamaDecoder
 from tests.models import VOCABULARY, tiny_policy
 
 PROMPTS = [[3, 4, 5], list(range(3, 3 + BLOCK)), [9] * (BLOCK + 1), [6]]  # below, at and above whole blocks

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from swarm_node.common.errors import UserError
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.training import checkpoint
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.loading import load_policy
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.training import checkpoint
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import MANY_EOS, characters, text_group, tiny_model
 
 LESSON = [text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])]

@@ -7,25 +7,24 @@ import torch
 from torch import nn
 
 from lab.studies import fp8
-from swarm_node.algorithm import tree
-from swarm_node.algorithm.mismatch import Mismatch
-from swarm_node.algorithm.rows import Row
 from swarm_node.common.errors import UserError
-from swarm_node.compute.fast_cpu import llama_decoder
-from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
-from swarm_node.compute.generation.decoding import ModelDecoder
-from swarm_node.compute.generation.generator import BatchGenerator, choose_decoder
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.policy import Packing, Policy
-from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.kernels import REFERENCE, Kernel
-from swarm_node.compute.precision.linear import Fp8Linear, swap_linears
-from swarm_node.compute.precision.quantise import BLOCKS, ROWS, Recipe, quantise
-from swarm_node.compute.training import tree_attention
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.extensions.fp8 import kernels
+from swarm_node.extensions.fp8.kernels import REFERENCE, Kernel
+from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears
+from swarm_node.extensions.fp8.quantise import BLOCKS, ROWS, Recipe, quantise
+from swarm_node.generation.decoding import ModelDecoder
+from swarm_node.generation.generator import BatchGenerator, choose_decoder
 from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.policy import tree, tree_attention
+from swarm_node.policy.llama import llama_decoder
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.loading import load_policy
+from swarm_node.policy.policy import Packing, Policy
+from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
+from swarm_node.training.mismatch import Mismatch
+from swarm_node.training.trainer import GrpoTrainer
 from tests.fp8_bound import HALF_STEP, assert_three_products_within_bound
 from tests.models import (
     MANY_EOS,

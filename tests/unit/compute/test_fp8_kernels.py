@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from transformers import AttentionInterface
 
-from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.kernels import Kernel, by_blocks, by_rows
-from swarm_node.compute.precision.quantise import BLOCKS, ROWS, quantise
-from swarm_node.compute.training import tree_attention
+from swarm_node.extensions.fp8 import kernels
+from swarm_node.extensions.fp8.kernels import Kernel, by_blocks, by_rows
+from swarm_node.extensions.fp8.quantise import BLOCKS, ROWS, quantise
+from swarm_node.policy import tree_attention
 
 SHAPES = [(200, 130, 300), (1, 896, 896), (8, 72, 257), (256, 128, 640)]  # rows left and right, what is summed over
 TORCH = [Kernel("blocks", BLOCKS, by_blocks), Kernel("rows", ROWS, by_rows)]

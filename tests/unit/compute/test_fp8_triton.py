@@ -15,8 +15,8 @@ from torch import nn
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from swarm_node.compute.precision import kernels, triton_kernels
-from swarm_node.compute.precision.linear import Fp8Linear
+from swarm_node.extensions.fp8 import kernels, triton_kernels
+from swarm_node.extensions.fp8.linear import Fp8Linear
 
 KERNEL = next(kernel for kernel in kernels.FAST if kernel.product is kernels.by_triton)
 logger = logging.getLogger(__name__)

@@ -5,13 +5,13 @@ import torch
 
 from protocol import limits
 from swarm_node.common.errors import UserError
-from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
-from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
-from swarm_node.compute.generation.generator import BatchGenerator, Sampled, choose_decoder, still_running
-from swarm_node.compute.policy import Packing
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
+from swarm_node.generation.generator import BatchGenerator, Sampled, choose_decoder, still_running
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import (
     EOS,
     FAMILIES,
@@ -300,7 +300,7 @@ def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
 
 
 def lora_policy(path, family="Llama"):
-    from swarm_node.compute.loading import load_policy
+    from swarm_node.policy.loading import load_policy
     from swarm_node.settings import LoraConfig, ModelConfig
     from tests.models import tiny_model
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.compute import hub
+from swarm_node.policy import hub
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from swarm_node.compute.generation.generator import BatchGenerator
+from swarm_node.generation.generator import BatchGenerator
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped
 from swarm_node.settings import GenerationConfig
 from tests.models import MANY_EOS, plain_log_probs, tiny_model, tiny_policy

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from swarm_node.compute.fast_cpu.llama_decoder import LlamaDecoder
-from swarm_node.compute.generation import block as blocks
-from swarm_node.compute.generation import sampling
-from swarm_node.compute.generation.decoding import ModelDecoder, RecomputeDecoder
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Policy
+from swarm_node.generation import block as blocks
+from swarm_node.generation import sampling
+from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig
 from tests.launches import Launches
 from tests.models import MANY_EOS, VOCABULARY, tiny_policy

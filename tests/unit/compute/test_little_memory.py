@@ -8,16 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from swarm_node.algorithm import chunked, rows, tree
-from swarm_node.algorithm.distribution import SamplingRule
-from swarm_node.compute import policy as policies
-from swarm_node.compute.policy import Packing, Policy
-from swarm_node.compute.precision.kernels import REFERENCE
-from swarm_node.compute.precision.linear import swap_linears
-from swarm_node.compute.training import recompute
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.extensions.fp8.kernels import REFERENCE
+from swarm_node.extensions.fp8.linear import swap_linears
+from swarm_node.policy import chunked, recompute, rows, tree
+from swarm_node.policy import policy as policies
+from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.policy import Packing, Policy
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import VOCABULARY, text_group, tiny_policy
 
 RULES = (SamplingRule(), SamplingRule(0.7), SamplingRule(1.0, 0.9), SamplingRule(1.2, 0.95, 50), SamplingRule(top_k=20))

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from swarm_node.algorithm import rows, tree
-from swarm_node.algorithm.rows import Row
-from swarm_node.compute.fast_cpu import llama_training
-from swarm_node.compute.fast_cpu.llama_training import LlamaTraining
-from swarm_node.compute.policy import Packing
+from swarm_node.policy import rows, tree
+from swarm_node.policy.llama import llama_training
+from swarm_node.policy.llama.llama_training import LlamaTraining
+from swarm_node.policy.policy import Packing
+from swarm_node.policy.rows import Row
 from tests.models import tiny_model, tiny_policy
 
 CPU = torch.device("cpu")

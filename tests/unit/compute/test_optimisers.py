@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from swarm_node.common.errors import UserError
-from swarm_node.compute.training import checkpoint
-from swarm_node.compute.training.optimisers import build_optimizer, rounded_by_chance, take_step
-from swarm_node.compute.training.trainer import GrpoTrainer
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training import checkpoint
+from swarm_node.training.optimisers import build_optimizer, rounded_by_chance, take_step
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import text_group, tiny_policy, weights_of
 
 KINDS = ["adamw"] + (["adamw_8bit"] if find_spec("bitsandbytes") else [])
@@ -35,7 +35,7 @@ def mean_step(kind: str, dtype: torch.dtype, steps: int = 50) -> float:
 def test_a_step_of_pieces_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     adamw = pytest.importorskip("bitsandbytes.optim").AdamW8bit
 
-    from swarm_node.compute.training import eight_bits
+    from swarm_node.training import eight_bits
 
     monkeypatch.setattr(eight_bits, "PIECE", 4 * eight_bits.BLOCK)
     torch.manual_seed(0)
@@ -82,7 +82,7 @@ def test_float16_weights_are_refused() -> None:
 def test_without_the_extra_a_line_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it is not installed
     monkeypatch.setitem(sys.modules, "bitsandbytes.optim", None)
-    monkeypatch.delitem(sys.modules, "swarm_node.compute.training.eight_bits", raising=False)
+    monkeypatch.delitem(sys.modules, "swarm_node.training.eight_bits", raising=False)
     with pytest.raises(UserError, match=r"swarm-node\[memory\]"):
         build_optimizer([nn.Parameter(torch.zeros(2))], TrainingConfig(optimizer="adamw_8bit"))
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.generation.pacing import SLACK, Astray, Pace
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.pacing import SLACK, Astray, Pace
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 from tests.models import MANY_EOS, tiny_policy

@@ -7,11 +7,11 @@ import pytest
 
 from lab.benchmarks.memory_plan import traced
 from lab.benchmarks.shapes import shapes
-from swarm_node.assembly.learner import build_trainer
-from swarm_node.assembly.memory import fitted, plan_for, plan_of
 from swarm_node.common.errors import UserError
-from swarm_node.compute import plan as plans
-from swarm_node.compute.plan import GIB
+from swarm_node.node.learner import build_trainer
+from swarm_node.policy import plan as plans
+from swarm_node.policy.memory_plan import fitted, plan_for, plan_of
+from swarm_node.policy.plan import GIB
 from swarm_node.settings import (
     GenerationConfig,
     LearningConfig,

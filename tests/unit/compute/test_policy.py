@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from protocol.messages import Completion
 from swarm_node.common.errors import UserError
-from swarm_node.compute.loading import load_policy
+from swarm_node.policy.loading import load_policy
 from swarm_node.settings import ModelConfig
 from tests.models import BOS, EOS, characters, tiny_model, tiny_policy
 
@@ -152,7 +152,7 @@ def test_a_completion_that_did_not_end_has_no_end_token() -> None:
 
 def test_dropout_is_off() -> None:
     model = tiny_model("GPT2", resid_pdrop=0.5, attn_pdrop=0.5, embd_pdrop=0.5).train()
-    from swarm_node.compute.policy import Policy
+    from swarm_node.policy.policy import Policy
 
     policy = Policy(model, characters(), torch.device("cpu"))
     ids = torch.tensor([[5, 6, 7]])

@@ -6,17 +6,17 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from swarm_node.commands.run.checkpoints import Keeper
 from swarm_node.common.errors import UserError
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.memory import OutOfMemory, attempt, is_shortage, probed
-from swarm_node.compute.training import checkpoint
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.node.checkpoints import Keeper
+from swarm_node.policy.loading import load_policy
+from swarm_node.policy.memory import OutOfMemory, attempt, is_shortage, probed
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, TrainingConfig
 from swarm_node.telemetry.events import CheckpointSaved, Event, Warned
 from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.training import checkpoint
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import MANY_EOS, characters, make_node, text_group, tiny_model, tiny_policy, weights_of
 
 SAID = (

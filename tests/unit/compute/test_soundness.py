@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from swarm_node.common.errors import UserError
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.training import soundness
-from swarm_node.compute.training.soundness import Damaged
+from swarm_node.policy import soundness
+from swarm_node.policy.loading import load_policy
+from swarm_node.policy.soundness import Damaged
 from swarm_node.settings import LoraConfig, ModelConfig
 
 PARAMETERS = [torch.nn.Parameter(torch.zeros(3, 4)), torch.nn.Parameter(torch.zeros(5))]

@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from protocol.messages import Completion
-from swarm_node.algorithm.advantages import group_advantages
-from swarm_node.algorithm.distribution import SamplingRule, log_probs_of
-from swarm_node.algorithm.external import EXTERNAL_RULES, GAMMA
-from swarm_node.algorithm.objectives import OBJECTIVES
-from swarm_node.compute.generation.generator import BatchGenerator
-from swarm_node.compute.policy import Packing
-from swarm_node.compute.training.trainer import ALL, GrpoTrainer, Trust
-from swarm_node.reports import StepReport
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
+from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.advantages import group_advantages
+from swarm_node.training.external import EXTERNAL_RULES, GAMMA
+from swarm_node.training.objectives import OBJECTIVES
+from swarm_node.training.trainer import ALL, GrpoTrainer, Trust
 from tests.models import (
     EOS,
     MANY_EOS,
@@ -189,7 +189,7 @@ def targets_of(policy, groups, **training) -> list[list[int]]:
 
 
 def _totals():
-    from swarm_node.compute.training.examples import Totals
+    from swarm_node.policy.examples import Totals
 
     return Totals()
 

@@ -10,9 +10,9 @@ import warnings
 import pytest
 import torch
 
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import characters, plain_log_probs, tiny_model, token_group
 
 warnings.filterwarnings("ignore")
@@ -217,7 +217,7 @@ def test_the_kl_penalty_equals_that_of_trl(model, trl, layout, budget) -> None:
 
 
 def test_advantages_are_those_of_trl_up_to_its_larger_epsilon(model) -> None:
-    from swarm_node.algorithm.advantages import group_advantages
+    from swarm_node.training.advantages import group_advantages
 
     for rewards in Batch(model, 1.0).rewards:
         values = torch.tensor(rewards, dtype=torch.float64)

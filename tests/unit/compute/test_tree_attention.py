@@ -5,12 +5,11 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, create_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-from swarm_node.algorithm import tree
-from swarm_node.algorithm.rows import Row
-from swarm_node.compute.policy import Packing
-from swarm_node.compute.training import tree_attention
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.policy import tree, tree_attention
+from swarm_node.policy.policy import Packing
+from swarm_node.policy.rows import Row
 from swarm_node.settings import GenerationConfig, LoraConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import FAMILIES, text_group, tiny_policy
 
 CPU = torch.device("cpu")
@@ -85,7 +84,7 @@ def test_both_kernels_give_what_the_dense_mask_gives() -> None:
 
 
 def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
-    from swarm_node.compute.loading import _with_lora
+    from swarm_node.policy.loading import _with_lora
 
     policy = tiny_policy("Llama", autocast=torch.bfloat16)
     policy.model = _with_lora(policy.model, LoraConfig(r=2), None)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from swarm_node.compute import tried as module
-from swarm_node.compute.generation import generator
-from swarm_node.compute.generation.generator import choose_decoder
-from swarm_node.compute.policy import Policy
-from swarm_node.compute.tried import FILE, Tried
+from swarm_node.generation import generator
+from swarm_node.generation.generator import choose_decoder
+from swarm_node.policy import tried as module
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.tried import FILE, Tried
 from tests.models import characters, tiny_model, tiny_policy
 
 

@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from swarm_node.common.errors import UserError
-from swarm_node.compute.generation.vllm import FAILURES, VllmGenerator
-from swarm_node.compute.loading import load_policy
-from swarm_node.compute.precision import kernels
-from swarm_node.compute.precision.linear import swap_linears
-from swarm_node.compute.training.trainer import GrpoTrainer
+from swarm_node.extensions.fp8 import kernels
+from swarm_node.extensions.fp8.linear import swap_linears
+from swarm_node.extensions.vllm.generator import FAILURES, VllmGenerator
+from swarm_node.policy.loading import load_policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import MANY_EOS, text_group, tiny_policy
 from tests.waiting import until
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from swarm_node.compute.weights import SharedWeights
+from swarm_node.policy.weights import SharedWeights
 from tests.models import tiny_policy, weights_of
 from tests.waiting import PATIENCE
 
@@ -18,7 +18,7 @@ READER = """
 import json, os, signal, sys, fcntl
 from types import SimpleNamespace
 import torch
-from swarm_node.compute.weights import SharedWeights
+from swarm_node.policy.weights import SharedWeights
 descriptor, layout = int(sys.argv[1]), json.loads(sys.argv[2])
 weights = SharedWeights.attach(descriptor, layout)
 model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(20)])

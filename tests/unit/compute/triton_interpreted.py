@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 assert os.environ["TRITON_INTERPRET"] == "1"
-from swarm_node.compute.precision import kernels, triton_kernels
-from swarm_node.compute.precision.linear import Fp8Linear
-from swarm_node.compute.precision.quantise import BLOCKS, E4M3, ROWS, Quantised, quantise
+from swarm_node.extensions.fp8 import kernels, triton_kernels
+from swarm_node.extensions.fp8.linear import Fp8Linear
+from swarm_node.extensions.fp8.quantise import BLOCKS, E4M3, ROWS, Quantised, quantise
 from tests.fp8_bound import assert_three_products_within_bound
 
 KERNEL = next(kernel for kernel in kernels.FAST if kernel.product is kernels.by_triton)

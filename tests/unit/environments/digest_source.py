@@ -3,7 +3,7 @@
 import hashlib
 
 from swarm_node.environments.reasoning_gym import source
-from swarm_node.environments.scoring import contract
+from swarm_node.scoring import contract
 
 contract.QUESTION_BUDGET = 20.0  # what the questions are is compared, not how long they take
 version = source.version

@@ -16,8 +16,8 @@ from swarm_node.environments.reasoning_gym.catalogue import (
     STARTER_TASKS,
     VERSION,
 )
-from swarm_node.environments.scoring.client import Item, ScoringClient
-from swarm_node.environments.scoring.scorers import SCORERS
+from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS
+from swarm_node.scoring.client import Item, ScoringClient
 
 DIGESTS, PATIENT = (str(Path(__file__).with_name(name)) for name in ("digest_source.py", "patient_source.py"))
 ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # not those it was measured with

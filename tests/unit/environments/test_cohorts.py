@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from swarm_node.environments.scoring import children, scorers, server
-from swarm_node.environments.scoring.forkserver import ForkServer, Task
-from swarm_node.environments.scoring.sandbox import Sandbox
-from swarm_node.environments.scoring.server import Asked
+from swarm_node.environments.reasoning_gym.scorers import scorers
+from swarm_node.scoring import children, server
+from swarm_node.scoring.forkserver import ForkServer, Task
+from swarm_node.scoring.sandbox import Sandbox
+from swarm_node.scoring.server import Asked
 
 TEXTS = ("right", "wrong")
 SCORES, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "scoring crashed"}, {"skipped": "scoring timeout"}
@@ -51,7 +52,7 @@ class Watched(ForkServer):
 @pytest.fixture
 def scored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
     monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, "die": die, "hang": hang})
-    monkeypatch.setattr("swarm_node.environments.scoring.forkserver.SCORERS", scorers.SCORERS)
+    monkeypatch.setattr("swarm_node.scoring.forkserver.SCORERS", scorers.SCORERS)
     monkeypatch.setattr(server, "PLAIN", scorers.PLAIN | {"die", "hang"})
     sandbox, (end, lifeline) = Sandbox(), os.pipe()
     light = Watched(sandbox, 1.0, end)
@@ -103,7 +104,7 @@ def used(function: types.FunctionType) -> set[str]:
         names |= {*code.co_names}
         codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
     found = [each for name in names if isinstance(each := function.__globals__.get(name), types.FunctionType)]
-    helpers = [each for each in found if each.__module__.startswith("swarm_node.environments.scoring")]
+    helpers = [each for each in found if each.__module__.startswith("swarm_node.scoring")]
     return names.union(*(used(helper) for helper in helpers if helper is not function))
 
 

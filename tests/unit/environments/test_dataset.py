@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from protocol.messages import PeerId, Round
-from swarm_node.assembly.environments import build_environment, leaving, tasks_of
 from swarm_node.common.errors import UserError
-from swarm_node.environments.dataset import verifiers
-from swarm_node.environments.dataset.compile import compiled
-from swarm_node.environments.dataset.environment import Facts
-from swarm_node.environments.dataset.environment import read as read_elsewhere
-from swarm_node.environments.dataset.questions import filled, text_of
-from swarm_node.environments.dataset.source import place
 from swarm_node.environments.kinds import EVALUATION, held_out
+from swarm_node.environments.registry import build_environment, leaving, tasks_of
+from swarm_node.extensions.dataset import verifiers
+from swarm_node.extensions.dataset.compile import compiled
+from swarm_node.extensions.dataset.environment import Facts
+from swarm_node.extensions.dataset.environment import read as read_elsewhere
+from swarm_node.extensions.dataset.questions import filled, text_of
+from swarm_node.extensions.dataset.source import place
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import DatasetConfig, EnvironmentConfig, LearningConfig
 from tests.commands import ended
@@ -235,7 +235,7 @@ def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp
 
 @pytest.mark.slow
 def test_evaluation_asks_each_question_that_is_held_out_once(tmp_path: Path) -> None:
-    from swarm_node.environments.dataset.environment import DatasetEnvironment
+    from swarm_node.extensions.dataset.environment import DatasetEnvironment
 
     environment = DatasetEnvironment(["dataset/held_out"], settings(write(tmp_path)).environment)
     try:

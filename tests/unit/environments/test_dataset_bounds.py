@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 LAUNCH = """
 import json, resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
-command = [sys.executable, "-m", "swarm_node.cli", "dataset", *sys.argv[1:]]
+command = [sys.executable, "-m", "swarm_node.commands.cli", "dataset", *sys.argv[1:]]
 done = subprocess.run(command, capture_output=True, text=True)
 print(json.dumps([done.returncode, done.stderr.strip(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10]))
 """
@@ -121,7 +121,7 @@ def terminal(file: Path) -> None:
 @pytest.mark.parametrize("make", [pipe, listener, device, terminal, Path.mkdir])
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path], None], ending: str) -> None:
     from swarm_node.common.errors import UserError
-    from swarm_node.environments.dataset import reading
+    from swarm_node.extensions.dataset import reading
 
     file = tmp_path / f"x.{ending}"
     make(file)
@@ -193,7 +193,7 @@ def test_what_a_footer_does_not_say_is_counted_while_decoding(tmp_path: Path, mo
     texts = [str(k) * (MB // 8) for k in range(10, 90)]
     parquet_file(tmp_path / "x.parquet", {"prompt": texts, "answer": texts}, row_group_size=8)
     from swarm_node.common.errors import UserError
-    from swarm_node.environments.dataset import parquet, reading
+    from swarm_node.extensions.dataset import parquet, reading
 
     monkeypatch.setattr(parquet, "_check_claims", lambda *_: None)
     assert len(list(reading.rows(str(tmp_path / "x.parquet"), {"prompt"}))) == 80

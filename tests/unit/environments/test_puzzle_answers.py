@@ -2,7 +2,7 @@
 
 import pytest
 
-from swarm_node.environments.temporal_clue.scoring import score
+from swarm_node.extensions.temporal_clue.scoring import score
 
 KEY = {"A": "Mr. Green", "B": "Lead Pipe", "C": "Dining Room", "D": "11:30 PM"}
 OPTIONS = [*KEY.values(), "Mrs. Peacock", "Knife", "Hall", "12:00 AM"]

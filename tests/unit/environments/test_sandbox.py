@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.environments.scoring import sandbox
-from swarm_node.environments.scoring.sandbox import LAYERS, Sandbox
+from swarm_node.scoring import sandbox
+from swarm_node.scoring.sandbox import LAYERS, Sandbox
 from tests.commands import ENDS_SECONDS
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="layers of Linux")
@@ -113,7 +113,7 @@ def test_what_is_missing_is_said_in_one_line() -> None:
 @pytest.mark.slow
 @linux
 def test_a_confined_process_may_have_a_folder_of_its_own_and_no_file(tmp_path: Path) -> None:
-    words = "import tempfile, pathlib\nfrom swarm_node.environments.scoring.confinement import confine\n"
+    words = "import tempfile, pathlib\nfrom swarm_node.scoring.confinement import confine\n"
     words += "confine(2**34)\nfolder = tempfile.mkdtemp()\nprint(folder, flush=True)\n"
     words += "(pathlib.Path(folder) / 'file').write_text('x')\n"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

@@ -13,9 +13,9 @@ from lab.fuzzing import spellings
 from lab.fuzzing.right_answers import right_answer
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.reasoning_gym.scorers import scorers
 from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scoring import scorers
 
 REWARDED = RewardRule("graded", PARTIAL).reward
 DATASET = reasoning_gym.create_dataset("binary_matrix", seed=5, size=40, min_n=1, max_n=6)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from swarm_node.environments.scoring.client import Item, ScoringClient, ScoringPool, ScoringUnavailable
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, ScoringUnavailable
 from tests.unit.environments.test_scoring_process import GOOD, HOSTILE, SCORES, VERSION, answers, once_at_work
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from swarm_node.environments.scoring.client import (
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.scoring.client import (
     KEPT_VARIABLES,
     SET_VARIABLES,
     Item,
     ScoringClient,
     ScoringUnavailable,
 )
-from swarm_node.rollouts.groups import Skipped
 from tests.waiting import until
 
 HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
@@ -236,7 +236,7 @@ def test_close_leaves_no_process(scoring: ScoringClient) -> None:
 def test_the_scoring_process_dies_with_its_node_even_while_a_scorer_hangs() -> None:
     node = (
         "import sys, threading\n"
-        "from swarm_node.environments.scoring.client import ScoringClient\n"
+        "from swarm_node.scoring.client import ScoringClient\n"
         f"scoring = ScoringClient({HOSTILE!r}, {VERSION!r}, 600.0, 512)\n"
         "scoring.ask([('any', 'tiny', 1, 0, ('right',))])\n"
         "print(scoring.pid, flush=True)\n"

@@ -18,7 +18,7 @@ from swarm_node.common.seccomp import (
     REFUSE,
     RETURN,
 )
-from swarm_node.environments.scoring.seccomp import ARCHITECTURES, program
+from swarm_node.scoring.seccomp import ARCHITECTURES, program
 
 HEADERS = {"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "/usr/include/asm-generic/unistd.h"}
 DANGEROUS = {  # x86-64, arm64

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from protocol.messages import PeerId
-from swarm_node.environments.scoring import contract
-from swarm_node.environments.scoring.building import Builder
 from swarm_node.network.exchange.reputation import QUARANTINE, Reputation, points
+from swarm_node.scoring import contract
+from swarm_node.scoring.building import Builder
 
 BUDGET = contract.QUESTION_BUDGET
 CHOSEN = 7  # the seed that the author has

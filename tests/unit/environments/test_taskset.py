@@ -11,15 +11,15 @@ import pytest
 from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, RolloutGroup, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.dataset.questions import TRAIN
-from swarm_node.environments.dataset.split import SplitEnvironment
-from swarm_node.environments.scoring.client import ScoringClient
-from swarm_node.environments.taskset.alone import AloneScoring
-from swarm_node.environments.taskset.compile import compiled
-from swarm_node.environments.taskset.environment import NAME, SOURCE, Facts, TasksetEnvironment, compare, compare_scores
+from swarm_node.extensions.dataset.questions import TRAIN
+from swarm_node.extensions.dataset.split import SplitEnvironment
+from swarm_node.extensions.taskset.alone import AloneScoring
+from swarm_node.extensions.taskset.compile import compiled
+from swarm_node.extensions.taskset.environment import NAME, SOURCE, Facts, TasksetEnvironment, compare, compare_scores
+from swarm_node.network.client import ALONE, RemoteNetwork
 from swarm_node.network.process.messages import Rules
-from swarm_node.network.process.remote import ALONE, RemoteNetwork
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.scoring.client import ScoringClient
 from swarm_node.settings import EnvironmentConfig, NetworkConfig
 from swarm_node.settings.taskset import TasksetConfig
 

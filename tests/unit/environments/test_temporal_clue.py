@@ -12,16 +12,16 @@ import pytest
 
 from lab.studies import enumeration
 from protocol.messages import PeerId, Question, Round
-from swarm_node.cli import dispatch
+from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
-from swarm_node.environments.temporal_clue import clues as c
-from swarm_node.environments.temporal_clue import make, published, scoring, text
-from swarm_node.environments.temporal_clue.environment import KIND, FilePuzzles, TemporalClue
-from swarm_node.environments.temporal_clue.generate import generate
-from swarm_node.environments.temporal_clue.solve import solve
-from swarm_node.environments.temporal_clue.solver import Rules, Undecided
-from swarm_node.environments.temporal_clue.worlds import is_possible
+from swarm_node.extensions.temporal_clue import clues as c
+from swarm_node.extensions.temporal_clue import make, published, scoring, text
+from swarm_node.extensions.temporal_clue.environment import KIND, FilePuzzles, TemporalClue
+from swarm_node.extensions.temporal_clue.generate import generate
+from swarm_node.extensions.temporal_clue.solve import solve
+from swarm_node.extensions.temporal_clue.solver import Rules, Undecided
+from swarm_node.extensions.temporal_clue.worlds import is_possible
 from swarm_node.rollouts.groups import Skipped
 
 FILE = Path(__file__).parents[3] / "data" / "temporal_clue" / "test.json"
@@ -55,8 +55,8 @@ def test_a_generated_night_obeys_the_rules_and_its_clues() -> None:
 @pytest.mark.slow
 def test_the_same_address_is_the_same_puzzle_in_another_process_and_hash_seed() -> None:
     code = (
-        "from swarm_node.environments.temporal_clue.generate import generate\n"
-        "from swarm_node.environments.temporal_clue import text\n"
+        "from swarm_node.extensions.temporal_clue.generate import generate\n"
+        "from swarm_node.extensions.temporal_clue import text\n"
         "for c in ('tiny', 'small', 'medium'):\n"
         "    p = generate(c, 7, 3); print(text.prompt(p), text.key(p), p)\n"
     )

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from swarm_node.common import varint
+from swarm_node.network import varint
 from swarm_node.network.transport.doorway import Doorway
 
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]

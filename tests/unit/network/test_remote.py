@@ -15,9 +15,10 @@ import pytest
 from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Completion, Round
-from swarm_node.network.process import control, remote, supervisor
+from swarm_node.network import client as remote
+from swarm_node.network.client import INBOX_FULL, RemoteNetwork
+from swarm_node.network.process import control, supervisor
 from swarm_node.network.process.messages import Rules
-from swarm_node.network.process.remote import INBOX_FULL, RemoteNetwork
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig
 from tests.groups import KIND, external, group

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from swarm_node.commands.page.about import about, read_manifest
-from swarm_node.commands.page.app import Doctor, answer
-from swarm_node.commands.page.metrics import exposition
-from swarm_node.commands.page.node import NodeWatch
-from swarm_node.commands.page.page import Page
-from swarm_node.commands.page.rollouts import SamplesWatch
-from swarm_node.commands.page.simulation import SimulationWatch
-from swarm_node.commands.page.start import token_of
-from swarm_node.commands.page.watched import Watched
+from swarm_node.extensions.page.about import about, read_manifest
+from swarm_node.extensions.page.app import Doctor, answer
+from swarm_node.extensions.page.metrics import exposition
+from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.page import Page
+from swarm_node.extensions.page.rollouts import SamplesWatch
+from swarm_node.extensions.page.simulation import SimulationWatch
+from swarm_node.extensions.page.start import token_of
+from swarm_node.extensions.page.watched import Watched
 from tests.runs import cell_round, line, round_done, sampled
 
 ODD: tuple[Any, ...] = (

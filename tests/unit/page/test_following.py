@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from swarm_node.commands.page import tail as tail_module
-from swarm_node.commands.page.history import History, Recent
-from swarm_node.commands.page.newest_first import NewestFirst
-from swarm_node.commands.page.node import NodeWatch
-from swarm_node.commands.page.rollouts import SamplesWatch
-from swarm_node.commands.page.simulation import SimulationWatch
-from swarm_node.commands.page.start import watched_in
-from swarm_node.commands.page.tail import Tail
-from swarm_node.commands.page.watched import KEPT, News, Watched
+from swarm_node.extensions.page import tail as tail_module
+from swarm_node.extensions.page.history import History, Recent
+from swarm_node.extensions.page.newest_first import NewestFirst
+from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.rollouts import SamplesWatch
+from swarm_node.extensions.page.simulation import SimulationWatch
+from swarm_node.extensions.page.start import watched_in
+from swarm_node.extensions.page.tail import Tail
+from swarm_node.extensions.page.watched import KEPT, News, Watched
 from tests.runs import cell_round, home_with, line, round_done, sampled
 
 DATA = Path(__file__).parents[2] / "data" / "0.1.0"

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from swarm_node.commands.page.metrics import exposition
-from swarm_node.commands.page.node import NodeWatch
-from swarm_node.commands.page.page import Page
+from swarm_node.extensions.page.metrics import exposition
+from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.page import Page
 from swarm_node.network.process.service import free_port
 from tests.runs import home_with, line
 from tests.waiting import PATIENCE, until

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from swarm_node.commands.contribute.browser import MOST_BYTES
+from swarm_node.extensions.contribute.browser import MOST_BYTES
 from tests.commands import ended, started
 from tests.waiting import PATIENCE, until
 

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 import pytest
 from starlette.responses import PlainTextResponse
 
-from swarm_node.commands.page.server import FROM_ONE, MOST_CONNECTIONS, OTHERS, Places, bound, server_of
+from swarm_node.extensions.page.server import FROM_ONE, MOST_CONNECTIONS, OTHERS, Places, bound, server_of
 from tests.waiting import until
 
 OWNER = "127.0.0.1"

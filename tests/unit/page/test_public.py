@@ -3,11 +3,11 @@
 from pathlib import Path
 from time import monotonic
 
-from swarm_node.assembly.environments import kinds
-from swarm_node.commands.page.newest_first import NewestFirst
-from swarm_node.commands.page.page import Page
-from swarm_node.commands.page.public import OTHERS, PublicView
-from swarm_node.commands.page.start import shipped_tasks
+from swarm_node.environments.registry import kinds
+from swarm_node.extensions.page.newest_first import NewestFirst
+from swarm_node.extensions.page.page import Page
+from swarm_node.extensions.page.public import OTHERS, PublicView
+from swarm_node.extensions.page.start import shipped_tasks
 from tests.runs import home_with, line, sampled
 
 PRIVATE = ("acme_merger/q3", "dataset/train", "taskset/held_out", "temporal_clue/published", "gcd/secret", "<b>/x", "")
@@ -36,7 +36,7 @@ def test_only_what_everybody_knows_or_the_user_named_is_shown_by_name(tmp_path: 
 def test_the_file_of_tasks_names_all_that_ship_and_no_other() -> None:
     offered = [kind.tasks for kind in kinds(()) if kind.ships]
     names = {f"{data}/{config_id}" for tasks in offered for data, ids in tasks.items() for config_id in ids}
-    assert shipped_tasks() == names, "write them to swarm_node/commands/page/static/tasks.txt, one a line, sorted"
+    assert shipped_tasks() == names, "write them to swarm_node/extensions/page/static/tasks.txt, one a line, sorted"
 
 
 def test_what_a_user_brings_is_no_task_that_everybody_knows() -> None:

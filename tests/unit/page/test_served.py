@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from swarm_node.commands.page.server import HEADER_BYTES, HEADER_SECONDS
+from swarm_node.extensions.page.server import HEADER_BYTES, HEADER_SECONDS
 from tests.commands import ended
 from tests.runs import home_with, line, round_done
 from tests.unit.page.conftest import Served

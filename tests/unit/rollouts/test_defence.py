@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from swarm_node.assembly.learner import build_defence
+from swarm_node.node.learner import build_defence
 from swarm_node.rollouts.defence import Refused, Screened, distinct, longest, mixed
 from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import Tokens

@@ -5,9 +5,8 @@ from random import Random
 
 import pytest
 
-from swarm_node.environments.scoring import contract
-from swarm_node.environments.scoring.building import LENIENCE
-from swarm_node.rollouts.external_scoring import (
+from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.scoring_ahead import (
     AHEAD,
     QUICK,
     STRANGERS,
@@ -16,7 +15,8 @@ from swarm_node.rollouts.external_scoring import (
     ScoringAhead,
     ScoringInStep,
 )
-from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
+from swarm_node.scoring import contract
+from swarm_node.scoring.building import LENIENCE
 from tests.groups import external
 from tests.models import text_group
 from tests.waiting import until

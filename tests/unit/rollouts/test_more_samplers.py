@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from swarm_node.algorithm.advantages import group_advantages, rare_first_advantages
 from swarm_node.common import loading
+from swarm_node.extensions.selection.adaptive import AdaptiveSampler
+from swarm_node.extensions.selection.diverse import DiverseSampler, spread
+from swarm_node.extensions.selection.largest_advantage import LargestAdvantageSampler, largest
+from swarm_node.extensions.selection.protective import ProtectiveSampler
+from swarm_node.extensions.selection.ranking import MOST
+from swarm_node.extensions.selection.uncertain import LEAST, UNKNOWN, UncertainSampler
+from swarm_node.extensions.selection.variance_subset import KEPT, VarianceSubsetSampler, subset
 from swarm_node.rollouts.groups import ScoredGroup
-from swarm_node.rollouts.samplers import UniformSampler
-from swarm_node.rollouts.samplers.adaptive import AdaptiveSampler
-from swarm_node.rollouts.samplers.diverse import DiverseSampler, spread
-from swarm_node.rollouts.samplers.largest_advantage import LargestAdvantageSampler, largest
-from swarm_node.rollouts.samplers.protective import ProtectiveSampler
-from swarm_node.rollouts.samplers.ranking import MOST
-from swarm_node.rollouts.samplers.uncertain import LEAST, UNKNOWN, UncertainSampler
-from swarm_node.rollouts.samplers.variance_subset import KEPT, VarianceSubsetSampler, subset
+from swarm_node.rollouts.sampler import UniformSampler
+from swarm_node.training.advantages import group_advantages, rare_first_advantages
 from tests.groups import external
 from tests.models import text_group
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup
-from swarm_node.rollouts.samplers import MatchedSampler, UniformSampler, choose_local
+from swarm_node.rollouts.sampler import MatchedSampler, UniformSampler, choose_local
 from tests.groups import external
 from tests.models import text_group
 

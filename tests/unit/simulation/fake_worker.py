@@ -12,12 +12,12 @@ from random import Random
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.reports import RoundReport, StepReport
+from swarm_node.extensions.simulation.engines.memory import InMemoryRun
+from swarm_node.extensions.simulation.held_out import Answers
+from swarm_node.extensions.simulation.node_options import node_config
+from swarm_node.extensions.simulation.worker_messages import serve
+from swarm_node.rollouts.reports import RoundReport, StepReport
 from swarm_node.settings import SimulationConfig
-from swarm_node.simulation.engines.memory import InMemoryRun
-from swarm_node.simulation.held_out import Answers
-from swarm_node.simulation.node_options import node_config
-from swarm_node.simulation.worker_messages import serve
 
 
 def report(node: int = 0, number: int = 0, reward: float = 0.5, external: int = 0, **changes) -> RoundReport:

@@ -1,7 +1,7 @@
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.simulation.arms import Arm, all_cells, cell_config, parse_arm, parse_arms
+from swarm_node.extensions.simulation.arms import Arm, all_cells, cell_config, parse_arm, parse_arms
 
 
 def test_an_arm_is_local_slash_external():

@@ -7,17 +7,17 @@ import pytest
 
 from protocol.admission import AdmissionRules, Rejected, admit
 from protocol.messages import Round
-from swarm_node.assembly.environments import right_answer
 from swarm_node.common.errors import UserError
+from swarm_node.environments.registry import right_answer
+from swarm_node.extensions.simulation.arms import Arm, Cell
+from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
+from swarm_node.extensions.simulation.attacks.messages import Attack
+from swarm_node.extensions.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
+from swarm_node.extensions.simulation.cell import run_cell
+from swarm_node.extensions.simulation.folder import Record
+from swarm_node.extensions.simulation.report import build_report
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.settings import AttackConfig, EnvironmentConfig, GenerationConfig, RoundConfig
-from swarm_node.simulation.arms import Arm, Cell
-from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
-from swarm_node.simulation.attacks.messages import Attack
-from swarm_node.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
-from swarm_node.simulation.cell import run_cell
-from swarm_node.simulation.folder import Record
-from swarm_node.simulation.report import build_report
 from tests.models import IDENTITIES, Digits, join, make_node, question
 
 EVE = IDENTITIES[8]

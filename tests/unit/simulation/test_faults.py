@@ -1,10 +1,10 @@
 import pytest
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.arms import Arm, Cell
+from swarm_node.extensions.simulation.cell import run_cell
+from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.settings import FaultsConfig
-from swarm_node.simulation.arms import Arm, Cell
-from swarm_node.simulation.cell import run_cell
-from swarm_node.simulation.faults import Schedule
 
 
 def schedule(nodes=3, rounds=10, **faults):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.simulation.arms import all_cells
-from swarm_node.simulation.worker_messages import (
+from swarm_node.extensions.simulation.arms import all_cells
+from swarm_node.extensions.simulation.worker_messages import (
     DoneMessage,
     FailedMessage,
     RoundMessage,

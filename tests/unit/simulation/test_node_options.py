@@ -1,7 +1,7 @@
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.simulation.node_options import contributors, is_mixed, node_config, node_names
+from swarm_node.extensions.simulation.node_options import contributors, is_mixed, node_config, node_names
 
 
 def test_nodes_are_alike_unless_told_otherwise(configure):

@@ -2,7 +2,13 @@ import io
 
 from rich.console import Console
 
-from swarm_node.simulation.progress import LiveSimulation, PlainSimulation, Progress, duration, simulation_terminal
+from swarm_node.extensions.simulation.progress import (
+    LiveSimulation,
+    PlainSimulation,
+    Progress,
+    duration,
+    simulation_terminal,
+)
 from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, CellStarted
 
 

@@ -5,13 +5,13 @@ from dataclasses import asdict
 import pytest
 
 from swarm_node.common.files import plain
-from swarm_node.simulation.arms import Arm, Cell
-from swarm_node.simulation.cell import summary
-from swarm_node.simulation.folder import Record
-from swarm_node.simulation.plot import headline, subline
-from swarm_node.simulation.report import build_report
-from swarm_node.simulation.statistics import ci95, t_975
-from swarm_node.simulation.tables import result
+from swarm_node.extensions.simulation.arms import Arm, Cell
+from swarm_node.extensions.simulation.cell import summary
+from swarm_node.extensions.simulation.folder import Record
+from swarm_node.extensions.simulation.plot import headline, subline
+from swarm_node.extensions.simulation.report import build_report
+from swarm_node.extensions.simulation.statistics import ci95, t_975
+from swarm_node.extensions.simulation.tables import result
 
 
 @pytest.mark.parametrize(

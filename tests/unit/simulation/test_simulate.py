@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation import cell_pool
+from swarm_node.extensions.simulation.main import simulate
 from swarm_node.settings import FaultsConfig, ModelConfig
-from swarm_node.simulation import cell_pool
-from swarm_node.simulation.main import simulate
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
@@ -250,5 +250,5 @@ def test_a_dead_nodes_rounds_are_null_in_the_events(configure, run):
 
 
 def test_the_parent_process_imports_no_torch_and_no_matplotlib():
-    code = "import sys, swarm_node.simulation.main; sys.exit(bool({'torch', 'matplotlib'} & {*sys.modules}))"
+    code = "import sys, swarm_node.extensions.simulation.main; sys.exit(bool({'torch', 'matplotlib'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.assembly.trackers import build_trackers
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.trackers import csv_tracker
+from swarm_node.extensions.trackers.csv_tracker import CsvTracker
+from swarm_node.extensions.trackers.trackers import RESUMED
 from swarm_node.settings.programs import TrackingConfig
-from swarm_node.telemetry import csv_tracker
-from swarm_node.telemetry.csv_tracker import CsvTracker
 from swarm_node.telemetry.events import RoundDone, RunStarted
 from swarm_node.telemetry.lines import PIECE, Lines
+from swarm_node.telemetry.observers import build_trackers
 from swarm_node.telemetry.samples import Sample, SampleRing
-from swarm_node.telemetry.trackers import RESUMED
 from tests.unit.telemetry.test_jsonlines import FillingDisk
 from tests.unit.telemetry.test_trackers import Keeping
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from swarm_node.reports import Overlap
+from swarm_node.rollouts.reports import Overlap
 from swarm_node.telemetry.events import RoundDone
 from swarm_node.telemetry.terminal import LiveNode
 

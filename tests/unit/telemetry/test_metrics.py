@@ -9,13 +9,13 @@ from typing import Annotated, get_type_hints
 from rich.console import Console
 
 from protocol.messages import PeerId, Round
-from swarm_node.reports import METRICS, PHASES, Metric, RoundReport, StepReport, combined, figures
+from swarm_node.extensions.simulation.arms import Arm, Cell
+from swarm_node.extensions.simulation.cell import summary
+from swarm_node.extensions.simulation.folder import Record
+from swarm_node.extensions.simulation.report import build_report
+from swarm_node.extensions.trackers.csv_tracker import CsvTracker
+from swarm_node.rollouts.reports import METRICS, PHASES, Metric, RoundReport, StepReport, combined, figures
 from swarm_node.settings import SimulationConfig
-from swarm_node.simulation.arms import Arm, Cell
-from swarm_node.simulation.cell import summary
-from swarm_node.simulation.folder import Record
-from swarm_node.simulation.report import build_report
-from swarm_node.telemetry.csv_tracker import CsvTracker
 from swarm_node.telemetry.events import RoundDone
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.terminal import LiveNode
@@ -93,7 +93,7 @@ def test_the_live_view_shows_what_asks_to_be_shown() -> None:
 def test_a_marked_field_is_all_a_metric_takes() -> None:
     from dataclasses import dataclass
 
-    from swarm_node import reports
+    from swarm_node.rollouts import reports
 
     @dataclass(frozen=True, slots=True)
     class More(StepReport):

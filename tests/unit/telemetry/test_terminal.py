@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from swarm_node.reports import Overlap, StepReport
+from swarm_node.rollouts.reports import Overlap, StepReport
 from swarm_node.telemetry.events import CheckpointSaved, Notice, RoundDone, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.series import moving_average, sparkline
 from swarm_node.telemetry.terminal import LiveNode, PlainNode, node_terminal

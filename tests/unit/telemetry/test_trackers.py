@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.reports import METRICS
+from swarm_node.extensions.trackers.trackers import Run, Tracker, library, named
+from swarm_node.rollouts.reports import METRICS
 from swarm_node.telemetry.events import CellFinished, CellRound, Validated
-from swarm_node.telemetry.trackers import Run, Tracker, library, named
 from tests.commands import ENDS_SECONDS
 
 
@@ -75,7 +75,7 @@ def test_a_library_that_is_missing_is_one_line_with_a_remedy() -> None:
 @pytest.mark.skipif(find_spec("trackio") is None, reason="needs the extra trackio")
 def test_trackio_keeps_the_figures_in_the_folder_of_the_run(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from swarm_node.telemetry.trackers import TrackioTracker;"
+        "import sys; from pathlib import Path; from swarm_node.extensions.trackers.trackers import TrackioTracker;"
         "from tests.unit.telemetry.test_trackers import cell;"
         "tracker = TrackioTracker(Path(sys.argv[1]));"
         "[tracker.take(cell(arm, 0, number)) for number in range(3) for arm in ('2/0', '1/1')]; tracker.close()"

@@ -1,1 +1,0 @@
-"""Advantages, losses and row layouts: tensor maths without I/O."""

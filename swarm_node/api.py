@@ -1,0 +1,149 @@
+"""What a script or a notebook does in place of a command: join a swarm, publish, collect, score; run, simulate, read.
+
+`swarm_node` exports these names; docs/how-to/python.md shows them at work.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+
+from protocol.messages import Completion, Question, RolloutGroup, Round
+from swarm_node.commands.home import load_identity, owned
+from swarm_node.common.errors import UserError
+from swarm_node.environments.registry import build_environment
+from swarm_node.extensions.contribute.session import Rounds
+from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.node.network import build_network
+from swarm_node.rollouts.groups import ScoredGroup, Skipped
+from swarm_node.settings import NodeConfig, SimulationConfig
+
+
+class Swarm:
+    """A place in a swarm, without a model: whoever holds it generates and trains as they like. Close it after use.
+
+    >>> with join(NodeConfig(home="me", swarm="ours")) as swarm:
+    ...     questions = swarm.questions(4)
+    ...     prompts = swarm.prompts(questions)
+    """
+
+    def __init__(self, config: NodeConfig) -> None:
+        check_addresses(config.network)
+        if config.network.enabled:
+            check_installed(config.network.backend)
+        home = config.home.expanduser()
+        with ExitStack() as stack:
+            stack.enter_context(owned(home))
+            identity = load_identity(home)
+            self._environment = build_environment(config, prepare=True)
+            stack.callback(self._environment.close)
+            self._network = build_network(config, identity, self._environment, lambda: {"seconds_since": 0.0})
+            self._network.start()
+            stack.callback(self._network.close)
+            self.peer_id = identity.peer_id
+            self._rounds = Rounds(home / "rounds.json")
+            self._of: dict[Question, Round] = {}  # local questions -> their rounds
+            self._stack = stack.pop_all()
+
+    def questions(self, count: int) -> list[Question]:
+        """Addresses of the questions of a new round of this peer: at most 256."""
+        now = self._rounds.begin()
+        questions = self._environment.sample(self.peer_id, now, count)
+        self._of.update(dict.fromkeys(questions, now))
+        return questions
+
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        """The text of each question; `Skipped` where it cannot be rebuilt."""
+        return self._environment.prompts(questions)
+
+    def score(self, question: Question, completions: Sequence[str]) -> tuple[float, ...] | Skipped:
+        """Rewards in [0, 1], as every peer gives them; `Skipped` where the verifier failed."""
+        return self._environment.score([(question, completions)])[0]
+
+    def publish(self, completed: Mapping[Question, Sequence[str | Completion]]) -> list[ScoredGroup]:
+        """Score completions of local questions of one round, offer the informative groups to peers, and return these.
+        A text counts as ended by the model itself; give a Completion where it was cut off. Each call also asks peers
+        for the external groups of another round."""
+        rounds = {self._of[question] for question in completed if question in self._of}
+        if len(rounds) != 1 or any(question not in self._of for question in completed):
+            raise UserError("publish takes questions of one round of this peer: those that `questions` gave")
+        (now,) = rounds
+        groups = []
+        for question, said in completed.items():
+            made = tuple(each if isinstance(each, Completion) else Completion(text=each, ended=True) for each in said)
+            group = RolloutGroup(author=self.peer_id, round=now, question=question, completions=made)
+            if (scored := self._scored(group)) is not None:
+                groups.append(scored)
+        self._network.publish([scored.group for scored in groups], now)  # without any, too: it also asks for others'
+        return groups
+
+    def collect(self) -> list[ScoredGroup]:
+        """Informative external groups that have arrived since the last call, scored here."""
+        groups = []
+        for external in self._network.collect(Round(self._rounds.next)):
+            scored = self._scored(external.group)
+            self._network.verdict(external, scored is not None)
+            if scored is not None:
+                groups.append(scored)
+        return groups
+
+    def is_local(self, question: Question) -> bool:
+        """Whether it is one of this peer's."""
+        return question in self._of
+
+    @property
+    def connected(self) -> int:
+        """Peers connected to, as of a few seconds ago."""
+        return self._network.connected
+
+    def close(self) -> None:
+        """Say goodbye, and end what was started."""
+        self._stack.close()
+
+    def __enter__(self) -> "Swarm":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _scored(self, group: RolloutGroup) -> ScoredGroup | None:
+        (prompt,) = self._environment.prompts([group.question])
+        rewards = self.score(group.question, [completion.text for completion in group.completions])
+        if isinstance(prompt, Skipped) or isinstance(rewards, Skipped):
+            return None
+        scored = ScoredGroup(group, prompt, rewards)
+        return scored if scored.informative else None
+
+
+def join(config: NodeConfig | None = None) -> Swarm:
+    """A place in a swarm. UserError for a mistake in the configuration."""
+    return Swarm(config or NodeConfig())
+
+
+def run(config: NodeConfig) -> None:
+    """A whole node, as `swarm-node run`: until `max_rounds` or Ctrl-C."""
+    from swarm_node.commands.run import run as whole
+
+    whole(config, Console())
+
+
+def simulate(config: SimulationConfig) -> dict[str, Any]:
+    """Many nodes in one experiment, as `swarm-node simulate`. Returns the report."""
+    from swarm_node.extensions.simulation.main import simulate as experiment
+
+    return load_report(experiment(config, Console(quiet=True)))
+
+
+def load_report(path: Path | str) -> dict[str, Any]:
+    """A report.json, or that in a folder, as docs/reference/report.md explains it."""
+    file = Path(path).expanduser()
+    file = file / "report.json" if file.is_dir() else file
+    try:
+        report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} is no report: {error}") from error
+    return report

@@ -1,0 +1,97 @@
+"""`swarm-node run`: the first second of a node, in which everything is started that needs no torch.
+
+Importing torch and transformers takes seconds. The scoring process and the network process, each with imports of its
+own, use them to get ready: others have been found, and the first question is answered at once, when the policy is
+loaded.
+"""
+
+import os
+import sys
+from contextlib import ExitStack
+from functools import partial
+from time import monotonic
+
+from rich.console import Console
+
+from swarm_node.commands.home import load_identity, owned
+from swarm_node.commands.table import Command
+from swarm_node.common import interrupts
+from swarm_node.common.loading import quickly
+from swarm_node.environments.registry import build_environment
+from swarm_node.extensions.gpus.torchrun import follows
+from swarm_node.extensions.page.beside import beside, completed
+from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.node.network import build_network
+from swarm_node.policy.models import check_model
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.recent import RecentRounds
+from swarm_node.telemetry.terminal import say
+
+PAGE = """\
+usage: swarm-node [run] [CONFIG.toml] [--flags]
+
+Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
+
+  --peers MULTIADDR ...          the address of any running node, or of several
+  --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
+  --swarm NAME                   messages of other swarms are refused (public)
+  --model.name NAME              a starter, a folder, or a Hugging Face hub name
+  --model.device NAME            cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
+  --model.lora.r N               train adapters of this rank, not all weights
+  --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
+  --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
+  --max-rounds N                 stop after so many rounds in all
+  --validation.every N           ask held-out questions every so many rounds
+  --network.no-enabled           train alone
+  --network.port N               to listen on (a free one)
+  --asynchronous.enabled         write and train at the same time
+
+A list is given by comma or space alike. Options can stand in CONFIG.toml too:
+[training] learning_rate = 1e-4."""
+
+
+def run(config: NodeConfig, console: Console) -> None:
+    """Train until `max_rounds`, or until interrupted."""
+    home = config.home.expanduser()
+    with owned(home), ExitStack() as stack:
+        stack.enter_context(beside(home, config, partial(say, console)))
+        identity = load_identity(home)
+        environment = build_environment(config, prepare=True)
+        stack.callback(environment.close)
+        progress = RecentRounds(monotonic)
+        network = build_network(config, identity, environment, progress.facts)
+        network.start()
+        stack.callback(network.close)
+        with quickly():
+            from swarm_node.node.loop import work  # now, not above: it loads torch
+        work(config, identity.peer_id, environment, network, progress, console)
+
+
+def command(argv: list[str]) -> None:
+    """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
+    interrupts.nothing_to_save()
+    if follows():
+        with quickly():
+            from swarm_node.extensions.gpus.following import (
+                follow,  # it loads torch, and needs nothing of what follows here
+            )
+        follow()
+    os.umask(0o077)  # whatever is written from here on is for this user alone
+    config = from_command_line(NodeConfig, completed(argv), "swarm-node run")
+    # Before torch is loaded. Its idle threads would spin on cores that other programs, or another node, could use: two
+    # nodes on two cores take a tenth of the time for a round without.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+    check_addresses(config.network)  # before anything that takes seconds to load
+    if config.network.enabled:
+        check_installed(config.network.backend)
+    console = Console()
+    say(console, f"loading {config.model.name} ...")
+    check_model(config.model)
+    run(config, console)
+
+
+RUN = Command(NodeConfig, PAGE, command)

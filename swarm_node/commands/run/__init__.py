@@ -1,1 +1,0 @@
-"""`swarm-node run`: one node in its home folder."""

@@ -1,1 +1,0 @@
-"""Model, generation, trainer, checkpoints."""

@@ -1,1 +1,0 @@
-"""Prompts in, completions out."""

@@ -1,1 +1,0 @@
-"""Scored groups in, better weights out."""

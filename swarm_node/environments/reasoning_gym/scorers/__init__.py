@@ -1,0 +1,1 @@
+"""Scores answers to reasoning-gym's questions without its own scorers, which evaluate what an answer says."""

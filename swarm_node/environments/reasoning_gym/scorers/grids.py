@@ -1,0 +1,90 @@
+"""Scorers of data sets whose answer is a grid of numbers. Rewards of right answers are the library's."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from swarm_node.environments.reasoning_gym.scorers.reading import (
+    bare,
+    bounded,
+    bounded_json,
+    digit_rows,
+    rational_rows,
+    whole_rows,
+)
+from swarm_node.environments.reasoning_gym.scorers.spellings import near
+
+Entry = Mapping[str, Any]
+Row = Sequence[Any]
+
+
+def number_puzzle(answer: str, entry: Entry) -> float:
+    """1.0 for the grid as it is written, 0.9 of the share of right cells for another; less if it is longer."""
+    key, solution = entry["answer"], entry["metadata"]["solution"]
+    if _without_ends(bounded(answer)) == _without_ends(key):
+        reward = 1.0
+    else:
+        rows = [[int(sign) for sign in line if sign in "123456789"] for line in answer.split("\n")]
+        filled = [row for row in rows if len(row) == len(solution[0])]
+        reward = 0.9 * _right_cells(filled, solution) / len(solution[0]) ** 2
+    return reward * min(1.0, len(key) / max(1, len(answer)))
+
+
+def game_of_life(answer: str, entry: Entry) -> float:
+    """1.0 for the grid in JSON, the share of right cells for another of its shape. The library takes larger ones."""
+    given, key = bounded_json(answer), bounded_json(entry["answer"])
+    if "-" in answer or not isinstance(given, list) or len(given) != len(key):
+        return 0.0
+    if any(not isinstance(row, list) or len(row) != len(right) for row, right in zip(given, key, strict=True)):
+        return 0.0
+    if any(type(cell) is not int or cell not in (0, 1) for row in given for cell in row):  # 0e9, 0.000 and false are 0
+        return 0.0
+    return 1.0 if given == key else _right_cells(given, key) / sum(map(len, key))
+
+
+def kakurasu(answer: str, entry: Entry) -> float:
+    """1.0 for any grid of zeros and ones with these sums."""
+    facts, grid = entry["metadata"], digit_rows(bare(answer))
+    if len(grid) != facts["n_rows"] or any(len(row) != facts["n_cols"] or not {*row} <= {0, 1} for row in grid):
+        return 0.0
+    rows = [_weight(row) for row in grid]
+    columns = [_weight(column) for column in zip(*grid, strict=True)]
+    return float(rows == list(facts["row_sums"]) and columns == list(facts["col_sums"]))
+
+
+def survo(answer: str, entry: Entry) -> float:
+    """1.0 for the grid."""
+    return float(whole_rows(bare(answer)) == [list(row) for row in entry["metadata"]["solution"]])
+
+
+def pool_matrix(answer: str, entry: Entry) -> float:
+    """1.0 for the numbers within a hundredth of each, 0.1 for others of their shape."""
+    given, key = rational_rows(answer), rational_rows(entry["answer"])
+    if [len(row) for row in given] != [len(row) for row in key]:
+        return 0.0
+    pairs = [pair for row, right in zip(given, key, strict=True) for pair in zip(row, right, strict=True)]
+    if all(abs(one - other) <= Fraction(1, 10**8) + abs(one) / 100 for one, other in pairs):
+        return near(answer, entry["answer"], given == key)
+    return 0.1
+
+
+def same_matrix(answer: str, entry: Entry) -> float:
+    """1.0 for the matrix with any white space between its cells, in part for a longer text that contains it."""
+    key, given = entry["answer"].strip(), answer.strip()
+    if given == key or "\n".join(" ".join(row.split()) for row in bounded(given).split("\n")) == key:
+        return 1.0
+    return len(key) / len(given) if key in given else 0.0
+
+
+def _without_ends(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n")]
+
+
+def _right_cells(rows: Sequence[Row], solution: Sequence[Row]) -> int:
+    return sum(
+        one == other for row, right in zip(rows, solution, strict=False) for one, other in zip(row, right, strict=False)
+    )
+
+
+def _weight(cells: Sequence[int]) -> int:
+    return sum(place for place, cell in enumerate(cells, 1) if cell)

@@ -1,0 +1,77 @@
+"""From task names to environments. Those that ship are found like any other: by their registered names."""
+
+from functools import cache
+
+from protocol.messages import Question
+from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
+from swarm_node.environments.kinds import AskingEnvironment, EnvironmentKind, find
+from swarm_node.environments.mixture import Mixture
+from swarm_node.environments.plugged import PluggedKind
+from swarm_node.rollouts.interfaces import Environment
+from swarm_node.settings import EnvironmentConfig, LearningConfig
+
+KIND = "environments"
+
+
+@cache
+def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
+    """First those that a configuration names, then those that ship. UserError if one cannot be loaded."""
+    points = plugins.registered(KIND)
+    shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
+    used = [shipped.pop(name, None) or PluggedKind(plugins.target(KIND, name)) for name in use]
+    return (*used, *shipped.values())
+
+
+def tasks_of(settings: EnvironmentConfig) -> tuple[str, ...]:
+    """The tasks of a node: those given, else those of the user's data set, else all of the environments in use, else
+    those of the starters."""
+    if settings.tasks:
+        return settings.tasks
+    asked = kinds(settings.use)[: len(settings.use) or None]
+    if brought := tuple(task for kind in kinds(settings.use) for task in kind.brought(settings)):
+        return brought
+    return tuple(task for kind in asked for task in kind.default_tasks)
+
+
+def by_kind(settings: EnvironmentConfig) -> list[tuple[EnvironmentKind, list[str]]]:
+    """The tasks of each environment that has one of them, in the order of the registry. UnknownTaskError."""
+    known = kinds(settings.use)
+    homes = [(task, find(task, known)) for task in tasks_of(settings)]
+    return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
+
+
+def leaving(settings: EnvironmentConfig) -> str:
+    """What of the user's leaves this machine in completions, as a sentence; nothing where all questions are public."""
+    what = " and ".join(said for kind, _ in by_kind(settings) if (said := kind.leaves(settings)))
+    return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
+
+
+def build_environments(settings: EnvironmentConfig) -> dict[str, AskingEnvironment]:
+    """The environments that the tasks belong to. A node takes part only in environments of which it has a task."""
+    return {kind.name: kind.start(own, settings) for kind, own in by_kind(settings)}
+
+
+def build_environment(config: LearningConfig, prepare: bool = False) -> Environment:
+    """All environments of this node, by the name that questions carry. Close it after use.
+
+    `prepare` starts their processes, which otherwise start with the first question.
+    """
+    return build_settings(config.environment, prepare)
+
+
+def build_settings(settings: EnvironmentConfig, prepare: bool = False) -> Environment:
+    """The same of the settings of environments alone, for who does not learn."""
+    environments = build_environments(settings)
+    if prepare:
+        for environment in environments.values():
+            environment.prepare()
+    return Mixture(environments)  # also around one: it turns an exception of an environment into a counted skip
+
+
+def right_answer(settings: EnvironmentConfig, question: Question) -> str:
+    """For simulated attackers: anybody can rebuild it. UserError if the environment does not offer it."""
+    for kind in kinds(settings.use):
+        if kind.name == question.environment:
+            return kind.answer(question)
+    raise UserError(f"attackers know no answers of {question.environment}")

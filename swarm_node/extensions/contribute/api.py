@@ -1,0 +1,230 @@
+"""Completions from an OpenAI-compatible server, which may be anybody's: its answers are checked in form, and what it is
+asked is bounded by a budget, by a number of tries, and by a circuit that opens where nothing comes of it.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from random import Random
+from typing import Annotated
+
+from pydantic import BaseModel, Field, ValidationError
+
+from protocol.limits import MAX_COMPLETION_CHARS
+from protocol.messages import Completion
+from swarm_node.common.backoff import backoff, jittered
+from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
+from swarm_node.common.redaction import without_secrets
+from swarm_node.extensions.contribute.budget import Budget
+from swarm_node.extensions.contribute.circuit import Circuit
+from swarm_node.extensions.contribute.server import Broken, Reply, Server, Unsent
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings.secret import Secret
+
+CHARS_PER_TOKEN = 4  # a guess, for servers that do not say what they used, or say less
+ATTEMPTS = 5  # of one request
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds between them
+LONGEST_RETRY_AFTER = 3600.0  # seconds: what a server may ask for at most
+REFUSED = {401, 403}  # the key
+HOPELESS = {400, 402, 404, 405, 422}  # asking again changes nothing
+TOO_MANY = 429
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(BaseModel):
+    total_tokens: Annotated[int, Field(ge=0)] = 0
+
+
+class _Answer(BaseModel):
+    """What is needed of an answer; whatever else stands in it is left aside."""
+
+    choices: Annotated[list[_Choice], Field(min_length=1, max_length=256)]
+    usage: _Usage | None = None
+
+
+class Failed(Exception):
+    """One request came to nothing. Another may do better, after `wait` seconds."""
+
+    def __init__(self, what: str, advice: str, wait: float = 0.0) -> None:
+        super().__init__(what)
+        self.advice, self.wait = advice, wait
+
+
+class ApiGenerator:
+    """Asks the server. `pause`: waits so many seconds, or less where the contributor is told to stop. `clock`: seconds
+    since 1970, for a server that names the time at which to come back."""
+
+    def __init__(
+        self,
+        config: ContributeConfig,
+        key: Secret,
+        budget: Budget,
+        pause: Callable[[float], None],
+        say: Callable[[str], None],
+        random: Random,
+        clock: Callable[[], float],
+    ) -> None:
+        if not config.api.get_secret_value().startswith(("http://", "https://")) or not config.model:
+            raise UserError("contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME")
+        self._config, self._key, self._budget = config, key, budget
+        self._pause, self._say, self._random, self._clock = pause, say, random, clock
+        self._circuit = Circuit()
+        self._server = Server(config.api, key, config.timeout)
+
+    def complete(self, prompt: str) -> tuple[Completion, ...] | Skipped:
+        """`samples` completions of a prompt, or as many of them as can be used. Servers that know no `n` are asked
+        again for each. UserError where the server will never do."""
+        found: list[Completion] = []
+        asked = 0
+        while asked < self._config.samples:
+            try:
+                choices = self._patiently(prompt, self._config.samples - asked)
+            except Failed as error:
+                return self._nothing(Skipped("api failed"), str(error), error.advice)
+            asked += len(choices)
+            usable = [each for choice in choices if (each := _completion(choice)) is not None]
+            found += usable
+            if not any(each.text for each in usable):  # asking again would cost as much
+                what, advice = self._why_unusable(choices)
+                self._say(f"{what}; {advice}")
+                if not any(each.text for each in found):
+                    return self._nothing(Skipped("api said nothing"), what, advice)
+                break
+        self._circuit.worked()
+        return tuple(found[: self._config.samples])
+
+    def close(self) -> None:
+        """Ends its connections."""
+        self._server.close()
+
+    def _patiently(self, prompt: str, samples: int) -> list[_Choice]:
+        """Failed, after as many tries as it deserves."""
+        attempts = 1 if self._circuit.on_trial else ATTEMPTS
+        most = len(prompt) // CHARS_PER_TOKEN + samples * self._config.max_tokens
+        for attempt in range(1, attempts + 1):
+            while (seconds := self._budget.wait(most)) > 0:
+                if seconds > 120.0:
+                    self._say(f"the budget of today is used; going on in {seconds / 3600:.1f} hours")
+                self._pause(seconds)
+            try:
+                return self._ask(prompt, samples, most)
+            except Failed as error:
+                self._say(f"{self._clean(str(error))}; attempt {attempt} of {attempts}")
+                self._pause(max(error.wait, jittered(backoff(attempt - 1, FIRST_WAIT, LONGEST_WAIT), self._random)))
+                last = error
+        raise last
+
+    def _ask(self, prompt: str, samples: int, most: int) -> list[_Choice]:
+        """One request. What is not known to have cost less stays counted as `most` tokens."""
+        config = self._config
+        body = {
+            "model": config.model,
+            "messages": [{"role": "user", "content": prompt}],
+            "n": samples,
+            "max_tokens": config.max_tokens,
+            "temperature": config.temperature,
+            "stream": False,
+        }
+        advice = f"see that the server runs, and that --timeout ({config.timeout:g} s) is enough for it"
+        self._budget.reserve(most)
+        try:
+            reply = self._server.post("/chat/completions", body)
+        except Unsent as error:
+            self._budget.settle(0)
+            raise Failed(str(error), advice) from error
+        except Broken as error:
+            raise Failed(str(error), advice) from error
+        if reply.status != 200:
+            self._budget.settle(0)
+            raise self._refused(reply)
+        try:
+            answer = _Answer.model_validate(json.loads(reply.content))
+        except (ValueError, RecursionError, ValidationError) as error:
+            advice = "give the address of chat/completions without that ending, such as http://127.0.0.1:11434/v1"
+            raise Failed("the server's answer is not of the form of chat/completions", advice) from error
+        self._budget.settle(_tokens(answer, prompt, most))
+        return answer.choices
+
+    def _refused(self, reply: Reply) -> Exception:
+        """What to make of a status that is not 200: another try, or the end."""
+        api, status = self._config.api, reply.status
+        if 300 <= status < 400:
+            return UserError(f"{api} sends elsewhere (status {status}): name the address it sends to")
+        if status in REFUSED:  # such answers like to repeat part of the key, so their words are not shown
+            return UserError(f"{api} refuses the key (status {status}): set SWARM_NODE_API_KEY, or --key-file")
+        if status in HOPELESS:
+            said = self._clean(printable(reply.content.decode(errors="replace"), 160))
+            return UserError(f"{api} refuses (status {status}): {said}")
+        advice = "lower --requests-per-minute" if status == TOO_MANY else "look at what the server logs"
+        wait = _seconds(reply.retry_after, self._clock())
+        asked = f", and asks for {wait:.0f} s of patience" if wait else ""
+        return Failed(f"the server answers with status {status}{asked}", advice, wait)
+
+    def _why_unusable(self, choices: Sequence[_Choice]) -> tuple[str, str]:
+        """What is wrong with an answer of which nothing can be used, and what to change."""
+        config = self._config
+        if any(choice.message.content for choice in choices):
+            limit = f"longer than {MAX_COMPLETION_CHARS} characters, or not of text"
+            return f"{config.model} gives completions that no message can hold ({limit})", "lower --max-tokens"
+        if any(choice.finish_reason == "length" for choice in choices):
+            return (
+                f"{config.model} was cut off after {config.max_tokens} tokens before it said anything, as models are "
+                "that think first",
+                "raise --max-tokens, or switch its thinking off at the server",
+            )
+        return f"{config.model} says nothing", "name another --model, or look at what the server logs"
+
+    def _nothing(self, skipped: Skipped, what: str, advice: str) -> Skipped:
+        """A prompt without a usable completion. Where that happens again and again it pauses, and at last UserError."""
+        seconds = self._circuit.failed()
+        many, what = f"{self._circuit.fruitless} prompts in a row came to nothing", self._clean(what)
+        if self._circuit.gave_up:
+            raise UserError(f"given up: {many} ({what}): {advice}")
+        if seconds:
+            self._say(f"{many} ({what}); the next is asked in {seconds / 60:.0f} min; {advice}")
+            self._pause(seconds)
+        return skipped
+
+    def _clean(self, text: str) -> str:
+        return without_secrets(text, (self._key.get_secret_value(), *(self._config.api.login or ())))
+
+
+def _completion(choice: _Choice) -> Completion | None:
+    text = choice.message.content
+    if text is None or len(text) > MAX_COMPLETION_CHARS:
+        return None
+    if text.encode("utf-8", "replace").decode() != text:  # half of a surrogate pair: no message can hold it
+        return None
+    return Completion(text=text, ended=choice.finish_reason == "stop")
+
+
+def _tokens(answer: _Answer, prompt: str, most: int) -> int:
+    """What was used: as the server says, or as it looks, whatever is more. Where it neither says nor shows anything,
+    what it may have been."""
+    shown = sum(len(choice.message.content or "") for choice in answer.choices)
+    said = answer.usage.total_tokens if answer.usage else 0
+    return max(said, (len(prompt) + shown) // CHARS_PER_TOKEN) if said or shown else most
+
+
+def _seconds(text: str, now: float) -> float:
+    """What a Retry-After asks for, in seconds or as a date of HTTP; within bounds, and 0 where it is neither."""
+    text = text.strip()[:64]
+    if text.isascii() and text.isdigit():
+        return min(float(text), LONGEST_RETRY_AFTER)
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return 0.0
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return min(max(0.0, (at - datetime.fromtimestamp(now, UTC)).total_seconds()), LONGEST_RETRY_AFTER)

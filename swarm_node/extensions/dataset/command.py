@@ -1,0 +1,84 @@
+"""`swarm-node dataset`: what a file of questions comes to, what peers must agree on, and what leaves this machine."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated
+
+import tyro
+
+from swarm_node.commands.table import Command
+from swarm_node.common.printable import printable
+from swarm_node.extensions.dataset.environment import Facts, read
+from swarm_node.settings import DatasetConfig
+from swarm_node.settings.command_line import from_command_line
+
+PAGE = """\
+usage: swarm-node dataset FILE [--flags]
+
+What a file of questions comes to: rows, lengths, duplicates, what is held out,
+what peers must agree on, and what will leave this machine. Trains nothing.
+
+  FILE               .jsonl, .csv, .parquet, or hf:NAME[:CONFIG[:SPLIT]]
+  --prompt COLUMN    of the question (prompt)
+  --answer COLUMN    of the reference answer (answer)
+  --template TEXT    of a question, with columns in braces
+  --verifier NAME    exact, number, choice, regex, json, math, FILE:FUNCTION
+  --tolerance X      of number, as a share of the right answer (0)
+  --held-out X       share of the questions that nobody trains on (0.1)
+  --json             one JSON object, for scripts
+
+run takes the same options under [environment.dataset] of CONFIG.toml, or as
+flags with environment.dataset. in front of their names."""
+
+
+class LookConfig(DatasetConfig):
+    """What a file of questions comes to."""
+
+    json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
+    """Print one JSON object."""
+
+
+def command(argv: list[str]) -> None:
+    """Prints what there is to know. A first argument without dashes is the file."""
+    arguments = ["--file", *argv] if argv and not argv[0].startswith("-") else argv
+    config = from_command_line(LookConfig, arguments, "swarm-node dataset", flags_only=True)
+    asked = DatasetConfig.model_validate(config.model_dump(exclude={"json_output"}))
+    facts = read(asked)
+    if config.json_output:
+        print(json.dumps(facts.model_dump()))
+        return
+    for line in lines(asked, facts):
+        print(line)
+
+
+def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
+    """For a person."""
+    left_out = "; ".join(f"{count} left out: {reason}" for reason, count in facts.left_out.items())
+    yield f"{facts.train + facts.held_out} questions{left_out and f' ({left_out})'}, {facts.duplicates} rows twice"
+    yield f"to train on: {facts.train}; held out: {facts.held_out}, {facts.leaking} of them much like one to train on"
+    yield "prompts: {} to {} characters, half of them up to {}".format(*_ends(facts.prompt_chars))
+    yield "answers: {} to {} characters, half of them up to {}".format(*_ends(facts.answer_chars))
+    for prompt, answer in facts.examples:
+        yield f"    {printable(prompt, 90)}  ->  {printable(answer, 40)}"
+    yield "peers train together that have all of these:"
+    yield f"    rows and template  {facts.rows}"
+    yield f"    verifier           {_verifier(facts)}"
+    yield f"    held out           {config.held_out:g}"
+    yield f"    version            {facts.version}"
+    yield "what leaves this machine: completions, which quote questions; whoever joins the swarm reads them,"
+    yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
+
+
+def _ends(values: tuple[int, int, int]) -> tuple[int, int, int]:
+    least, middle, most = values
+    return least, most, middle
+
+
+def _verifier(facts: Facts) -> str:
+    if "file" in facts.verifier:
+        return f"{facts.verifier['name']} of a file with the digest {facts.verifier['file'][:32]}"
+    tolerance = facts.verifier["tolerance"]
+    return str(facts.verifier["name"]) + (f", tolerance {tolerance:g}" if tolerance else "")
+
+
+DATASET = Command(LookConfig, PAGE, command)

@@ -1,0 +1,100 @@
+"""The questions of a file behind the Environment seam: tasks dataset/train and dataset/held_out."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from swarm_node.common.children import clean_environment
+from swarm_node.common.errors import UserError
+from swarm_node.environments.kinds import EnvironmentKind
+from swarm_node.extensions.dataset.questions import TRAIN
+from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
+from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.scoring.client import ScoringClient, ScoringPool
+from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings.dataset import DatasetConfig
+
+NAME = "dataset"
+SOURCE = "swarm_node.extensions.dataset.source:DatasetSource"
+SECONDS = 600.0  # to read the file, or to load it from the hub
+TASKS: Tasks = tasks_of(NAME)
+
+
+class Facts(BaseModel):
+    """What there is to know of a data set without holding it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: str
+    rows: str  # digest of the questions alone
+    verifier: dict[str, Any]
+    train: int  # questions
+    held_out: int
+    left_out: dict[str, int]  # reason -> rows
+    duplicates: int
+    leaking: int  # held-out questions that share most of their words with training questions
+    prompt_chars: tuple[int, int, int]  # least, median, most
+    answer_chars: tuple[int, int, int]
+    examples: list[tuple[str, str]]
+
+
+def read(config: DatasetConfig, out: Path | None = None) -> Facts:
+    """The facts of a data set; its questions are written to `out`. UserError: one line."""
+    if not config.file:
+        raise UserError("task dataset/train needs a file of questions: name it by the option file of the data set")
+    asked = json.dumps({"dataset": config.model_dump(), "out": str(out or "")})
+    command = [sys.executable, "-P", "-m", "swarm_node.extensions.dataset.compile"]
+    try:
+        done = subprocess.run(
+            command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=False, env=clean_environment()
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"data set {config.file} takes more than {SECONDS:.0f} s to read") from error
+    if done.returncode < 0:
+        raise UserError(f"data set {config.file} ended its reader by signal {-done.returncode}: use another file")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
+        raise UserError(last[:400] if config.file in last else f"data set {config.file}: {last[:400]}")
+    return Facts.model_validate_json(done.stdout)
+
+
+class DatasetEnvironment(SplitEnvironment):
+    """The questions of one file."""
+
+    def __init__(self, tasks: Sequence[str], settings: EnvironmentConfig) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="swarm-node-dataset-")
+        file = Path(folder.name, "questions.json")
+        try:
+            self.facts = facts = read(settings.dataset, file)
+        except BaseException:
+            folder.cleanup()
+            raise
+        limits = (settings.time_limit, settings.memory_limit)
+        source = f"{SOURCE}?{file}"
+        pool = ScoringPool(lambda: ScoringClient(source, facts.version, *limits), settings.scoring_processes)
+        super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder)
+
+
+class DatasetKind(EnvironmentKind):
+    """What is registered: a file that the configuration names."""
+
+    name = NAME
+    tasks = TASKS
+
+    def brought(self, settings: EnvironmentConfig) -> Sequence[str]:
+        return (f"{NAME}/{TRAIN}",) if settings.dataset.file else ()
+
+    def leaves(self, settings: EnvironmentConfig) -> str:
+        return f"the questions of {settings.dataset.file}"
+
+    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> DatasetEnvironment:
+        return DatasetEnvironment(tasks, settings)
+
+
+KIND = DatasetKind()

@@ -1,0 +1,97 @@
+"""Rows out of a Parquet file, which may come from a stranger.
+
+What its footer says of sizes is its author's claim: that is looked at first, since it costs nothing, and what comes out
+is counted all the same. A page of some bytes can stand for gigabytes: one long text in a dictionary with a million rows
+that name it, or a list of as many nulls. So rows are decoded a few at a time, only the columns that are asked for, and
+weighed before they become Python objects. What one page can take at once is bounded by the process's memory limit.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from typing import Any, BinaryIO
+
+import pyarrow
+from pyarrow import compute
+from pyarrow.parquet import ParquetFile
+
+from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
+from swarm_node.extensions.dataset import reading
+
+TOGETHER = 64  # rows that are decoded at a time
+MAX_FOOTER_BYTES = 16 * 1024 * 1024
+MAX_FOOTER_ITEMS = 100_000  # of one list in it: columns, row groups
+BUFFER_BYTES = 1024 * 1024  # of a column that are read at a time
+ITEM_BYTES = 8  # that a value weighs at least, since a null takes none in Arrow
+
+
+def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[reading.Read]:
+    """As `reading.rows`. UserError for what is no Parquet file, or above its bounds."""
+    _check_footer(content)
+    try:
+        with ParquetFile(
+            content,
+            pre_buffer=False,
+            buffer_size=BUFFER_BYTES,
+            thrift_string_size_limit=MAX_FOOTER_BYTES,
+            thrift_container_size_limit=MAX_FOOTER_ITEMS,
+        ) as file:
+            yield from _rows(file, wanted, content.name)
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # whatever the library raises of a file that somebody made up
+        raise UserError(f"data set {content.name} is no Parquet file: {printable(str(error))}") from error
+
+
+def _rows(file: ParquetFile, wanted: Collection[str], name: str) -> Iterator[reading.Read]:
+    names = file.schema_arrow.names
+    columns = [name for name in names if name in wanted]
+    others = dict.fromkeys([name for name in names if name not in wanted][: reading.SHOWN_COLUMNS])
+    _check_claims(file, columns, name)
+    weighed = 0
+    for batch in file.iter_batches(TOGETHER, columns=columns, use_threads=False):
+        weight = sum(map(weigh, batch.columns))
+        weighed += weight
+        if weighed > reading.MAX_FILE_BYTES:
+            raise reading.too_large(name)
+        if weight <= reading.MAX_ROW_BYTES:
+            yield from ({**others, **row} for row in batch.to_pylist())
+            continue
+        for row in (batch.slice(place, 1) for place in range(batch.num_rows)):
+            heavy = sum(map(weigh, row.columns)) > reading.MAX_ROW_BYTES
+            yield reading.TOO_LONG if heavy else {**others, **row.to_pylist()[0]}
+
+
+def weigh(array: Any) -> int:
+    """Bytes of the values of an Arrow array, a value that many rows share counted for each."""
+    kind, types = array.type, pyarrow.types
+    own: int = len(array) * ITEM_BYTES
+    if types.is_dictionary(kind):
+        lengths = compute.binary_length(array.dictionary)  # of text and bytes: Parquet has no others
+        return own + (compute.sum(lengths.take(array.indices)).as_py() or 0)
+    if types.is_struct(kind):
+        return own + sum(map(weigh, array.flatten()))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or types.is_map(kind):
+        return own + weigh(array.flatten())
+    return own + int(array.nbytes)
+
+
+def _check_footer(content: BinaryIO) -> None:
+    """Its length stands before the last four bytes. The file is read from its begin afterwards."""
+    content.seek(max(0, os.fstat(content.fileno()).st_size - 8))
+    if int.from_bytes(content.read(4), "little") > MAX_FOOTER_BYTES:
+        raise UserError(f"data set {content.name} is no Parquet file: its footer is above {MAX_FOOTER_BYTES >> 20} MB")
+    content.seek(0)
+
+
+def _check_claims(file: ParquetFile, columns: Collection[str], name: str) -> None:
+    """What the footer says of itself: an honest file that is too large is refused at once."""
+    about, claimed = file.metadata, 0
+    if about.num_rows > reading.MAX_ROWS:
+        raise reading.too_many(name)
+    for group in (about.row_group(number) for number in range(about.num_row_groups)):
+        for chunk in (group.column(number) for number in range(group.num_columns)):
+            if chunk.path_in_schema.partition(".")[0] in columns or chunk.path_in_schema in columns:
+                claimed += max(0, chunk.total_uncompressed_size)
+    if claimed > reading.MAX_FILE_BYTES:
+        raise reading.too_large(name)

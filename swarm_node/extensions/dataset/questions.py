@@ -1,0 +1,182 @@
+"""From rows to questions: prompts by a template, duplicates once, a split by hash, and the digest that names them all.
+
+Whatever the format of the file and the order of its rows, the same questions have the same version.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
+from swarm_node.extensions.dataset.reading import Row
+
+MAX_PROMPT_CHARS = 16 * 1024
+MAX_ANSWER_CHARS = 16 * 1024
+MAX_ANSWER_DEPTH = 32  # of lists and objects in each other: whoever reads them again stands deeper in Python's stack
+MAX_CHARS = 64 * 1024 * 1024  # of all prompts, and of all answers: the scoring process holds them in memory
+MAX_COLUMNS = 64  # remembered for a message
+TRAIN, HELD_OUT = "train", "held_out"
+BRACES = re.compile(r"\{(\w+)\}")  # of a template
+SHARED_WORDS = 8  # a run of so many words that two questions share says that one was made of the other
+
+LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"
+NO_PROMPT, NO_ANSWER, NO_TEXT = "no prompt", "no answer", "no Unicode text"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question with its reference answer."""
+
+    prompt: str
+    answer: Any  # as JSON can hold it
+
+    @property
+    def digest(self) -> str:
+        return _digest([self.prompt, self.answer])
+
+
+@dataclass
+class Questions:
+    """What a file came to."""
+
+    kept: list[Question] = field(default_factory=list)  # in the order of their digests
+    left_out: Counter[str] = field(default_factory=Counter)  # reason -> rows
+    duplicates: int = 0
+
+    def split(self, held_out: float) -> dict[str, list[Question]]:
+        """Training and held-out questions. A prompt is on one side, whatever answers stand beside it in the file."""
+        sides: dict[str, list[Question]] = {TRAIN: [], HELD_OUT: []}
+        for question in self.kept:
+            sides[HELD_OUT if share(question.prompt) < held_out else TRAIN].append(question)
+        return sides
+
+
+def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -> Questions:
+    """UserError where no row has the columns, or there is more than a scoring process should hold."""
+    found: dict[str, Question] = {}
+    questions, prompt_chars, answer_chars, columns = Questions(), 0, 0, set[str]()
+    for row in rows:
+        made = row if isinstance(row, str) else make(row, prompt, answer, template)
+        if not isinstance(row, str) and len(columns) < MAX_COLUMNS:
+            columns.update(list(row)[:MAX_COLUMNS])
+        if isinstance(made, str):
+            questions.left_out[made] += 1
+        elif made.digest in found:
+            questions.duplicates += 1
+        else:
+            found[made.digest] = made
+            prompt_chars += len(made.prompt)
+            answer_chars += len(json.dumps(made.answer))
+            if max(prompt_chars, answer_chars) > MAX_CHARS:
+                raise UserError(f"more than {MAX_CHARS >> 20} MB of questions: use a part of them")
+    if not found:
+        shown = ", ".join(printable(name, 40) for name in sorted(columns)[:12]) or "none"
+        raise UserError(f"no question in it: {_reasons(questions.left_out) or 'no rows'}; its columns are {shown}")
+    questions.kept = [found[digest] for digest in sorted(found)]
+    return questions
+
+
+def columns(prompt: str, answer: str, template: str) -> frozenset[str]:
+    """Those of which questions are made."""
+    return frozenset([answer, *(BRACES.findall(template) if template else [prompt])])
+
+
+def make(row: Row, prompt: str, answer: str, template: str) -> Question | str:
+    """The question of a row, or why there is none."""
+    text = filled(template, row) if template else text_of(row.get(prompt))
+    if not text or not text.strip():
+        return NO_PROMPT
+    if row.get(answer) in (None, ""):
+        return NO_ANSWER
+    if len(text) > MAX_PROMPT_CHARS:
+        return LONG_PROMPT
+    made = Question(text, row[answer])
+    if _deep(made.answer, MAX_ANSWER_DEPTH) or not _writable(made):
+        return NO_TEXT
+    return made if len(json.dumps(made.answer)) <= MAX_ANSWER_CHARS else LONG_ANSWER
+
+
+def filled(template: str, row: Row) -> str:
+    """The template with columns of the row in it; nothing where one is missing. Other braces stay."""
+    names = [name for name in BRACES.findall(template) if name in row]
+    if not names or any(row[name] is None for name in names):
+        return ""
+    return BRACES.sub(lambda found: text_of(row[found[1]]) if found[1] in row else found[0], template)
+
+
+def text_of(value: Any) -> str:
+    """Of a cell: text as it is, messages one below the other, a list of choices with letters."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, Sequence) and value:
+        if all(isinstance(each, Mapping) and isinstance(each.get("content"), str) for each in value):
+            return _chat(value)
+        if all(isinstance(each, str) for each in value):
+            return "\n".join(f"{chr(ord('A') + k)}. {each}" for k, each in enumerate(value[:26]))
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return ""
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _deep(value: Any, left: int) -> bool:
+    """Whether more than `left` lists and objects stand in each other."""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return left < 0 or any(_deep(part, left - 1) for part in parts)
+
+
+def _writable(question: Question) -> bool:
+    """Whether JSON and UTF-8 can hold it: not a date of Parquet, nor half of a surrogate pair."""
+    try:
+        return bool(question.digest)
+    except (TypeError, ValueError):
+        return False
+
+
+def _chat(messages: Sequence[Mapping[str, Any]]) -> str:
+    """As one text, for one turn of the user: a single message by itself, several with their roles."""
+    turns = [(str(each.get("role", "user")), each["content"]) for each in messages]
+    if [role for role, _ in turns] in (["user"], ["system", "user"]):
+        return "\n\n".join(text for _, text in turns)
+    return "\n\n".join(f"{role.capitalize()}: {text}" for role, text in turns)
+
+
+def version(questions: Questions, held_out: float, verifier: Mapping[str, Any]) -> str:
+    """Of the questions, their split and their verifier, in the letters of an address."""
+    rows = hashlib.sha256("".join(question.digest for question in questions.kept).encode()).hexdigest()
+    return "sha256." + _digest({"rows": rows, "held_out": held_out, "verifier": verifier})[:32]
+
+
+def leaking(sides: Mapping[str, Sequence[Question]]) -> int:
+    """Held-out questions of which at least half the runs of words stand in training questions, too."""
+    asked = [_runs(question.prompt) for question in sides[HELD_OUT]]  # the fewer, mostly: all of them are in memory
+    all_asked = {run for runs in asked for run in runs}
+    known = {run for question in sides[TRAIN] for run in _runs(question.prompt) if run in all_asked}
+    return sum(2 * sum(run in known for run in runs) >= len(runs) > 0 for runs in asked)
+
+
+def _runs(text: str) -> list[int]:
+    words = re.findall(r"\w+", text.casefold())
+    return [hash(tuple(words[k : k + SHARED_WORDS])) for k in range(max(1, len(words) - SHARED_WORDS + 1))]
+
+
+def share(prompt: str) -> float:
+    """In [0, 1): the same for prompts that differ in case and white space alone."""
+    plain = " ".join(prompt.casefold().split())
+    return int(_digest(["split", plain])[:13], 16) / 16**13
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _reasons(left_out: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} rows: {reason}" for reason, count in left_out.items())

@@ -1,0 +1,156 @@
+"""Rows out of a file: JSON Lines, CSV, Parquet, or a data set of the Hugging Face hub.
+
+Runs in the process of `compile.py`, with the user's environment: the file is the user's, and some readers are heavy. It
+may come from a stranger all the same, so what a reader holds at a time is bounded before it is parsed.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
+from swarm_node.common.regular import open_regular
+
+MAX_FILE_BYTES = 1024 * 1024 * 1024  # of a file; of the columns of a Parquet file that are read, decompressed
+MAX_ROWS = 1_000_000  # blank lines and rows that are left out count
+MAX_ROW_BYTES = 1024 * 1024  # of one row: what is longer is left out, and never held in memory whole
+MAX_COLUMNS = 1024  # of a CSV file
+SHOWN_COLUMNS = 64  # names that a row has for a message, where its cells are not read
+HUB = "hf:"
+
+Row = Mapping[str, Any]
+Read = Row | str | None  # a row, why it is left out, or None for a blank line
+
+TOO_LONG, NO_OBJECT = "row above 1 MB", "no JSON object"
+
+
+def rows(file: str, wanted: Collection[str]) -> Iterator[Row | str]:
+    """Each row by its columns, or the reason why it is left out. Columns that are not `wanted` may be None. UserError
+    where the file cannot be read, or is larger than the bounds above."""
+    found = _hub(file.removeprefix(HUB)) if file.startswith(HUB) else _file(file, wanted)
+    for count, row in enumerate(found, 1):
+        if count > MAX_ROWS:
+            raise too_many(file)
+        if row is not None:
+            yield row
+
+
+def too_large(file: str) -> UserError:
+    """For a file above the bound of bytes."""
+    return UserError(f"data set {file} is above {MAX_FILE_BYTES >> 20} MB: use a part of it")
+
+
+def too_many(file: str) -> UserError:
+    """For a file above the bound of rows."""
+    return UserError(f"data set {file} has more than {MAX_ROWS} rows: use a part of it")
+
+
+def _file(file: str, wanted: Collection[str]) -> Iterator[Read]:
+    path = Path(file).expanduser()
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise UserError(f"data set {file}: its name ends in none of {', '.join(READERS)}, nor begins with {HUB}")
+    try:
+        with open_regular(path) as content:
+            if os.fstat(content.fileno()).st_size > MAX_FILE_BYTES:
+                raise too_large(file)
+            yield from reader(content, wanted)
+    except FileNotFoundError as error:
+        raise UserError(f"data set {file} does not exist") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"data set {file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _json_lines(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
+    while line := content.readline(MAX_ROW_BYTES + 1):
+        if len(line) > MAX_ROW_BYTES:
+            while line and not line.endswith(b"\n"):
+                line = content.readline(MAX_ROW_BYTES)
+            yield TOO_LONG
+        else:
+            yield _json_row(line) if line.strip() else None
+
+
+def _json_row(line: bytes) -> Row | str:
+    try:
+        value = json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return NO_OBJECT
+    return value if isinstance(value, dict) else NO_OBJECT
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
+    lines = _Lines(io.TextIOWrapper(content, encoding="utf-8-sig", newline=""))
+    csv.field_size_limit(MAX_ROW_BYTES)
+    header: list[str] = []
+    for cells in csv.reader(lines):
+        lines.begin_row()
+        if len(cells) > MAX_COLUMNS:
+            raise csv.Error(f"a row has {len(cells)} cells, and {MAX_COLUMNS} are the most")
+        if not cells:
+            yield None
+        elif not header:
+            header = cells
+            places = {name: place for place, name in enumerate(header) if name in wanted}
+            others = dict.fromkeys([name for name in header if name not in wanted][:SHOWN_COLUMNS])
+        else:
+            yield {**others, **{name: cells[place] for name, place in places.items() if place < len(cells)}}
+
+
+class _Lines:
+    """Of a CSV file. One row may be several of them, where a cell is in quotes."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        self._left = MAX_ROW_BYTES
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._text.readline(self._left + 1):
+            self._left -= len(line)
+            if self._left < 0:
+                raise csv.Error("a row is above 1 MB: it has no line break, or a quotation mark that is never closed")
+            yield line
+
+
+def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
+    try:
+        from swarm_node.extensions.dataset import parquet
+    except ImportError as error:
+        raise _missing("Parquet files") from error
+    return parquet.rows(content, wanted)
+
+
+def _hub(name: str) -> Iterator[Read]:
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise _missing("data sets of the hub") from error
+    repository, config, split = [*name.split(":"), "", ""][:3]
+    try:
+        yield from load_dataset(repository, config or None, split=split or "train", streaming=True)
+    except Exception as error:  # whatever the library raises of a name, a network or a file
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"data set {HUB}{name} cannot be loaded: {printable(first)}") from error
+
+
+def _missing(what: str) -> UserError:
+    return UserError(f"{what} need the extra data: pip install 'swarm-node[data]'")
+
+
+READERS: Mapping[str, Callable[[BinaryIO, Collection[str]], Iterator[Read]]] = {
+    ".jsonl": _json_lines,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}

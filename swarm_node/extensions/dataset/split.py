@@ -1,0 +1,55 @@
+"""Questions of a list, a part of which nobody trains on: tasks NAME/train and NAME/held_out."""
+
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+
+from protocol.messages import PeerId, Question, Round
+from swarm_node.common.errors import UserError
+from swarm_node.environments.kinds import EVALUATION
+from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scored import ScoredEnvironment, Scoring
+from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
+from swarm_node.rollouts.catalogue import Catalogue, Tasks
+from swarm_node.settings import EnvironmentConfig
+
+
+def tasks_of(name: str) -> Tasks:
+    """Both tasks of an environment of this name."""
+    return MappingProxyType({name: (TRAIN, HELD_OUT)})
+
+
+class SplitEnvironment(ScoredEnvironment):
+    """Peers ask the questions to train on; who evaluates gets those held out, each once."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        held_out: int,
+        tasks: Sequence[str],
+        scoring: Scoring,
+        settings: EnvironmentConfig,
+        folder: "TemporaryDirectory[str]",
+    ) -> None:
+        """`folder`: what its scoring processes read; it goes with the environment."""
+        rule = RewardRule(settings.scoring)
+        super().__init__(name, version, tasks_of(name), tasks, scoring, rule, settings.instruction)
+        self.count = held_out  # for `eval`
+        self._folder = folder
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What peers may ask: a group on a held-out question is refused, or it would be trained on."""
+        return Catalogue({self.name: (self.version, {self.name: (TRAIN,)})})
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        if author != EVALUATION and (self.name, HELD_OUT) not in self.tasks:
+            return super().sample(author, now, count)
+        if not self.count:
+            raise UserError(f"no question is held out: raise {self.name}.held_out, or add questions")
+        return [self._question((self.name, HELD_OUT), int(now), index) for index in range(count)]
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()

@@ -1,0 +1,147 @@
+"""Verifiers by name: a completion and the reference answer of its question, to a score in [0, 1].
+
+They run in a scoring process's sandboxed child. What a completion says is what stands in its last <answer> tags, or
+all of it (`answer_of`).
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
+
+from swarm_node.common import loading
+from swarm_node.environments.reasoning_gym.scorers.scorers import answer_of
+
+MAX_CHARS = 4096  # of what is parsed or matched; a longer answer is wrong
+MAX_NUMBER_CHARS = 100
+NUMBERS = re.compile(
+    r"[-+\u2212]?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,_']\d+)*|\.\d+)(?:[eE][-+]?\d{1,4})?"
+    r"(?:/\d+(?![.,]?\d))?"
+)
+UNIT = re.compile(r"\s?([%°]?[^\W\d_]*(?:/[^\W\d_]+)?[²³]?)")
+WARM = ("0.5", "2/4", "10\\%", "\\{1, 2\\}", "(1, 2]", "x^2", "x = \\sqrt{2}", "\\begin{pmatrix}1 & 2\\end{pmatrix}")
+DECIMALS = Context(prec=50, traps=[])
+
+Verifier = Callable[[str, Any], float]
+
+
+def exact(completion: str, answer: Any) -> float:
+    """The same text, whatever the white space between its words."""
+    return float(answer_of(completion).split() == _text(answer).split())
+
+
+def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
+    """The last number of each is the same, and so is its unit where both have one."""
+    said, right = _quantity(answer_of(completion)), _quantity(_text(answer).rpartition("####")[2])
+    if said is None or right is None or (said[1] and right[1] and said[1] != right[1]):
+        return 0.0
+    distance = DECIMALS.abs(DECIMALS.subtract(said[0], right[0]))
+    allowed = DECIMALS.multiply(Decimal(repr(tolerance)), DECIMALS.abs(right[0]) or Decimal(1))
+    return float(distance.is_finite() and distance <= allowed)
+
+
+def choice(completion: str, answer: Any) -> float:
+    """The same letter. A number as answer is a place, from 0: 1 is B."""
+    right = chr(ord("A") + answer) if isinstance(answer, int) and 0 <= answer < 26 else _letter(_text(answer))
+    return float(right is not None and _letter(answer_of(completion)) == right)
+
+
+def regex(completion: str, answer: Any) -> float:
+    """The whole answer matches the pattern. One that goes back for ever is ended with its group, by the clock."""
+    said = answer_of(completion)
+    return float(len(said) <= MAX_CHARS and re.fullmatch(_text(answer), said) is not None)
+
+
+def equal_json(completion: str, answer: Any) -> float:
+    """The same value: objects in any order of keys, 1 and 1.0 alike. A fence of code around it is taken off."""
+    said = re.sub(r"\A```\w*\s|```\Z", "", answer_of(completion)[: MAX_CHARS + 1])
+    try:
+        right = json.loads(answer) if isinstance(answer, str) else answer
+        return float(len(said) <= MAX_CHARS and _typed(json.loads(said)) == _typed(right))
+    except (ValueError, RecursionError):
+        return 0.0
+
+
+def mathematical(completion: str, answer: Any) -> float:
+    """Equal by math-verify, whose own clock is off: it is a signal that the sandbox does not let it have."""
+    from math_verify import parse, verify
+
+    said, right = answer_of(completion), _text(answer)
+    if len(said) > MAX_CHARS:
+        return 0.0
+    known = parse(right if "$" in right or "\\boxed" in right else f"${right}$", parsing_timeout=None)
+    told = parse(said if "$" in said or "\\boxed" in said else f"${said}$", parsing_timeout=None)
+    return float(verify(known, told, timeout_seconds=None))
+
+
+def load(spec: Mapping[str, Any]) -> Verifier:
+    """By what `compile.py` wrote: a name, or a function of the user's. Raises whatever an import raises."""
+    name = spec["name"]
+    if name == "number":
+        return lambda completion, answer: number(completion, answer, spec["tolerance"])
+    if name == "math":
+        for known in WARM:  # now: what the library imports when it is first needed, a sandboxed child cannot open
+            mathematical(known, known)
+    found: Verifier = NAMED[name] if name in NAMED else loading.load(spec["place"])
+    return found
+
+
+NAMED: Mapping[str, Verifier] = {
+    "exact": exact,
+    "number": number,
+    "choice": choice,
+    "regex": regex,
+    "json": equal_json,
+    "math": mathematical,
+}
+
+
+def _text(answer: Any) -> str:
+    return answer if isinstance(answer, str) else json.dumps(answer)
+
+
+def _quantity(text: str) -> tuple[Decimal, str] | None:
+    """The last number of a text, and the word behind it. None where there is none."""
+    last = next(iter(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=1)), None)
+    if last is None or len(last[0]) > MAX_NUMBER_CHARS:
+        return None
+    above, _, below = last[0].replace("\u2212", "-").partition("/")
+    try:
+        value = Decimal(_plain(above), DECIMALS)
+        if below:
+            value = DECIMALS.divide(value, Decimal(below))
+    except InvalidOperation:
+        return None
+    unit = UNIT.match(last.string, last.end())
+    return (value, unit[1].casefold() if unit else "") if value.is_finite() else None
+
+
+def _plain(token: str) -> str:
+    """Without separators of thousands, and with a point: of comma and point the later one is the decimal sign."""
+    mantissa, e, exponent = re.sub(r"[ \u00a0\u202f_']", "", token).lower().partition("e")
+    comma, point = mantissa.rfind(","), mantissa.rfind(".")
+    if comma > point and not re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+", mantissa):
+        mantissa = mantissa.replace(".", "").replace(",", ".")
+    elif comma >= 0:
+        mantissa = mantissa.replace(",", "")
+    elif mantissa.count(".") > 1:
+        mantissa = mantissa.replace(".", "")
+    return mantissa + e + exponent
+
+
+def _letter(text: str) -> str | None:
+    """The letter a text begins with or ends in, where it stands by itself: "B", "(b)", "B. Rome", "so it is B."."""
+    begin = re.match(r"\(?([A-Za-z])\)?(?:[.):]|\s*\Z)", text)
+    found = begin or re.search(r"(?:\A|[\s(])([A-Z])\)?\.?\Z", text[-MAX_CHARS:])
+    return found[1].upper() if found else None
+
+
+def _typed(value: Any) -> Any:
+    """With true and 1 told apart, which Python takes for equal."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, dict):
+        return {key: _typed(each) for key, each in value.items()}
+    return [_typed(each) for each in value] if isinstance(value, list) else value

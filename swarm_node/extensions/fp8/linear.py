@@ -1,0 +1,149 @@
+"""Linear layers whose three products run in FP8, and the one place where a model gets them.
+
+| product | left operand | right operand |
+|---|---|---|
+| forward, Y = X W^T | X, 1 x 128 along the input | W, 128 x 128 |
+| gradient of X, dX = dY W | dY, 1 x 128 along the output | W, 128 x 128 |
+| gradient of W, dW = dY^T X | dY^T, 1 x 128 along tokens | X^T, 1 x 128 along tokens |
+
+One summary of Jet-RL pairs the last two the other way round; only dX has W in it, so this is the table. Embeddings,
+output head, norms, attention, biases and what travels between layers stay as they are. X is kept for the way back in
+FP8. Weights are quantised again once they have changed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.fp8.kernels import Kernel
+from swarm_node.extensions.fp8.quantise import Quantised
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Of one layer, as right operand of the forward product and of the gradient of X."""
+
+    forwards: Quantised  # [out, in]
+    backwards: Quantised  # [in, out]
+    made_from: tuple[int, int]  # the memory of the weight, and how often it had been written to
+
+
+class _Products(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, quantised: Weight, kernel: Kernel, dtype: torch.dtype) -> Tensor:
+        tokens = x.reshape(-1, x.shape[-1])
+        ctx.quantised, ctx.kernel, ctx.kinds = quantised, kernel, (x.dtype, weight.dtype)
+        if ctx.needs_input_grad[1]:
+            kept = kernel.quantise(tokens.t())
+            ctx.save_for_backward(kept.values, kept.scales)
+            ctx.group = kept.group
+        y = kernel.product(kernel.quantise(tokens), quantised.forwards, dtype)
+        return y.view(*x.shape[:-1], -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        dy = gradients[0].reshape(-1, gradients[0].shape[-1])
+        kernel, dx, dw = ctx.kernel, None, None
+        if ctx.needs_input_grad[0]:
+            dx = kernel.product(kernel.quantise(dy), ctx.quantised.backwards, ctx.kinds[0])
+            dx = dx.view(*gradients[0].shape[:-1], -1)
+        if ctx.needs_input_grad[1]:
+            values, scales = ctx.saved_tensors
+            kept = Quantised(values, scales, side=1, group=ctx.group)
+            dw = kernel.product(kernel.quantise(dy.t()), kept, ctx.kinds[1])
+        return dx, dw, None, None, None
+
+
+class Fp8Linear(nn.Linear):
+    """Shares weight and bias of the layer it stands in for. Computes in FP8 while `active`."""
+
+    def __init__(self, layer: nn.Linear, kernel: Kernel, active: bool) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        self.weight, self.bias = layer.weight, layer.bias
+        self.kernel, self.active = kernel, active
+        self._quantised: Weight | None = None
+
+    def quantised(self) -> Weight:
+        """Of the present weight; made again after it was copied into, and after `forget`."""
+        present = self.weight.data_ptr(), self.weight._version
+        if self._quantised is None or self._quantised.made_from != present:
+            with torch.inference_mode(False), torch.no_grad():  # whoever asks first: training uses it too
+                self._quantised = Weight(*self._quantise(self.weight.detach()), present)
+        return self._quantised
+
+    def forget(self) -> None:
+        """The weight has changed in a way that torch does not count: its fused optimisers do that."""
+        self._quantised = None
+
+    def _quantise(self, weight: Tensor) -> tuple[Quantised, Quantised]:
+        recipe = self.kernel.recipe
+        forwards = self.kernel.quantise(weight, recipe.side)
+        square = recipe.side == recipe.group
+        return forwards, forwards.transposed() if square else self.kernel.quantise(weight.t(), recipe.side)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The FP8 product while it is active, else the plain one. Any leading dimensions."""
+        if not self.active:
+            return super().forward(x)
+        kind = x.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+        with torch.autocast(kind, enabled=False):
+            y = self._product(x, dtype)
+            return y if self.bias is None else y + self.bias.to(dtype)
+
+    def _product(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        if torch.is_grad_enabled():
+            y: Tensor = _Products.apply(x, self.weight, self.quantised(), self.kernel, dtype)  # type: ignore[no-untyped-call]
+            return y
+        tokens = self.kernel.quantise(x.reshape(-1, x.shape[-1]))
+        return self.kernel.product(tokens, self.quantised().forwards, dtype).view(*x.shape[:-1], -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Fp8:
+    """The FP8 layers of one model, and when they compute in FP8."""
+
+    layers: tuple[Fp8Linear, ...]
+    in_training: bool  # else in writing alone: the mixed flow
+    kernel: Kernel
+
+    @contextmanager
+    def active(self, on: bool) -> Iterator[None]:
+        """FP8 on or off inside; as training has it outside."""
+        self._set(on)
+        try:
+            yield
+        finally:
+            self._set(self.in_training)
+
+    def weights_changed(self) -> None:
+        """To be called after a step of an optimiser."""
+        for layer in self.layers:
+            layer.forget()
+
+    def _set(self, on: bool) -> None:
+        for layer in self.layers:
+            layer.active = on
+
+
+def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
+    """Put an Fp8Linear in the place of every linear layer of a Hugging Face causal LM but its output head.
+
+    Raises:
+        UserError: it has no such layer.
+    """
+    head = model.get_output_embeddings()
+    found = [(name, m) for name, m in model.named_modules() if type(m) is nn.Linear and m is not head]
+    if not found:
+        raise UserError(f"{type(model).__name__} has no linear layer that could compute in FP8")
+    layers = []
+    for name, layer in found:
+        layers.append(Fp8Linear(layer, kernel, in_training))
+        model.set_submodule(name, layers[-1])
+    return Fp8(tuple(layers), in_training, kernel)

@@ -1,0 +1,1 @@
+"""Spreads the training of one node over several GPUs of one machine."""

@@ -1,0 +1,52 @@
+"""A rank other than 0 of a node: it generates and updates as rank 0 tells it, and ends when that ends."""
+
+import os
+import signal
+import threading
+
+import torch
+
+from swarm_node.extensions.gpus.leading import Begin, Generate, HandOver, Update, compare
+from swarm_node.extensions.gpus.ranks import Ranks, join, when_gone
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.node.learner import build_policy, build_trainer, initial
+from swarm_node.policy.gpu_limit import limit_gpu_memory
+from swarm_node.policy.tried import Tried
+from swarm_node.settings import NodeConfig
+from swarm_node.training import checkpoint
+from swarm_node.training.trainer import GrpoTrainer
+
+
+def follow() -> None:
+    """From its start until rank 0 ends. Never returns."""
+    for told in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(told, signal.SIG_IGN)  # rank 0 says when it ends: the round in progress needs us
+    begun = threading.Event()
+    when_gone(os.getppid(), lambda: None if begun.is_set() else os._exit(1))  # torchrun was killed
+    ranks = join()
+    begin: Begin = ranks.told()
+    begun.set()
+    when_gone(begin.leader, lambda: os._exit(0))
+    generator, trainer = _loaded(begin, ranks)
+    compare(ranks, trainer.policy)
+    while True:
+        match ranks.told():
+            case Generate(prompts, group_size, stream):
+                generator.generate(prompts, group_size, stream)
+            case Update(groups):
+                trainer.update(groups)
+            case HandOver():
+                trainer.optimizer_tensors()
+
+
+def _loaded(begin: Begin, ranks: Ranks) -> tuple[BatchGenerator, GrpoTrainer]:
+    config = begin.config
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    if isinstance(config, NodeConfig) and torch.cuda.is_available():
+        limit_gpu_memory(config.limits.gpu_memory, f"cuda:{torch.cuda.current_device()}")
+    policy = build_policy(config.model, begin.resume, Tried(begin.tried))
+    trainer = build_trainer(config, policy, initial(config, policy.tried), ranks)
+    if begin.resume is not None:
+        checkpoint.restore_trainer(begin.resume, trainer)
+    return BatchGenerator(policy, config.generation, ranks=ranks), trainer

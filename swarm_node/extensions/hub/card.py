@@ -1,0 +1,136 @@
+"""The card of an exported model: what it was made of, on what, and how its reward rose. Facts of the home only."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from swarm_node.policy.hub import is_hub_name
+from swarm_node.policy.models import folder
+from swarm_node.telemetry.jsonlines import read_jsonlines
+
+POINTS = 10  # of the curve
+UNKNOWN = "unknown"
+APART = "- the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
+
+
+@dataclass
+class Story:
+    """What a home knows of its training."""
+
+    model: str
+    licence: str
+    rounds: int
+    swarm: str = ""
+    revision: str = ""  # of a hub model: its commit
+    adapters: int = 0  # rank, 0 where all weights were trained
+    rewards: list[tuple[int, float]] = field(default_factory=list)  # (round, mean reward)
+    validated: list[tuple[int, float]] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
+    data: str = ""  # file of questions, by its name alone: where it lies is nobody's business
+    external: int = 0  # informative external groups trained on
+    hardware: str = ""
+    merged: bool = False  # whether adapters are part of the weights
+
+    @property
+    def apart(self) -> bool:
+        """Whether it needs a base model that others do not find by its name."""
+        return bool(self.adapters) and not self.merged and not self.of_hub
+
+    @property
+    def of_hub(self) -> bool:
+        """Whether others find the base model by its name."""
+        like_one = is_hub_name(self.model) and "/" in self.model
+        return like_one and (bool(self.revision) or not folder(self.model).exists())
+
+    @property
+    def base(self) -> str:
+        """The base model as others may know it: a folder of this machine by its last name alone."""
+        return self.model if self.of_hub else folder(self.model).absolute().name
+
+
+def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
+    """Of a home after `rounds` rounds of this model. What is missing there is left out."""
+    told = Story(str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora"]["r"]))
+    told.revision = str(model.get("revision", ""))
+    events = home / "events.jsonl"
+    for event in read_jsonlines(events) if events.exists() else ():
+        if event.get("event") == "RoundDone" and event["report"]["round"] < rounds:
+            report = event["report"]
+            told.rewards.append((report["round"], report["reward"]))
+            told.external += report.get("external_informative", 0)
+            told.tasks = sorted({*told.tasks, *report.get("reward_by_task", {})})
+        elif event.get("event") == "Validated" and event["round"] <= rounds:
+            told.validated.append((event["round"], event["reward"]))
+    try:
+        config = json.loads((home / "manifest.json").read_text())["config"]
+        told.swarm = config["swarm"]
+        told.data = Path(config["environment"].get("dataset", {}).get("file", "")).name
+    except (OSError, ValueError, KeyError):
+        pass
+    return told
+
+
+def licence(model: str) -> str:
+    """That of the base model's own card, where it has one on this machine."""
+    place = folder(model)
+    if not place.is_dir():
+        return _of_the_hub(model)
+    try:
+        return _licence_in((place / "README.md").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return UNKNOWN
+
+
+def card(told: Story) -> str:
+    """As the hub reads it: a head of metadata, and a page for people."""
+    name = told.base
+    head = ["---", "library_name: transformers", "pipeline_tag: text-generation", "tags: [swarm-node, grpo]"]
+    if told.of_hub:
+        head.append(f"base_model: {name}")
+    head += [f"license: {told.licence}" if told.licence != UNKNOWN else "license: other", "---"]
+    how = f"LoRA adapters of rank {told.adapters}" if told.adapters else "all weights"
+    lines = [
+        *head,
+        f"# {name}, trained by a swarm",
+        "",
+        f"- base model: {name}{f' at {told.revision}' if told.revision else ''}; its licence: {told.licence}",
+        f"- trained: {how}, by GRPO on local and external completions (swarm-node), {told.rounds} rounds",
+        f"- swarm: {told.swarm or UNKNOWN}; {told.external} informative external groups were trained on",
+        f"- questions: {', '.join(told.tasks) or UNKNOWN}" + (f" of {told.data}" if told.data else ""),
+        *([APART] if told.apart else []),
+        "",
+        *_curve("Mean reward of local completions", told.rewards),
+        *_curve("Reward on held-out questions", told.validated),
+        "External completions are text that this node scored itself, and their authors are not known. Measure the",
+        "model on your own task before you rely on it.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _curve(title: str, points: Sequence[tuple[int, float]]) -> list[str]:
+    """As a table: means over tenths of the run."""
+    if not points:
+        return []
+    size = max(1, -(-len(points) // POINTS))
+    parts = [points[k : k + size] for k in range(0, len(points), size)]
+    rows = [f"| {part[0][0]} to {part[-1][0]} | {fmean(value for _, value in part):.3f} |" for part in parts]
+    return [f"{title}:", "", "| rounds | mean |", "|---|---|", *rows, ""]
+
+
+def _licence_in(text: str) -> str:
+    head = text.split("---")[1] if text.startswith("---") else ""
+    found = [line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("license:")]
+    return found[0] if found and found[0] else UNKNOWN
+
+
+def _of_the_hub(name: str) -> str:
+    """Of the model's card, from the cache or the hub; unknown where neither can be had."""
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return _licence_in(Path(hf_hub_download(name, "README.md")).read_text(encoding="utf-8"))
+    except Exception:  # noqa: BLE001  no network, no card, no such model: all the same to a card
+        return UNKNOWN

@@ -1,0 +1,164 @@
+"""`swarm-node export`: a checkpoint as a model folder that others open, with a card that says where it is from."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from swarm_node.commands.table import Command
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.hub.card import Story, card, story
+from swarm_node.settings import ModelConfig, Section
+from swarm_node.settings.command_line import from_command_line
+
+LEFT = {"state.json", "optimizer.safetensors", "README.md", "training_args.bin"}  # of a checkpoint, not of a model
+VOCABULARIES = {"tokenizer.json", "vocab.json", "added_tokens.json"}  # text of tokens, which may look like anything
+NAMES_OF_MODELS = "name_or_path"  # the last words of keys that have one
+PLACE = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\\n]+[/\\])+([^/\\\n]*)")  # a file or folder, from the root on
+FOLDERS = {False: "checkpoints", True: "best"}
+
+PAGE = """\
+usage: swarm-node export DIR [--flags]
+
+A trained model as a folder: weights, tokenizer, chat template, generation
+config, and a card with data, curve, swarm, base model and its licence.
+
+  DIR             a folder that is not there yet, or is empty
+  --home FOLDER   of the node that trained it (~/.swarm-node)
+  --best          of the best validation, not of the last round
+  --merge         adapters (LoRA) become part of the weights
+  --gguf          also model.gguf, for llama.cpp and Ollama"""
+
+
+class ExportConfig(Section):
+    """A trained model as a folder."""
+
+    folder: str = ""
+    """Where it goes: a folder that is not there yet, or is empty."""
+    home: Path = Path("~/.swarm-node")
+    """Home of the node that trained it."""
+    best: tyro.conf.FlagCreatePairsOff[bool] = False
+    """The checkpoint of the best validation, not of the last round."""
+    merge: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Adapters become part of the weights, so that the folder needs no base model and no peft."""
+    gguf: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Also a file model.gguf, for llama.cpp and Ollama (needs the extra gguf)."""
+
+
+def newest(home: Path, best: bool = False) -> Path:
+    """The checkpoint to take. UserError where there is none."""
+    folder = home.expanduser() / FOLDERS[best]
+    found = sorted(path for path in folder.glob("[0-9]*") if (path / "state.json").is_file())
+    if not found:
+        remedy = "switch validation on with --validation.every" if best else "a node saves one when it stops"
+        raise UserError(f"no checkpoint in {folder}: {remedy}")
+    return found[-1]
+
+
+def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False) -> Story:
+    """Write the model folder `out`, whole or not at all, and without a path of this machine in it. What the card tells.
+    UserError where it is taken, or nothing is to merge."""
+    out = out.expanduser()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is not empty: name another folder")
+    rounds, model = _made_by(checkpoint)
+    part = out.with_name(f".{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        if merge:
+            _merge(checkpoint, model, part)
+        else:
+            for file in checkpoint.iterdir():
+                if file.is_file() and file.name not in LEFT:
+                    shutil.copy2(file, part)
+        told = story(home.expanduser(), rounds, model)
+        told.merged = merge
+        _forget_places(part, told)
+        (part / "README.md").write_text(card(told), encoding="utf-8")
+        if gguf:
+            _gguf(part, told)
+        if out.exists():
+            out.rmdir()
+        part.rename(out)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return told
+
+
+def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
+    """Rounds and model of a checkpoint, read without torch."""
+    try:
+        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(mode="json")
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"checkpoint {checkpoint} is broken ({error}): take --best, or another home") from error
+
+
+def _gguf(folder: Path, told: Story) -> None:
+    from swarm_node.extensions.hub.gguf import write
+
+    write(folder, told.base.rpartition("/")[2], told.licence)
+
+
+def _forget_places(folder: Path, told: Story) -> None:
+    """Configurations of models name the folder that they were loaded from: only its last name leaves this machine."""
+    for file in folder.glob("*.json"):
+        if file.name in VOCABULARIES:
+            continue
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{file.name} of the checkpoint is broken: take --best, or another home") from error
+        clean = _placeless(content, told)
+        if clean != content:
+            file.write_text(json.dumps(clean, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _placeless(value: Any, told: Story, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _placeless(inner, told, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_placeless(inner, told, name) for inner in value]
+    if not isinstance(value, str):
+        return value
+    if name.endswith(NAMES_OF_MODELS):
+        return told.base if value == told.model or Path(value).name == told.base else Path(value).name
+    return PLACE.sub(r"\1", value) if PLACE.fullmatch(value) else value
+
+
+def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
+    from swarm_node.node.learner import build_policy
+
+    if not model["lora"]["r"]:
+        raise UserError("nothing to merge: all weights were trained, there are no adapters; leave --merge out")
+    config = ModelConfig.model_validate({**model, "device": "cpu", "precision": "bf16"})
+    policy = build_policy(config, checkpoint)
+    policy.model = policy.model.merge_and_unload()
+    policy.save(out)
+
+
+def _opened(told: Story, out: Path) -> str:
+    """How to load it."""
+    if not told.apart:
+        return f"AutoModelForCausalLM.from_pretrained({str(out)!r})"
+    how = f"PeftModel.from_pretrained(base, {str(out)!r}), or export with --merge"
+    return f"adapters of {told.base}, a folder of this machine, whose place is not in them: {how}"
+
+
+def command(argv: list[str]) -> None:
+    """Prints where the model is. A first argument without dashes is the folder."""
+    config = from_command_line(ExportConfig, argv, "swarm-node export", first="folder")
+    if not config.folder:
+        raise UserError("name the folder to write: swarm-node export DIR")
+    checkpoint, out = newest(config.home, config.best), Path(config.folder).expanduser()
+    told = export(config.home, checkpoint, out, config.merge, config.gguf)
+    print(f"{checkpoint} is now in {out}: {_opened(told, out)}")
+
+
+EXPORT = Command(ExportConfig, PAGE, command)

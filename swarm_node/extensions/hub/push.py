@@ -1,0 +1,86 @@
+"""`swarm-node push`: a trained model to the Hugging Face hub, private unless told otherwise."""
+
+import tempfile
+from pathlib import Path
+
+from swarm_node.commands.table import Command
+from swarm_node.common.errors import UserError
+from swarm_node.common.redaction import hidden, without_secrets
+from swarm_node.extensions.hub.export import export, newest
+from swarm_node.settings import Section
+from swarm_node.settings.command_line import from_command_line
+
+PAGE = """\
+usage: swarm-node push NAME/MODEL [--flags]
+
+A trained model to the Hugging Face hub, with its card. The token is that of
+`hf auth login`, or the variable HF_TOKEN; the hub is HF_ENDPOINT's.
+
+  NAME/MODEL      the repository; it is made if it is not there
+  --public        everybody may see it (only you)
+  --home FOLDER   of the node that trained it (~/.swarm-node)
+  --best          of the best validation, not of the last round
+  --merge         adapters (LoRA) become part of the weights
+
+A running node pushes by itself where push.repo and push.every are set."""
+
+
+class PushCommandConfig(Section):
+    """A trained model to the Hugging Face hub."""
+
+    repo: str = ""
+    """The repository, NAME/MODEL; it is made if it is not there."""
+    public: bool = False
+    """Everybody may see it. A repository that is there already keeps what it is."""
+    home: Path = Path("~/.swarm-node")
+    """Home of the node that trained it."""
+    best: bool = False
+    """The checkpoint of the best validation, not of the last round."""
+    merge: bool = False
+    """Adapters become part of the weights, so that the model needs no base model and no peft."""
+
+
+def upload(folder: Path, repo: str, public: bool, message: str) -> str:
+    """The model's address on the hub. UserError: one line, without the token."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    hub = HfApi()
+    try:
+        made = hub.create_repo(repo, private=not public, exist_ok=True)
+        hub.upload_folder(repo_id=made.repo_id, folder_path=folder, commit_message=message)
+    except HFValidationError as error:
+        raise UserError(f"{repo!r} is no name of a repository: {_line(error)}") from error
+    except HfHubHTTPError as error:
+        raise UserError(f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN") from error
+    except Exception as error:  # whatever a network does
+        raise UserError(f"{repo} could not be pushed: {_line(error)}") from error
+    return str(made)
+
+
+def push(home: Path, checkpoint: Path, repo: str, public: bool, merge: bool) -> str:
+    """Export to a folder that goes away, and upload it. UserError."""
+    with tempfile.TemporaryDirectory(prefix="swarm-node-push-") as name:
+        folder = Path(name) / "model"
+        export(home, checkpoint, folder, merge)
+        return upload(folder, repo, public, f"After {int(checkpoint.name)} rounds")
+
+
+def _line(error: Exception) -> str:
+    """Of what a library says, without the token: some servers repeat the ends of it."""
+    from huggingface_hub import get_token
+
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return without_secrets(hidden(said), filter(None, [get_token()]))[:200]
+
+
+def command(argv: list[str]) -> None:
+    """Prints the model's address. A first argument without dashes is the repository."""
+    arguments = ["--repo", *argv] if argv and not argv[0].startswith("-") else argv
+    config = from_command_line(PushCommandConfig, arguments, "swarm-node push", flags_only=True)
+    if not config.repo:
+        raise UserError("name the repository: swarm-node push NAME/MODEL")
+    print(push(config.home, newest(config.home, config.best), config.repo, config.public, config.merge))
+
+
+PUSH = Command(PushCommandConfig, PAGE, command)

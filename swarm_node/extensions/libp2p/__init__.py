@@ -1,0 +1,1 @@
+"""Connects nodes through py-libp2p, in pure Python, in place of hivemind's daemon."""

@@ -1,0 +1,98 @@
+"""What everybody may see of a swarm: counts and shares as this one node knows them, and never an address or a name."""
+
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from swarm_node.extensions.page.page import Page
+
+FILES = ("app.css", "public.js", "charts.js", "tools.js", "uPlot.iife.min.js", "uPlot.min.css", "icon.svg")
+FREE = ("/", "/api/public", *(f"/static/{name}" for name in FILES))
+EVERY = 10.0  # seconds between two points
+POINTS = 2160  # six hours
+PRESENT = 180.0  # seconds since a peer was seen, or announced itself, for which it counts as there
+MOST_VERSIONS, MOST_TASKS = 8, 40
+OTHERS = "other tasks"  # whose names are nobody's business
+
+
+class PublicView:
+    """Asks the node even while nobody looks, so that there is a history."""
+
+    def __init__(self, page: Page, clock: Callable[[], float], tasks: Collection[str]) -> None:
+        """`tasks`: those that are shown by name."""
+        self._page, self._clock, self._named = page, clock, tasks
+        self._points: deque[tuple[float, int, float | None]] = deque(maxlen=POINTS)
+        self._next = clock()
+        self._announcements: tuple[float, int] | None = None  # when, and how many so far
+        self._number = 0
+        page.hooks.append(self.look)
+
+    def look(self) -> None:
+        """A point, when it is time for one and the node has answered again."""
+        now = self._clock()
+        self._page.asking.want()
+        if now < self._next or self._page.asking.number == self._number:
+            return
+        self._next, self._number = now + EVERY, self._page.asking.number
+        network = self._network()
+        so_far = int(network.get("counters", {}).get("announcements received", 0))
+        rate = None
+        if self._announcements and so_far >= self._announcements[1]:
+            rate = 60.0 * (so_far - self._announcements[1]) / max(now - self._announcements[0], 1e-9)
+        self._announcements = (now, so_far)
+        self._points.append((now, len(present(network)), rate))
+
+    def view(self) -> dict[str, Any]:
+        """Plain data. `estimated` names what one node can only estimate for a whole swarm."""
+        now, network = self._clock(), self._network()
+        connected, relayed = int(network.get("connected", 0)), int(network.get("relayed", 0))
+        return {
+            "running": bool(network.get("running")),
+            "swarm": str(network.get("swarm", "")),
+            "uptime": network.get("uptime"),
+            "nodes": len(present(network)),
+            "connected": connected,
+            "direct": (connected - relayed) / connected if connected else None,
+            "relayed": relayed / connected if connected else None,
+            "announcements": self._points[-1][2] if self._points else None,
+            "versions": versions(network),
+            "tasks": self._tasks(),
+            "ages": [round(at - now, 1) for at, _, _ in self._points],
+            "history": {"nodes": [n for _, n, _ in self._points], "announcements": [r for _, _, r in self._points]},
+            "estimated": ["nodes", "announcements", "versions", "tasks"],
+        }
+
+    def _network(self) -> Mapping[str, Any]:
+        found = self._page.asking.answer.get("network", {})
+        return found if isinstance(found, dict) else {}
+
+    def _tasks(self) -> dict[str, float]:
+        """Shares of the groups that this node sampled: a bootstrap node says so itself, another one kept some."""
+        sampled = self._network().get("sampled_tasks", {})
+        found: Counter[str] = Counter()
+        for task, count in sampled.items():
+            found[self._shown(task)] += count
+        found.update(self._shown(sample["task"]) for sample in self._page.samples.last())
+        return {task: count / found.total() for task, count in found.most_common(MOST_TASKS)}
+
+    def _shown(self, task: str) -> str:
+        return task if task in self._named else OTHERS
+
+
+def present(network: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Peers that were there lately, as far as this node knows."""
+    return [
+        peer
+        for peer in network.get("peers", [])
+        if any(peer.get(key) is not None and peer[key] < PRESENT for key in ("last_seen", "announced"))
+    ]
+
+
+def versions(network: Mapping[str, Any]) -> dict[str, int]:
+    """Peers by the versions of the protocol they speak, from their Hello; those without an objection speak ours."""
+    found: Counter[str] = Counter()
+    for peer in present(network):
+        said = re.match(r"speaks protocol version ([\d, ]{1,40}),", str(peer.get("note", "")))
+        found[said.group(1) if said else str(network.get("protocol"))] += 1
+    return dict(found.most_common(MOST_VERSIONS))

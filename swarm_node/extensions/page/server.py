@@ -1,0 +1,204 @@
+"""The socket of a page: uvicorn, with bounds on what clients may cost."""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.page.guard import HEADER_BYTES
+from swarm_node.extensions.page.page import Page
+
+HEADER_SECONDS = 10.0  # that a client may take for a request
+READER_SECONDS = 20.0  # that a client may leave what was sent to it unread
+MOST_CONNECTIONS = 256
+OTHERS = 192  # of those, at most, not from this machine: places are left for its owner
+FROM_ONE = 16  # of those, at most, from one address
+
+
+class Places:
+    """Who is connected. A place is given when a connection is made, before anything is read from it."""
+
+    def __init__(
+        self, is_owner: Callable[[IPv4Address | IPv6Address], bool] = lambda address: address.is_loopback
+    ) -> None:
+        """`is_owner`: of the connections of this machine itself, which others take no place from."""
+        self._is_owner = is_owner
+        self._others: Counter[IPv4Address | IPv6Address] = Counter()
+        self._taken = 0
+
+    def take(self, host: str) -> Callable[[], None] | None:
+        """What gives the place back; None where there is none for this address."""
+        address = party(host)
+        if self._taken >= MOST_CONNECTIONS:
+            return None
+        if self._is_owner(address):
+            self._taken += 1
+            return self._leave
+        if self._others[address] >= FROM_ONE or self._others.total() >= OTHERS:
+            return None
+        self._others[address] += 1
+        self._taken += 1
+        return partial(self._leave, address)
+
+    def _leave(self, address: IPv4Address | IPv6Address | None = None) -> None:
+        self._taken -= 1
+        if address is not None:
+            self._others[address] -= 1
+            if not self._others[address]:
+                del self._others[address]
+
+
+def party(host: str) -> IPv4Address | IPv6Address:
+    """Whose connections are counted together: of IPv6 a whole /64, which one machine may have."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, IPv4Address):
+        return address
+    return address.ipv4_mapped or (address if address.is_loopback else IPv6Address(int(address) >> 64 << 64))
+
+
+class BoundedProtocol(H11Protocol):
+    """Clients that are slow at asking or at reading are let go: by itself uvicorn waits for them for ever."""
+
+    places: Places  # of its server
+    _give_back: Callable[[], None] | None = None
+    _asking: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """The clock for the first request starts, where there is a place."""
+        host = (transport.get_extra_info("peername") or ("",))[0]
+        self._give_back = self.places.take(host) if host else None
+        if self._give_back is None:
+            transport.abort()  # nothing of the server knows of it
+            return
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """The clock stops when a request is whole."""
+        if self._give_back is None:
+            return
+        super().data_received(data)
+        self._expect()
+
+    def _expect(self) -> None:
+        """The clock runs while no request is complete."""
+        waiting = self.cycle is None or self.cycle.response_complete
+        if waiting and self._asking is None:
+            self._asking = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+        elif not waiting and self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    def pause_writing(self) -> None:
+        """The client does not read: its clock starts."""
+        super().pause_writing()
+        self._reading = self.loop.call_later(READER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._stop_reading_clock()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """No clock outlives its connection."""
+        if self._give_back is None:
+            return
+        self._give_back()
+        self._stop_reading_clock()
+        if self._asking is not None:
+            self._asking.cancel()
+        super().connection_lost(exc)
+
+    def _stop_reading_clock(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+
+class Server(uvicorn.Server):
+    """Signals are ours: uvicorn would raise them again after it has ended, and the exit code would be theirs."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Does nothing."""
+        yield
+
+
+def bound(host: str, port: int, flag: str = "--listen") -> socket.socket:
+    """A listening socket. UserError, which names the flag, where it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(128)  # before its address is shown
+    except OSError as error:
+        found.close()
+        raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; choose another {flag} HOST:PORT") from error
+    return found
+
+
+def server_of(app: ASGIApp, places: Places | None = None) -> Server:
+    """With every bound of this module."""
+    protocol = type("BoundedProtocol", (BoundedProtocol,), {"places": places or Places()})
+    options: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False, "lifespan": "off"}
+    config = uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        proxy_headers=False,
+        h11_max_incomplete_event_size=HEADER_BYTES,
+        limit_concurrency=MOST_CONNECTIONS + 1,  # `Places` refuses before: this bounds requests that outlive them
+        timeout_keep_alive=int(HEADER_SECONDS),
+        timeout_graceful_shutdown=1,
+        **options,
+    )
+    return Server(config)
+
+
+async def serve(
+    page: Page, app: ASGIApp, listener: socket.socket, ready: Callable[[], None], with_parent: bool
+) -> None:
+    """Until SIGINT or SIGTERM, or, if asked, until standard input is closed."""
+    server = server_of(app)
+    loop = asyncio.get_running_loop()
+
+    def leave() -> None:
+        server.should_exit = True
+        page.close()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, leave)
+    if with_parent:
+        loop.add_reader(sys.stdin.fileno(), lambda: _read_on(loop, leave))
+    following = asyncio.create_task(page.follow())
+    try:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        ready()
+        await asyncio.wait({serving, following}, return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            following.result()  # raises what it died of
+        await serving
+    finally:
+        following.cancel()
+
+
+def _read_on(loop: asyncio.AbstractEventLoop, leave: Callable[[], None]) -> None:
+    """Whoever started the page says nothing; that there is nothing more to read means that it has gone."""
+    if not os.read(sys.stdin.fileno(), 1024):
+        loop.remove_reader(sys.stdin.fileno())
+        leave()

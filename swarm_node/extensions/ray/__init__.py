@@ -1,0 +1,1 @@
+"""Runs a simulation on a Ray cluster."""

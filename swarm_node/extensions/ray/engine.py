@@ -1,0 +1,173 @@
+"""A simulation on a Ray cluster: its cells as tasks, or the nodes of each swarm as actors, over all hosts.
+
+A task starts the same worker process as on one machine and passes its lines on, so rewards are the same to the bit. A
+cell whose host was lost begins anew on another. Needs the extra `ray`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from swarm_node.common.children import without_secrets
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.elsewhere import origin
+from swarm_node.extensions.simulation.engines.engine import Run
+from swarm_node.extensions.simulation.engines.memory import InMemoryRun, MemoryEngine
+from swarm_node.extensions.simulation.worker_messages import node_environment, write_order
+from swarm_node.extensions.simulation.workers import MODULE, Launch, Worker, local_launch
+from swarm_node.settings import SimulationConfig
+from swarm_node.telemetry.manifest import usable_cores
+
+STORE = 100_000_000  # bytes of the object store of a cluster of our own: what crosses is text
+_held = threading.Event()  # several simulations of this process share the connection
+
+
+class RayEngine:
+    """Implements engine.Engine."""
+
+    def check(self, config: SimulationConfig) -> None:
+        _library()
+        if config.ray.spread == "nodes" and config.attack.kind != "none":
+            raise UserError("--attack.kind is not for --ray.spread nodes: spread cells")
+
+    def processes(self, config: SimulationConfig) -> int:
+        return usable_cores() if config.ray.spread == "nodes" else 1
+
+    def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+        if config.ray.spread == "cells":
+            return MemoryEngine().begin(config, cell)
+        from swarm_node.extensions.ray.population import RayPopulation  # now: it loads torch
+
+        return InMemoryRun(config, cell, RayPopulation(config, connect(config)))
+
+    def clean_up(self, config: SimulationConfig) -> None:
+        if (ray := sys.modules.get("ray")) is not None and not _held.is_set():
+            ray.shutdown()
+
+
+class RayWorker:
+    """Implements workers.Worker: a task, from which lines come as a stream."""
+
+    def __init__(self, ray: Any, stream: Any) -> None:
+        self._ray, self._stream = ray, stream
+        self._error: Exception | None = None
+
+    def lines(self) -> Iterator[str]:
+        """See Worker."""
+        try:
+            for line in self._stream:
+                yield self._ray.get(line)
+        except self._ray.exceptions.RayError as error:
+            self._error = error
+
+    def last_words(self) -> str:
+        """See Worker."""
+        return " ".join(str(self._error or "the task ended without a message").split())[-300:]
+
+    def lost(self) -> bool:
+        """See Worker."""
+        task = self._ray.exceptions.RayTaskError  # raised in the task, so its host is well
+        return self._error is not None and not isinstance(self._error, task)
+
+    def kill(self) -> None:
+        """See Worker. The worker process ends with its pipe."""
+        with suppress(Exception):  # the cluster may be gone
+            self._ray.cancel(self._stream, force=True)
+
+
+def launch_of(config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
+    """Tasks on the cluster where cells are spread, else workers as for any other engine."""
+    if config.engine != "ray" or config.ray.spread == "nodes":
+        return local_launch(config, log, command)
+    ray, there = connect(config), origin()
+    options = {"num_cpus": config.threads or 1, "num_gpus": config.ray.gpus, "max_retries": 0}
+    task = ray.remote(run_worker).options(num_returns="streaming", scheduling_strategy="SPREAD", **options)
+
+    def launch(cell: Cell) -> Worker:
+        return RayWorker(ray, task.remote(write_order(config, cell, there), node_environment(config)))
+
+    return launch
+
+
+def capacity(config: SimulationConfig) -> int:
+    """Cells that the cluster can run at the same time."""
+    return max(1, int(connect(config).cluster_resources().get("CPU", 1) // (config.threads or 1)))
+
+
+def run_worker(order: str, environment: dict[str, str]) -> Iterator[str]:
+    """The task: lines of a worker process, which ends with the task, however that ends."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, *MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            encoding="utf-8",
+            env=without_secrets(environment),
+            start_new_session=True,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(order)
+            process.stdin.flush()
+            said = ""
+            for said in process.stdout:
+                yield said
+            if not said:
+                errors.seek(max(0, errors.tell() - 2000))
+                raise RuntimeError(errors.read().decode(errors="replace").strip() or "it said nothing")
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def connect(config: SimulationConfig) -> Any:
+    """The library, connected to the cluster of `ray.address`, or to one of our own on this machine. UserError where
+    there is none."""
+    ray = _library()
+    if ray.is_initialized():
+        return ray
+    where = {"address": config.ray.address} if config.ray.address else _own()
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", **where)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        said = str(error).splitlines()[0][:200]
+        raise UserError(
+            f"no Ray cluster at {config.ray.address or 'this machine'}: {said}; start one by ray start"
+        ) from error
+    return ray
+
+
+@contextmanager
+def held(config: SimulationConfig) -> Iterator[None]:
+    """Keeps the connection until its end, for simulations side by side. UserError where there is no cluster."""
+    ray = connect(config)
+    _held.set()
+    try:
+        yield
+    finally:
+        _held.clear()
+        ray.shutdown()
+
+
+def _own() -> dict[str, Any]:
+    return {"num_cpus": usable_cores(), "object_store_memory": STORE, "include_dashboard": False}
+
+
+def _library() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError("--engine ray needs Ray: pip install 'swarm-node[ray]'") from error
+    return ray

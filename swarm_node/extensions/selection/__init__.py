@@ -1,0 +1,1 @@
+"""Samplers other than the uniform one: which groups a node trains on."""

@@ -1,0 +1,25 @@
+"""Adaptive I/J: local informative groups first, external ones as the local ones lack signal. Ours, without a source."""
+
+from collections.abc import Sequence
+
+from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.sampler import UniformSampler
+
+
+class AdaptiveSampler(UniformSampler):
+    """Trains on I + J groups: first on informative local ones, then on external ones. Choose
+    `round.local_sampler = "informative"` with it, or local ones are drawn among all. No sender can change the split."""
+
+    def __init__(self) -> None:
+        self._informative = 0
+
+    def observe(self, local: Sequence[ScoredGroup]) -> None:
+        """How many local groups are informative."""
+        self._informative = sum(group.informative for group in local)
+
+    def split(self, local: int, external: int) -> tuple[int, int]:
+        """As many local ones as are informative; external ones for the rest. A node that trains alone stays alone."""
+        if not external:
+            return local, external
+        mine = min(self._informative, local + external)
+        return mine, local + external - mine

@@ -1,0 +1,146 @@
+"""The loop of one cell: a swarm of nodes in one process, round by round.
+
+It knows nodes only as participants, and does not import torch; the population does.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from protocol.messages import Round
+from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.attacks.hostile import VictimReport, hostile_nodes
+from swarm_node.extensions.simulation.faults import Schedule
+from swarm_node.extensions.simulation.held_out import Asked, accuracy, figures
+from swarm_node.extensions.simulation.node_options import contributors
+from swarm_node.rollouts.interfaces import Participant
+from swarm_node.rollouts.reports import RoundReport, combined, mean
+from swarm_node.settings import SimulationConfig
+from swarm_node.telemetry.events import CellRound
+
+
+class Population(Protocol):
+    """Makes the nodes of a cell, by index, and connects them."""
+
+    def join(self, node: int) -> Participant:
+        """Adds the node of this number to the swarm."""
+        ...
+
+    def leave(self, node: int) -> None:
+        """Removes the node of this number from the swarm."""
+        ...
+
+    def evaluate(self, nodes: Sequence[int]) -> list[Asked]:
+        """What these nodes, all present learners, answer to held-out questions of all tasks of the swarm."""
+        ...
+
+    def close(self) -> None:
+        """Releases all nodes."""
+        ...
+
+
+def run_cell(
+    config: SimulationConfig,
+    cell: Cell,
+    population: Population,
+    clock: Callable[[], float] = time.perf_counter,
+    cpu: Callable[[], float] = time.process_time,
+) -> Iterator[CellRound]:
+    """Yields every round. First all nodes produce, then each consumes. So without delay a group arrives in the round
+    in which it was generated, whatever the order of nodes. Hostile nodes and contributors only produce; reports are
+    about the others. `config` is the cell's own (see `cell_config`)."""
+    schedule = Schedule(config.faults, config.nodes, config.rounds)
+    silent = hostile_nodes(config) | contributors(config)
+    members: dict[int, Participant] = {}
+    rejected: dict[int, Mapping[str, int]] = {}
+    for number in range(config.rounds):
+        present = schedule.present(number)
+        for node in [node for node in members if node not in present]:
+            population.leave(node)
+            del members[node]
+        for node in present:
+            if node not in members:
+                members[node] = population.join(node)
+        active = schedule.active(number)
+        started, burnt = clock(), cpu()  # after joining: loading models is not part of a round
+        produced = {node: members[node].produce(Round(number)) for node in active}
+        learning = [node for node in active if node not in silent]
+        reports = {node: members[node].consume(produced[node]) for node in learning}
+        rejected.update({node: report.rejected for node, report in reports.items()})
+        done = summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
+        done = replace(done, seconds={**done.seconds, "cpu": cpu() - burnt})
+        yield evaluated(done, config, population, learning) if due(config, number) else done
+
+
+def due(config: SimulationConfig, number: int) -> bool:
+    """Whether held-out questions are asked after the round of this number."""
+    every = config.evaluate_every
+    return bool(every) and ((number + 1) % every == 0 or number + 1 == config.rounds)
+
+
+def evaluated(done: CellRound, config: SimulationConfig, population: Population, nodes: Sequence[int]) -> CellRound:
+    """The round with what its learners know. Its seconds are without the asking."""
+    asked = dict(zip(nodes, population.evaluate(nodes), strict=True))
+    accuracies = {node: accuracy(answers) for node, answers in asked.items()}
+    by_node = tuple(accuracies.get(node) for node in range(config.nodes))
+    return replace(done, accuracy=by_node, held_out=figures(list(asked.values())))
+
+
+def summary(
+    config: SimulationConfig,
+    cell: Cell,
+    number: int,
+    reports: Mapping[int, RoundReport],
+    *,
+    rejected: Mapping[int, Mapping[str, int]],
+    wall: float,
+) -> CellRound:
+    """One line about a round of a swarm. `reports` are those of the nodes that took part, `rejected` of all so far."""
+    several = [reports[node] for node in sorted(reports)]
+    rewards = {node: config.round.questions * report.reward for node, report in reports.items()}
+    seconds = _total([report.seconds for report in several])
+    metrics = combined(several)
+    return CellRound(
+        arm=str(cell.arm),
+        seed=cell.seed,
+        round=number,
+        nodes=len(several),
+        reward=mean([rewards[node] for node in sorted(rewards)]),
+        node_rewards=tuple(rewards.get(node) for node in range(config.nodes)),
+        reward_by_task=_mean_by_key([report.reward_by_task for report in several]),
+        informative_share=metrics["informative_share"],
+        external_groups=metrics["external_informative"],
+        rollouts=int(metrics["rollouts"]),
+        generated_tokens=int(metrics["generated_tokens"]),
+        trained_tokens=int(metrics["trained_tokens"]),
+        mean_length=metrics["mean_length"],
+        ended_share=metrics["ended_share"],
+        entropy=metrics["entropy"],
+        grad_norm=metrics["grad_norm"],
+        clip_fraction=metrics["clip_fraction"],
+        skipped=count([report.skipped for report in several]),
+        rejected=count([rejected[node] for node in sorted(rejected)]),
+        seconds={**seconds, "round": wall},
+        attack=count([report.attack for report in several if isinstance(report, VictimReport)]),
+        metrics=metrics,
+    )
+
+
+def _total(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    keys = dict.fromkeys(key for mapping in mappings for key in mapping)
+    return {key: sum(mapping.get(key, 0.0) for mapping in mappings) for key in keys}
+
+
+def count(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of counts by name, in the order of names."""
+    counts: Counter[str] = Counter()
+    for mapping in mappings:
+        counts.update(mapping)
+    return dict(sorted(counts.items()))
+
+
+def _mean_by_key(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    keys = sorted({key for mapping in mappings for key in mapping})
+    return {key: mean([mapping[key] for mapping in mappings if key in mapping]) for key in keys}

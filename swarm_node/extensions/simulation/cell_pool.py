@@ -1,0 +1,107 @@
+"""Runs cells side by side in workers. It knows nothing of folders and reports, and imports no torch.
+
+Each cell has a process of its own, so a crash or a leak stays there and no cell affects the next. That costs about 3 s
+of start-up per cell.
+"""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.worker_messages import DoneMessage, FailedMessage, RoundMessage, read_message
+from swarm_node.extensions.simulation.workers import Launch, Worker
+from swarm_node.telemetry.events import CellRound, CellStarted, Event, Notice
+
+LOSSES = 3  # hosts that a cell may lose before it has failed
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A cell that ran to its end."""
+
+    cell: Cell
+    rounds: tuple[CellRound, ...]
+    memory: tuple[float, ...]  # MB, through the run
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A cell that failed: one line, and whether it is a mistake of the user."""
+
+    cell: Cell
+    error: str
+    by_user: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    cell: Cell
+    worker: Worker
+    rounds: list[CellRound] = field(default_factory=list)
+
+
+_Lines = SimpleQueue[tuple[_Running, str | None]]  # None: the worker has ended
+
+
+def run_cells(
+    cells: Sequence[Cell], *, workers: int, launch: Launch, emit: Callable[[Event], None]
+) -> Generator[Finished | Failed, None, None]:
+    """Yields cells as they end. A cell whose host was lost begins anew.
+
+    Closing the iterator, or any exception in here (Ctrl-C), kills all running cells.
+    """
+    waiting, lines, losses = deque(cells), _Lines(), Counter[Cell]()
+    alive: list[_Running] = []
+    try:
+        while waiting or alive:
+            while waiting and len(alive) < workers:
+                started = _start(waiting.popleft(), launch, lines)
+                alive.append(started)
+                emit(CellStarted(str(started.cell.arm), started.cell.seed))
+            running, line = lines.get()
+            if running not in alive:  # left in the pipe of a cell that has ended
+                continue
+            ended = _handle(running, line, emit)
+            if ended is None:
+                continue
+            alive.remove(running)
+            running.worker.kill()
+            losses[running.cell] += line is None and running.worker.lost()
+            if line is None and running.worker.lost() and losses[running.cell] < LOSSES:
+                emit(Notice(f"a host was lost: {running.cell} begins anew"))
+                waiting.appendleft(running.cell)
+            else:
+                yield ended
+    finally:
+        for running in alive:
+            running.worker.kill()
+
+
+def _start(cell: Cell, launch: Launch, lines: _Lines) -> _Running:
+    running = _Running(cell, launch(cell))
+    threading.Thread(target=_read, args=(running, lines), daemon=True).start()
+    return running
+
+
+def _read(running: _Running, lines: _Lines) -> None:
+    for line in running.worker.lines():
+        lines.put((running, line))
+    lines.put((running, None))
+
+
+def _handle(running: _Running, line: str | None, emit: Callable[[Event], None]) -> Finished | Failed | None:
+    """How the cell ended, if this line ends it."""
+    if line is None:
+        return Failed(running.cell, running.worker.last_words(), by_user=False)
+    match read_message(line):
+        case RoundMessage(done):
+            running.rounds.append(done)
+            emit(done)
+        case DoneMessage(memory):
+            return Finished(running.cell, tuple(running.rounds), memory)
+        case FailedMessage(error, by_user):
+            return Failed(running.cell, error, by_user)
+    return None

@@ -1,0 +1,98 @@
+"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch, by build."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cached_property, partial
+from random import Random
+
+from protocol.identity import Identity
+from protocol.messages import Question
+from swarm_node.environments.kinds import held_out
+from swarm_node.environments.registry import build_environment, by_kind, right_answer
+from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
+from swarm_node.extensions.simulation.attacks.messages import Attack
+from swarm_node.extensions.simulation.attacks.payloads import payload_of
+from swarm_node.extensions.simulation.held_out import Answers, Asked, ask
+from swarm_node.extensions.simulation.identities import identity
+from swarm_node.extensions.simulation.lag import LaggedNode, bounded
+from swarm_node.extensions.simulation.node_options import all_tasks, node_config
+from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.node.learner import build_node
+from swarm_node.node.network import build_rules
+from swarm_node.node.round import Node
+from swarm_node.rollouts.interfaces import Environment, Network, Participant
+from swarm_node.settings import LearningConfig, SimulationConfig
+
+
+def swarm_of(config: SimulationConfig) -> MemorySwarm:
+    """The swarm in memory of a cell."""
+    return MemorySwarm(Random(f"{config.seed}/network"), loss=config.faults.loss, delay=config.faults.delay)
+
+
+class LivePopulation:
+    """Real nodes in one process. Nodes with the same tasks share one environment, and so one scoring process."""
+
+    def __init__(self, config: SimulationConfig) -> None:
+        self._config = config
+        self._identities = [identity(config.seed, node) for node in range(config.nodes)]
+        self._swarm = swarm_of(config)
+        self._environments: dict[tuple[str, ...], Environment] = {}
+        self._asking = ExitStack()
+        self._learners: dict[int, Node] = {}
+        self._hostile = hostile_nodes(config)
+        self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
+
+    def join(self, node: int) -> Participant:
+        own, who = node_config(self._config, node), self._identities[node]
+        environment = self._environment(own)
+        if node in self._hostile:
+            return Hostile(Attack(own, who, environment, partial(right_answer, own.environment)), self._swarm)
+        network = self.access(node, own, who, environment)
+        honest = self._learners[node] = build_node(own, who.peer_id, environment, network)
+        if own.attack.kind == "none":
+            how = own.asynchronous
+            return LaggedNode(honest, bounded(how.max_staleness)) if how.enabled else honest
+        payload = payload_of(own.attack.kind, own.attack.payload)
+        return Victim(honest, payload, self._honest_ids.__contains__)
+
+    def access(self, node: int, own: LearningConfig, who: Identity, environment: Environment) -> Network:
+        """The network of a node that joins."""
+        return self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
+
+    def leave(self, node: int) -> None:
+        self._swarm.leave(self._identities[node].peer_id)
+        self._learners.pop(node, None)
+
+    def evaluate(self, nodes: Sequence[int]) -> list[Asked]:
+        samples = self._config.evaluate_samples
+        return [self._ask(node, samples) for node in nodes]
+
+    def _ask(self, node: int, samples: int) -> Asked:
+        found: dict[Question, Answers] = {}
+        for environment, questions in self._exam:
+            stream = f"{self._config.seed}/{self._identities[node].peer_id}/held out/{len(found)}"
+            found |= ask(self._learners[node].generator, environment, questions, samples, stream)
+        return found
+
+    @cached_property
+    def _exam(self) -> list[tuple[Environment, list[Question]]]:
+        """Held-out questions of all tasks of the swarm, the same for all nodes and rounds."""
+        settings = self._config.environment.model_copy(update={"tasks": all_tasks(self._config)})
+        exam: list[tuple[Environment, list[Question]]] = []
+        for kind, tasks in by_kind(settings):
+            environment = kind.start(tasks, settings.model_copy(update={"scoring": kind.evaluated}))
+            self._asking.callback(environment.close)
+            count = environment.count or self._config.evaluate_questions * len(environment.tasks)
+            exam.append((environment, held_out(environment, count)))
+        return exam
+
+    def close(self) -> None:
+        self._asking.close()
+        for environment in self._environments.values():
+            environment.close()
+
+    def _environment(self, own: LearningConfig) -> Environment:
+        tasks = own.environment.tasks
+        if tasks not in self._environments:
+            self._environments[tasks] = build_environment(own)
+        return self._environments[tasks]

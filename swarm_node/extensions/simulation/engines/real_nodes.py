@@ -1,0 +1,278 @@
+"""A cell of real nodes: each is a process or a container, and they connect over a real network.
+
+Nodes go at their own pace. Round r of the swarm is round r of every node, whenever it happened. Reports of rounds are
+read from each node's events.jsonl. Imports no torch.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from protocol.messages import PeerId, Round
+from swarm_node.common import private, renamed
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.cell import summary
+from swarm_node.extensions.simulation.faults import Schedule
+from swarm_node.extensions.simulation.identities import identity
+from swarm_node.extensions.simulation.node_options import node_config
+from swarm_node.network.process.keeper import ADDRESSES_FILE
+from swarm_node.rollouts.reports import RoundReport, StepReport
+from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig
+from swarm_node.settings.secret import revealed
+from swarm_node.settings.sources import flatten
+from swarm_node.telemetry.events import CellRound
+from swarm_node.telemetry.jsonlines import read_jsonlines
+
+POLL_SECONDS = 0.2
+START_SECONDS = 180.0  # until every node has begun; eight load torch at the same time
+STALL_SECONDS = 300.0  # without a round of any node
+
+
+LINES = 5  # of a node's last output
+
+
+class RunningNode(Protocol):
+    """A running node."""
+
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        ...
+
+    def freeze(self) -> None:
+        """Stops it without its noticing."""
+        ...
+
+    def thaw(self) -> None:
+        """Lets it continue."""
+        ...
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        ...
+
+    def last_words(self) -> str:
+        """The end of what it printed, on one line."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts nodes as processes or as containers."""
+
+    host: str  # address that nodes listen on
+
+    def start(self, name: str, home: Path, arguments: Sequence[str]) -> RunningNode:
+        """`swarm-node ARGUMENTS`, where {home} stands for the node's home as the node itself sees it."""
+        ...
+
+    def memory_mb(self) -> float:
+        """Of all nodes together."""
+        ...
+
+    def close(self) -> None:
+        """Ends all nodes."""
+        ...
+
+
+def one_line(text: str) -> str:
+    """The end of what a node printed."""
+    return " / ".join(line.strip() for line in text.splitlines()[-LINES:]) or "it printed nothing"
+
+
+@dataclass(slots=True)
+class RealNode:
+    """A node of the swarm, running or not."""
+
+    index: int
+    first: int  # round of the swarm in which it joins
+    last: int  # first round of the swarm without it
+    dies: bool
+    home: Path
+    member: RunningNode | None = None
+    reports: dict[int, RoundReport] = field(default_factory=dict)  # by round of the swarm
+    offset: int = 0  # bytes of its events read so far
+
+    @property
+    def done(self) -> int:
+        """Rounds of the swarm that it has done."""
+        return self.first + len(self.reports)
+
+
+class RealRun:
+    """One cell, from starting the nodes to ending them."""
+
+    def __init__(
+        self, config: SimulationConfig, cell: Cell, launcher: Launcher, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._config, self._cell, self._launcher, self._clock = config, cell, launcher, clock
+        self._folder = config.out.expanduser() / "nodes" / cell.file_stem
+        shutil.rmtree(self._folder, ignore_errors=True)
+        schedule = Schedule(config.faults, config.nodes, config.rounds)
+        self._nodes = [self._plan(node, schedule) for node in range(config.nodes)]
+        self._peers: list[str] = []
+
+    def rounds(self) -> Iterator[CellRound]:
+        """Every round, when the last node has done it."""
+        self._peers = self._start_bootstrap()
+        self._begin_together()
+        before = self._clock()
+        rejected: dict[int, Mapping[str, int]] = {}
+        for number in range(self._config.rounds):
+            present = [node for node in self._nodes if node.first <= number < node.last]
+            self._wait(lambda present=present, number=number: all(number in node.reports for node in present))  # type: ignore[misc]
+            reports = {node.index: node.reports[number] for node in present}
+            rejected.update({index: report.rejected for index, report in reports.items()})
+            now = self._clock()
+            yield summary(self._config, self._cell, number, reports, rejected=rejected, wall=now - before)
+            before = now
+
+    def memory_mb(self) -> float:
+        return self._launcher.memory_mb()
+
+    def close(self) -> None:
+        """Ends the nodes and removes their homes. If a node failed the homes stay, to show why."""
+        self._launcher.close()
+        if all(node.done >= node.last for node in self._nodes):
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _plan(self, node: int, schedule: Schedule) -> RealNode:
+        present = [number for number in range(self._config.rounds) if node in schedule.present(number)]
+        first, last = (present[0], present[-1] + 1) if present else (0, 0)
+        return RealNode(node, first, last, last < self._config.rounds, self._folder / str(node))
+
+    def _start_bootstrap(self) -> list[str]:
+        home = self._folder / "bootstrap"
+        home.mkdir(parents=True)
+        arguments = ["bootstrap", "--home", "{home}", "--host", self._launcher.host, "--port", "0"]
+        member = self._launcher.start("bootstrap", home, [*arguments, "--swarm", self._config.swarm])
+        deadline = self._clock() + START_SECONDS
+        while not (home / ADDRESSES_FILE).exists():
+            if not member.alive() or self._clock() > deadline:
+                raise RuntimeError(f"the bootstrap node did not start: {member.last_words()}")
+            time.sleep(POLL_SECONDS)
+        return (home / ADDRESSES_FILE).read_text().split()
+
+    def _begin_together(self) -> None:
+        """Nodes that are present from the start are frozen until all of them have loaded their models."""
+        founders = [node for node in self._nodes if node.first == 0 < node.last]
+        for node in founders:
+            self._start(node)
+        waiting = list(founders)
+        deadline = self._clock() + START_SECONDS
+        while waiting:
+            for node in [node for node in waiting if _started(node)]:
+                assert node.member is not None
+                node.member.freeze()
+                waiting.remove(node)
+            self._check(deadline, waiting)
+            time.sleep(POLL_SECONDS)
+        for node in founders:
+            assert node.member is not None
+            node.member.thaw()
+
+    def _start(self, node: RealNode) -> None:
+        node.home.mkdir(parents=True, exist_ok=True)
+        (node.home / "identity.key").write_bytes(identity(self._config.seed, node.index).key_bytes())
+        (node.home / "identity.key").chmod(0o600)
+        with private.open_to_write(node.home / "node.toml") as file:
+            file.write(as_toml(self._node_config(node)).encode())
+        arguments = ["run", "{home}/node.toml", "--home", "{home}"]
+        node.member = self._launcher.start(str(node.index), node.home, arguments)
+
+    def _node_config(self, node: RealNode) -> NodeConfig:
+        own = node_config(self._config, node.index)
+        backends = self._config.node_backends
+        network = own.network.model_copy(update={"peers": tuple(self._peers), "host": self._launcher.host})
+        if backends:
+            network = network.model_copy(update={"backend": backends[node.index % len(backends)]})
+        learning = {name: getattr(own, name) for name in LearningConfig.model_fields}
+        rounds = (self._config.rounds if node.dies else node.last) - node.first
+        checkpoints = NodeConfig().checkpoint.model_copy(update={"every": self._config.rounds + 1})
+        return NodeConfig(**learning, max_rounds=rounds, network=network, checkpoint=checkpoints)
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        deadline = self._clock() + STALL_SECONDS
+        while True:
+            if self._read_all():
+                deadline = self._clock() + STALL_SECONDS
+            if ready():
+                return
+            self._check(deadline, [node for node in self._nodes if node.member and node.done < node.last])
+            time.sleep(POLL_SECONDS)
+
+    def _read_all(self) -> bool:
+        """Takes in new rounds, and lets nodes join and die when their time comes. Returns whether there were any."""
+        news = False
+        for node in self._nodes:
+            for report in _new_rounds(node):
+                if node.first + report.round < node.last:
+                    node.reports[node.first + report.round] = report
+                    news = True
+            if node.dies and node.done >= node.last and node.member:
+                node.member.kill()
+                node.member = None
+        through = max(node.done for node in self._nodes if node.reports or node.first == 0)
+        for node in self._nodes:
+            if 0 < node.first <= through and node.member is None and node.done < node.last:
+                self._start(node)
+        return news
+
+    def _check(self, deadline: float, expected: list[RealNode]) -> None:
+        for node in expected:
+            if node.member and not node.member.alive():
+                self._read_all()  # what it wrote since the last read
+                if node.done < node.last:
+                    raise RuntimeError(f"node {node.index} ended early: {node.member.last_words()}")
+        if self._clock() > deadline:
+            raise RuntimeError(f"no news from nodes {', '.join(str(node.index) for node in expected)}")
+
+
+def check_real(config: SimulationConfig) -> None:
+    """UserError for options that only the engine in memory supports."""
+    faults = config.faults
+    for name, given in (("loss", faults.loss), ("delay", faults.delay), ("slow", faults.slow)):
+        if given:
+            raise UserError(f"--faults.{name} is for --engine memory; real nodes can die and join late")
+    if config.evaluate_every:
+        raise UserError("--evaluate-every is for --engine memory; ask real nodes by swarm-node eval")
+    if config.node_roles:
+        raise UserError("--node-roles is for --engine memory; start contributors beside real nodes by themselves")
+    if config.attack.kind != "none":
+        raise UserError("--attack.kind is for --engine memory; real nodes are all honest")
+
+
+def as_toml(config: NodeConfig) -> str:
+    """A configuration file of what differs from the defaults, secrets included. JSON numbers, texts, booleans and lists
+    are TOML too."""
+    flat = flatten(revealed(config, exclude={"home"}, exclude_defaults=True))
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in flat.items())
+
+
+def _started(node: RealNode) -> bool:
+    path = node.home / "events.jsonl"
+    return path.exists() and any(event["event"] == "RunStarted" for event in read_jsonlines(path))
+
+
+def _new_rounds(node: RealNode) -> Iterator[RoundReport]:
+    """Rounds in its events since the last read. A line that is not complete yet is read the next time."""
+    path = node.home / "events.jsonl"
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        file.seek(node.offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            node.offset += len(line)
+            event = json.loads(line)
+            if event["event"] == "RoundDone":
+                yield _report(event["report"])
+
+
+def _report(fields: Mapping[str, Any]) -> RoundReport:
+    values = {**fields, "step": StepReport(**fields["step"]), "seconds": renamed.phases(fields["seconds"])}
+    return RoundReport(**{**values, "peer_id": PeerId(values["peer_id"]), "round": Round(values["round"])})

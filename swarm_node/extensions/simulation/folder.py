@@ -1,0 +1,142 @@
+"""The report folder: its files, when it may be used again, finished cells. Deletes only files that it wrote."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from swarm_node.common import renamed
+from swarm_node.common.errors import UserError
+from swarm_node.common.files import plain, write_bytes
+from swarm_node.extensions.simulation.arms import Cell, parse_arm
+from swarm_node.extensions.simulation.worker_messages import read_round
+from swarm_node.settings import SimulationConfig
+from swarm_node.settings.sources import flatten
+from swarm_node.telemetry.events import CellRound
+from swarm_node.telemetry.manifest import manifest, write_manifest
+
+KIND = "simulation"  # in the manifest of a folder of ours
+PICTURES = ("rewards.png", "accuracy.png")
+PATTERNS = ("report.json", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
+WORKERS = ("workers", "workers_by", "workers_python", "ray")
+SAME_ENGINE = {"ray": "memory"}  # to the bit
+ABOUT_THE_RUN = {"out", "resume", "overwrite", *WORKERS, "arms", "seeds"}  # options that do not change a cell
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is kept of a finished cell."""
+
+    cell: Cell
+    rounds: tuple[CellRound, ...]
+    memory: tuple[float, ...]  # MB of its worker, through the run; differs between machines
+
+
+class ReportFolder:
+    """The folder of one simulation, and the names of its files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser()
+        self.report = self.path / "report.json"
+        self.plot = self.path / "rewards.png"
+        self.accuracy = self.path / "accuracy.png"
+        self.manifest = self.path / "manifest.json"
+        self.events = self.path / "events.jsonl"
+        self._cells = self.path / "cells"
+
+    def prepare(self, config: SimulationConfig) -> str | None:
+        """Makes the folder ready, or raises UserError. Returns a warning if kept cells come from other code."""
+        if config.resume and config.overwrite:
+            raise UserError("--resume keeps what is in the report folder, --overwrite removes it: give one of them")
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file: choose another --out")
+        warning = None
+        found = list(self.path.iterdir()) if self.path.is_dir() else []
+        if any(path != self._cells or any(path.iterdir()) for path in found):  # an empty `cells` is a start that failed
+            earlier = self._earlier_manifest()
+            if config.resume:
+                warning = self._check_same(earlier, config)
+            elif config.overwrite or not (kept := self._worth()):
+                self._clear()
+            else:
+                raise UserError(f"{self.path} holds {kept}: go on with it by --resume, or replace it by --overwrite")
+        try:
+            self._cells.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{self.path} cannot be written ({error.strerror}): choose another --out") from error
+        seeds = range(config.seed, config.seed + config.seeds)
+        write_manifest(self.manifest, manifest(KIND, config, seeds))
+        return warning
+
+    def log(self, cell: Cell) -> Path:
+        """The file for a worker's stderr. Kept only if the cell failed."""
+        return self._cells / f"{cell.file_stem}.log"
+
+    def save(self, record: Record) -> None:
+        """Writes a finished cell, whole or not at all."""
+        rounds = [plain(asdict(done)) for done in record.rounds]
+        content = {
+            "arm": str(record.cell.arm),
+            "seed": record.cell.seed,
+            "memory": list(record.memory),
+            "rounds": rounds,
+        }
+        write_bytes(self._file(record.cell), json.dumps(content, allow_nan=False).encode())
+
+    def load(self, cells: Sequence[Cell], rounds: int) -> list[Record]:
+        """The finished ones of these cells. A file that is not a cell of this run counts as missing, so the cell runs
+        again."""
+        return [record for cell in cells for record in self._read(cell) if len(record.rounds) == rounds]
+
+    def _read(self, cell: Cell) -> Iterator[Record]:
+        try:
+            content = json.loads(self._file(cell).read_bytes())
+            found = Cell(parse_arm(content["arm"]), content["seed"])
+            rounds = tuple(read_round(fields) for fields in content["rounds"])
+            record = Record(found, rounds, tuple(content["memory"]))
+        except (OSError, ValueError, KeyError, TypeError, UserError):
+            return
+        if found == cell:
+            yield record
+
+    def _file(self, cell: Cell) -> Path:
+        return self._cells / f"{cell.file_stem}.json"
+
+    def _worth(self) -> str:
+        """What would be lost if it were cleared; "" where an earlier run failed before it had anything."""
+        if self.report.exists():
+            return "a report"
+        done = len(list(self._cells.glob("*.json")))
+        return f"{done} finished cells of a simulation that did not end" if done else ""
+
+    def _earlier_manifest(self) -> dict[str, Any]:
+        try:
+            earlier = json.loads(self.manifest.read_bytes())
+        except (OSError, ValueError):
+            earlier = None
+        if not isinstance(earlier, dict) or earlier.get("kind") != KIND or not isinstance(earlier.get("config"), dict):
+            raise UserError(f"{self.path} holds files that are no simulation report: choose another --out")
+        return earlier
+
+    def _check_same(self, earlier: Mapping[str, Any], config: SimulationConfig) -> str | None:
+        now = flatten(config.model_dump(mode="json"))
+        new = flatten(type(config)().model_dump(mode="json"))  # options that the earlier version did not have
+        then = {**new, **renamed.options(flatten(earlier["config"]))}
+        now, then = ({**each, "engine": SAME_ENGINE.get(each["engine"], each["engine"])} for each in (now, then))
+        changed = sorted(key for key in now.keys() | then.keys() if now.get(key) != then.get(key))
+        changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
+        if changed:
+            shown = ", ".join(f"{key} was {then.get(key)!r}, is {now.get(key)!r}" for key in changed[:3])
+            more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+            raise UserError(f"can't --resume {self.path} with another configuration: {shown}{more}")
+        fresh = manifest(KIND, config, ())
+        other = [key for key in ("commit", "versions") if fresh[key] != earlier.get(key)]
+        if other:
+            return f"finished cells were made with other {' and '.join(other)}: their curves may not compare"
+        return None
+
+    def _clear(self) -> None:
+        for pattern in PATTERNS:
+            for file in self.path.glob(pattern):
+                file.unlink()

@@ -1,0 +1,127 @@
+"""`swarm-node plot RUN ...`: the figures of reports and homes, as PNG and SVG. Matplotlib is loaded when it draws."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from swarm_node.commands.table import Command
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.page.newest_first import NewestFirst
+from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.start import watched_in
+from swarm_node.extensions.simulation.report import ArmSummary, Report
+from swarm_node.settings import PlotConfig
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.series import moving_average
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PAGE = """\
+usage: swarm-node plot RUN ... [--out FOLDER]
+
+The figures of runs, each as PNG and SVG: of a simulation by its report folder,
+of a node by its home. Prints the files.
+
+  --out FOLDER   for all figures (each run's own folder)"""
+
+KINDS = ("png", "svg")
+WINDOW = 20  # rounds
+T = TypeVar("T")
+
+
+def command(argv: list[str]) -> None:
+    """Draws, and prints the names of the files."""
+    count = next((index for index, each in enumerate(argv) if each.startswith("-")), len(argv))
+    named = ["--runs", *argv[:count]] if count else []
+    config = from_command_line(PlotConfig, [*named, *argv[count:]], "swarm-node plot", flags_only=True)
+    if not config.runs:
+        raise UserError("name a run: the home of a node, or the report folder of a simulation")
+    for folder in map(Path, config.runs):
+        for path in figures_of(folder.expanduser(), config.out):
+            print(path)
+
+
+def figures_of(folder: Path, out: Path | None) -> list[Path]:
+    """The files that were written. UserError where there is nothing to draw, or no place for it."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
+    found = watched_in(folder)
+    watched = NodeWatch(folder) if isinstance(found, NewestFirst) else found  # a figure needs all rounds anyway
+    stem = "node" if isinstance(watched, NodeWatch) else "rewards"
+    name = f"{folder.resolve().name}-{stem}" if out else stem
+    paths = [(out or folder) / f"{name}.{kind}" for kind in KINDS]
+    try:
+        (out or folder).mkdir(parents=True, exist_ok=True)
+        if isinstance(watched, NodeWatch):
+            while watched.read():
+                pass
+            _draw_node(watched.state(), folder, paths)
+        else:
+            _draw_report(folder, paths)
+    except OSError as error:
+        raise UserError(f"{error.filename or folder}: {error.strerror}; choose another folder with --out") from error
+    return paths
+
+
+def _draw_report(folder: Path, paths: Sequence[Path]) -> None:
+    try:
+        content = json.loads((folder / "report.json").read_bytes())
+        arms = {name: _made(ArmSummary, arm) for name, arm in content["arms"].items()}
+        report = _made(Report, {**content, "arms": arms})
+    except FileNotFoundError:
+        raise UserError(f"{folder} has no report.json yet: its simulation is not finished") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder / 'report.json'} is no report: {error}") from error
+    from swarm_node.extensions.simulation.plot import draw
+
+    for path in paths:
+        draw(report, path)
+
+
+def _made(kind: type[T], content: Mapping[str, Any]) -> T:
+    """Keys that this version does not know are left out."""
+    return kind(**{field.name: content[field.name] for field in fields(kind) if field.name in content})  # type: ignore[arg-type]
+
+
+def _draw_node(state: Mapping[str, Any], folder: Path, paths: Sequence[Path]) -> None:
+    if not state["whole"]["rounds"]:
+        raise UserError(f"{folder} holds no rounds: name the home of a node that has trained")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 7.0), dpi=120)
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 2).flat
+    whole = state["whole"]
+    _curves(axes[0], whole, "Reward", {"local": "reward"})
+    validations = state["validations"]
+    if validations["rounds"]:
+        axes[0].plot(validations["rounds"], validations["series"]["reward"], "o", color="#009E73", label="validation")
+        axes[0].legend(frameon=False, fontsize=8)
+    _curves(axes[1], whole, "Reward by task", {task: f"task:{task}" for task in state["tasks"][:10]})
+    _curves(axes[2], whole, "Groups trained on", {"local": "local_informative", "external": "external_informative"})
+    _curves(axes[3], whole, "Entropy, nats per token", {"": "entropy"})
+    figure.suptitle(f"{len(whole['rounds']) * whole['width']} rounds, moving average of {WINDOW} points", fontsize=11)
+    figure.tight_layout()
+    for path in paths:
+        figure.savefig(path, format=path.suffix.removeprefix("."))
+
+
+def _curves(axes: "Axes", columns: Mapping[str, Any], title: str, names: Mapping[str, str]) -> None:
+    for label, key in names.items():
+        values = [value or 0.0 for value in columns["series"].get(key, [])]
+        if values:
+            axes.plot(columns["rounds"], moving_average(values, WINDOW), label=label or None, linewidth=1.8)
+    axes.set_title(title, loc="left", fontsize=10.5)
+    axes.set_xlabel("round")
+    axes.set_ylim(bottom=0.0)
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    if any(names):
+        axes.legend(frameon=False, fontsize=8)
+
+
+PLOT = Command(PlotConfig, PAGE, command)

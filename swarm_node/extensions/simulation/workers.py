@@ -1,0 +1,144 @@
+"""Processes that run cells: on this machine, or wherever a command prefix such as `ssh host` starts them."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.elsewhere import origin
+from swarm_node.extensions.simulation.worker_messages import LOST, node_environment, worker_environment, write_order
+from swarm_node.settings import SimulationConfig
+
+MODULE = ("-P", "-m", "swarm_node.extensions.simulation.worker")
+WORKER = (sys.executable, *MODULE)
+# A prefix that waits for its turn, as srun does, would not notice that the driver was killed.
+GUARD = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
+PATIENCE = 5.0  # seconds
+PLAIN = re.compile(r"[\w@%+=:,./~-]+")  # what every shell passes on as it is
+
+
+class Worker(Protocol):
+    """A worker at its cell."""
+
+    def lines(self) -> Iterator[str]:
+        """Its messages, until it ends."""
+        ...
+
+    def last_words(self) -> str:
+        """How it ended, if its last message does not say so."""
+        ...
+
+    def lost(self) -> bool:
+        """Whether it ended because its host did: the cell can begin anew elsewhere."""
+        ...
+
+    def kill(self) -> None:
+        """Ends it, and all that it started."""
+        ...
+
+
+Launch = Callable[[Cell], Worker]
+
+
+class LocalWorker:
+    """Implements Worker: a process of this machine, which may be one that leads to another machine."""
+
+    def __init__(self, process: "subprocess.Popen[str]", order: str, patience: float = 0.0) -> None:
+        """`patience`: seconds that the process has to end by itself."""
+        self._process, self._patience = process, patience
+        with contextlib.suppress(OSError):  # it died at once: its lines end
+            assert process.stdin is not None
+            process.stdin.write(order)
+            process.stdin.flush()
+
+    def lines(self) -> Iterator[str]:
+        """See Worker."""
+        assert self._process.stdout is not None
+        yield from self._process.stdout
+
+    def last_words(self) -> str:
+        """See Worker."""
+        code = self._process.wait()
+        if code >= 0:
+            return f"the worker ended with status {code} and no message"
+        hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
+        return f"the worker was killed by {signal.Signals(-code).name}{hint}"
+
+    def lost(self) -> bool:
+        """See Worker."""
+        return self._process.wait() == LOST
+
+    def kill(self) -> None:
+        """The whole process group, also after a normal end, so that nothing that a worker started outlives it. One on
+        another machine ends when its pipe does, and srun must see that end, or its job would go on."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        if self._patience:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(self._patience)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def local_launch(config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str] = WORKER) -> Launch:
+    """Workers that this command starts, `workers_by` before it. `log` names the file for a worker's stderr."""
+    prefixes = prefixes_of(config)
+    there = origin() if prefixes else None
+    numbers = count()
+
+    def launch(cell: Cell) -> Worker:
+        words = list(command)
+        if prefixes:
+            words = [*GUARD, *prefixes[next(numbers) % len(prefixes)], *remote_command(config)]
+        with log(cell).open("wb") as stderr:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                encoding="utf-8",
+                # what carries a worker to another machine may need an agent or a ticket of the user's
+                env={**os.environ, **node_environment(config)} if prefixes else worker_environment(config),
+                start_new_session=True,  # the parent handles Ctrl-C; the group is killed as one
+            )
+        return LocalWorker(process, write_order(config, cell, there), PATIENCE if prefixes else 0.0)
+
+    return launch
+
+
+def prefixes_of(config: SimulationConfig) -> list[list[str]]:
+    """The words of each prefix. UserError where there is none between two semicolons, or the engine takes none."""
+    if not config.workers_by:
+        return []
+    try:
+        prefixes = [shlex.split(prefix) for prefix in config.workers_by.split(";")]
+    except ValueError as error:
+        raise UserError(f"--workers-by {config.workers_by!r}: {str(error).lower()}") from error
+    if not all(prefixes):
+        raise UserError(f"--workers-by {config.workers_by!r}: a prefix is empty; give such as 'ssh host1; ssh host2'")
+    if config.engine not in ("memory", "process"):
+        raise UserError(f"--workers-by is for --engine memory and process, not {config.engine}")
+    return prefixes
+
+
+def remote_command(config: SimulationConfig) -> list[str]:
+    """What a prefix is put before. ssh gives it to a shell and srun does not, so every word is plain."""
+    python = config.workers_python or sys.executable
+    if not PLAIN.fullmatch(python):
+        raise UserError(f"--workers-python {python!r}: give a path without spaces and quotes")
+    variables = [f"{name}={value}" for name, value in node_environment(config).items()]
+    return ["env", *variables, python, *MODULE]

@@ -1,0 +1,107 @@
+"""A task set to questions, in a process that ends at once: `python -m swarm_node.extensions.taskset.compile`, not for
+people. Reads a specification from standard input, writes the questions for scoring processes where it says, and prints
+what there is to know of them. The node runs it twice and compares: what differs cannot be rebuilt by a peer.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.dataset.questions import HELD_OUT, LONG_PROMPT, MAX_CHARS, MAX_PROMPT_CHARS, TRAIN, share
+from swarm_node.settings.taskset import TasksetConfig
+
+TRIED = 16  # questions whose scores are compared
+RAISED = "raised"
+
+
+def main() -> None:
+    """Exit code 1, and the mistake as one line, where the task set will not do."""
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints
+    asked = json.load(sys.stdin)
+    try:
+        facts = compiled(TasksetConfig.model_validate(asked["taskset"]), Path(asked["out"]))
+    except UserError as error:
+        sys.stderr.write(f"\n{error}\n")
+        sys.exit(1)
+    with os.fdopen(out, "w") as stream:
+        json.dump(facts, stream)
+
+
+def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
+    """The facts of a task set; its questions are written to `out`."""
+    from swarm_node.extensions.taskset import library
+
+    options = json.loads(config.options or "{}")
+    found = library.loaded(config.name, options)
+    read = Read()
+    try:
+        for task in found.tasks(config.most):
+            read.add(task, config)
+    except UserError:
+        raise
+    except Exception as error:  # whatever its code raises
+        raise UserError(f"task set {config.name} cannot be read: {type(error).__name__}: {error}") from error
+    if not read.sides[TRAIN]:
+        raise UserError(f"task set {config.name} has no question to train on: lower its option held_out")
+    agreed = {"hashes": sorted(read.hashes), "code": found.code(), "options": options, "held_out": config.held_out}
+    version = "sha256." + hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:32]
+    name = os.path.abspath(config.name) if config.name.endswith(".py") else config.name
+    written = {"version": version, "name": name, "options": options, "rows": read.sides, "tries": read.tries}
+    out.write_text(json.dumps(written), encoding="ascii")
+    counts = {"train": len(read.sides[TRAIN]), "held_out": len(read.sides[HELD_OUT]), "left_out": dict(read.left_out)}
+    return {"version": version, **counts, "hashes": read.hashes, "tries": read.tries}
+
+
+class Read:
+    """What a task set came to so far."""
+
+    def __init__(self) -> None:
+        self.sides: dict[str, list[tuple[str, dict[str, Any]]]] = {TRAIN: [], HELD_OUT: []}
+        self.left_out = Counter[str]()
+        self.hashes: list[str] = []
+        self.tries: list[dict[str, Any]] = []
+        self._chars = 0
+
+    def add(self, task: Any, config: TasksetConfig) -> None:
+        """UserError where it is not for peers, and nobody said that it is trained on alone."""
+        from swarm_node.extensions.taskset import library
+
+        if not config.alone and (reason := library.unscorable(task)):
+            raise UserError(f"task set {config.name}: {reason}; train alone on it by its option alone")
+        prompt, data = library.prompt_of(task.data), library.dumped(task.data)
+        if not prompt or len(prompt) > MAX_PROMPT_CHARS:
+            self.left_out[LONG_PROMPT if prompt else library.NOT_TEXT] += 1
+            return
+        self._chars += len(json.dumps(data))
+        if self._chars > MAX_CHARS:
+            raise UserError(
+                f"task set {config.name}: more than {MAX_CHARS >> 20} MB of questions; raise its option most"
+            )
+        self.hashes.append(task.hash)
+        self.sides[HELD_OUT if share(prompt) < config.held_out else TRAIN].append((prompt, data))
+        if len(self.tries) < TRIED and not config.alone:
+            self.tries.append(_tried(task, prompt, library.texts_to_try(data, prompt)))
+
+
+def _tried(task: Any, prompt: str, texts: list[str]) -> dict[str, Any]:
+    """A question with completions and their scores, as verifiers itself computes them."""
+    from swarm_node.extensions.taskset.library import dumped, scored
+
+    scores: list[float | str] = []
+    for text in texts:
+        try:
+            scores.append(asyncio.run(scored(task, prompt, text)))
+        except Exception:  # noqa: BLE001  whatever a reward raises of a text: what counts is that all do alike
+            scores.append(RAISED)
+    return {"prompt": prompt, "data": dumped(task.data), "texts": texts, "scores": scores}
+
+
+if __name__ == "__main__":
+    main()

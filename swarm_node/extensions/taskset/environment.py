@@ -1,0 +1,164 @@
+"""A task set of verifiers behind the Environment seam: tasks taskset/train and taskset/held_out."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from swarm_node.common.children import without_secrets
+from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
+from swarm_node.environments.kinds import EnvironmentKind
+from swarm_node.environments.scored import Scoring
+from swarm_node.extensions.dataset.questions import TRAIN
+from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
+from swarm_node.extensions.taskset.alone import AloneScoring
+from swarm_node.rollouts.catalogue import Catalogue, Tasks
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.scoring.client import Item, ScoringClient, ScoringPool
+from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings.taskset import TasksetConfig
+
+NAME = "taskset"
+SOURCE = "swarm_node.extensions.taskset.source:TasksetSource"
+TRIED = "tried"  # see `source.py`
+SECONDS = 600.0  # to load it, from the network where it has to
+MEMORY = 4096  # megabytes of address space that a scoring process needs at least: verifiers is large
+TASKS: Tasks = tasks_of(NAME)
+
+
+class Facts(BaseModel):
+    """What there is to know of a task set, as one process saw it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: str
+    train: int  # questions
+    held_out: int
+    left_out: dict[str, int]  # reason -> questions
+    hashes: list[str]  # of all questions, in order
+    tries: list[dict[str, Any]]  # questions with completions and their scores
+
+
+class TasksetEnvironment(SplitEnvironment):
+    """The questions of a task set, after two processes and the sandbox came to the same questions and scores."""
+
+    def __init__(self, tasks: Sequence[str], settings: EnvironmentConfig) -> None:
+        config, folder = settings.taskset, tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
+        files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
+        self._alone = config.alone
+        scoring: Scoring | None = None
+        try:
+            self.facts, *others = _read(config, files)
+            scoring = self._scoring_of(settings, files[0])
+            for other in others:
+                compare(config.name, self.facts, other)
+            if not config.alone:
+                compare_scores(config.name, self.facts, scoring)
+        except BaseException:
+            if scoring is not None:
+                scoring.close()
+            folder.cleanup()
+            raise
+        super().__init__(NAME, self.facts.version, self.facts.held_out, tasks, scoring, settings, folder)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Nothing where it is trained on alone: then nothing is published, and nothing of others is let in."""
+        return Catalogue() if self._alone else super().catalogue
+
+    def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
+        if settings.taskset.alone:
+            return AloneScoring(file)
+        source, limits = f"{SOURCE}?{file}", (settings.time_limit, max(settings.memory_limit, MEMORY))
+        version = self.facts.version
+        return ScoringPool(lambda: ScoringClient(source, version, *limits), settings.scoring_processes)
+
+
+def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
+    """The same task set by as many processes as files, at the same time, each with another order of sets."""
+    if not config.name:
+        raise UserError("task taskset/train needs a task set: name it in the section taskset")
+    if find_spec("verifiers") is None:
+        raise UserError("task sets need the extra verifiers: pip install 'swarm-node[verifiers]'")
+    with ThreadPoolExecutor(len(files)) as pool:
+        return list(pool.map(lambda numbered: _read_once(config, *numbered), enumerate(files)))
+
+
+def _read_once(config: TasksetConfig, number: int, file: Path) -> Facts:
+    asked = json.dumps({"taskset": config.model_dump(), "out": str(file)})
+    command = [sys.executable, "-P", "-m", "swarm_node.extensions.taskset.compile"]
+    environment = without_secrets({"PYTHONHASHSEED": str(number + 1)})
+    try:
+        done = subprocess.run(
+            command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"task set {config.name} takes more than {SECONDS:.0f} s to load and score") from error
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
+        raise UserError(last[:400] if config.name in last else f"task set {config.name}: {last[:400]}")
+    return Facts.model_validate_json(done.stdout)
+
+
+def compare(name: str, first: Facts, second: Facts) -> None:
+    """UserError for what differs between two processes: no peer could rebuild it."""
+    for place, (one, other) in enumerate(zip_longest(first.hashes, second.hashes)):
+        if one != other:
+            raise UserError(
+                f"task set {name}: question {place} of two processes differs: it must not depend on chance, time or "
+                "the order of a set; train alone on it by its option alone"
+            )
+    for one_try, other_try in zip(first.tries, second.tries, strict=True):
+        _same_scores(name, one_try, other_try["scores"], "another process")
+
+
+def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
+    """UserError for what scores differently in the sandbox, where all external completions are scored."""
+    items: list[Item] = [
+        (NAME, TRIED, 0, place, (text,)) for place, tried in enumerate(facts.tries) for text in tried["texts"]
+    ]
+    replies = iter(scoring.ask(items))
+    for tried in facts.tries:
+        here = [next(replies) for _ in tried["texts"]]
+        found = ["raised" if isinstance(reply, Skipped) else reply[0] for reply in here]
+        outside = [score for score in tried["scores"] if not isinstance(score, str)]
+        if any(not 0.0 <= score <= 1.0 for score in outside):
+            raise UserError(f"task set {name}: a completion scores {max(outside, key=abs):g}, and a score is in [0, 1]")
+        _same_scores(name, tried, found, "the sandbox, which has no network, files, threads and timers")
+
+
+def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: str) -> None:
+    for text, here, there in zip(tried["texts"], tried["scores"], found, strict=True):
+        if here != there:
+            raise UserError(
+                f"task set {name}: {printable(text, 40)!r} scores {here} in one process and {there} in {where}; train "
+                "alone on it by its option alone"
+            )
+
+
+class TasksetKind(EnvironmentKind):
+    """What is registered: a task set that the configuration names."""
+
+    name = NAME
+    tasks = TASKS
+
+    def brought(self, settings: EnvironmentConfig) -> Sequence[str]:
+        return (f"{NAME}/{TRAIN}",) if settings.taskset.name else ()
+
+    def leaves(self, settings: EnvironmentConfig) -> str:
+        return "" if settings.taskset.alone else f"the questions of {settings.taskset.name}"
+
+    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> TasksetEnvironment:
+        return TasksetEnvironment(tasks, settings)
+
+
+KIND = TasksetKind()

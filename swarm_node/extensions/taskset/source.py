@@ -1,0 +1,93 @@
+"""The questions of a task set as a source (`scoring/contract.py`). Runs in the scoring process only."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from swarm_node.extensions.dataset.source import place
+from swarm_node.extensions.taskset import library
+
+TRIED = "tried"  # config id of the questions whose scores are compared; no address of a peer has it
+
+
+class TaskItem:
+    """One task, scored by its own rewards."""
+
+    def __init__(self, prompt: str, task: Any) -> None:
+        self.prompt = prompt
+        self._task = task
+
+    def score(self, text: str) -> float:
+        """In a sandboxed child: without sockets, threads and timers."""
+        signal.alarm = signal.setitimer = _no_timer  # type: ignore[assignment]  # the clock is kept outside
+        return run(library.scored(self._task, self.prompt, text))
+
+
+class TasksetSource:
+    """Of a file that `compile.py` wrote."""
+
+    def __init__(self, file: str) -> None:
+        written = json.loads(Path(file).read_bytes())
+        self.version: str = written["version"]
+        self._rows: dict[str, list[tuple[str, dict[str, Any]]]] = written["rows"]
+        self._tries: list[dict[str, Any]] = written["tries"]
+        self._library = library.Library(written["name"], written["options"])
+        self._warm()
+
+    def build(self, dataset: str, config_id: str, seed: int, index: int) -> TaskItem:
+        """KeyError for a side there is not, ZeroDivisionError for one without questions."""
+        if config_id == TRIED:
+            tried = self._tries[index]
+            return TaskItem(tried["prompt"], self._library.rebuilt(tried["data"]))
+        rows = self._rows[config_id]
+        prompt, data = rows[place(config_id, seed, index, len(rows))]
+        return TaskItem(prompt, self._library.rebuilt(data))
+
+    def _warm(self) -> None:
+        """Imports what a reward imports when it is first called: a sandboxed child can open no file."""
+        for tried in self._tries[:2]:
+            for text in tried["texts"]:
+                with contextlib.suppress(Exception):
+                    run(library.scored(self._library.rebuilt(tried["data"]), tried["prompt"], text))
+
+
+class QuietLoop(asyncio.BaseEventLoop):
+    """Runs what waits for nothing outside, and needs no descriptor: a sandboxed child can open none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = self
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Time passes, and nothing happens. RuntimeError where something outside would have to."""
+        if timeout is None:
+            raise RuntimeError("a reward waits for something outside its process")
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            os.sched_yield()
+        return []
+
+    def _process_events(self, events: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+
+def run(coroutine: Any) -> float:
+    """The result of a coroutine, in a loop of its own."""
+    loop = QuietLoop()
+    try:
+        found: float = loop.run_until_complete(coroutine)
+        return found
+    finally:
+        loop.close()
+
+
+def _no_timer(*_: Any) -> int:
+    return 0

@@ -1,0 +1,99 @@
+"""Make puzzles ahead, into a file: python -m swarm_node.extensions.temporal_clue.make full --count 64 --out FILE.json
+
+For sizes that take too long to be made on request. Runs beside training at the lowest priority. A puzzle that exceeds
+its time is left out and counted. Started again, it goes on where it stopped.
+"""
+
+import argparse
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+
+from swarm_node.extensions.temporal_clue import generate, text
+from swarm_node.extensions.temporal_clue.sizes import SIZES
+from swarm_node.extensions.temporal_clue.solver import Undecided
+
+
+def main() -> None:
+    """Makes a file of puzzles, slowly and at low priority."""
+    parser = argparse.ArgumentParser(prog="python -m swarm_node.extensions.temporal_clue.make", description=__doc__)
+    parser.add_argument("size", choices=list(SIZES))
+    parser.add_argument("--count", type=int, default=64, help="puzzles in the file")
+    parser.add_argument("--seed", type=int, default=0, help="files of different seeds have different puzzles")
+    parser.add_argument("--limit", type=int, default=120, help="seconds a puzzle may take")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    os.nice(19)
+    make(options.size, options.seed, options.count, options.limit, options.out, Console())
+
+
+def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: Console) -> None:
+    """Fill the file up to `count` puzzles. It is rewritten after each."""
+    puzzles: list[dict[str, Any]] = json.loads(out.read_text("utf-8")) if out.exists() else []
+    index = 1 + max((entry["index"] for entry in puzzles), default=-1)
+    while len(puzzles) < count:
+        began = time.monotonic()
+        try:
+            with bounded(limit):
+                entry = as_entry(config_id, seed, index)
+        except (TooSlow, Undecided):
+            console.print(f"puzzle {index}: given up after {time.monotonic() - began:.0f} s")
+        else:
+            puzzles.append(entry)
+            _write(out, puzzles)
+            console.print(
+                f"{len(puzzles)}/{count}: {entry['num_clues']} clues, {time.monotonic() - began:.1f} s", highlight=False
+            )
+        index += 1
+
+
+def as_entry(config_id: str, seed: int, index: int) -> dict[str, Any]:
+    """A puzzle as the published file has it, with its address."""
+    puzzle = generate.generate(config_id, seed, index)
+    return {
+        "num_clues": len(puzzle.clues),
+        "prompt": text.prompt(puzzle),
+        "solution": text.key(puzzle),
+        "options": text.options(puzzle.setting),
+        "config_id": config_id,
+        "seed": seed,
+        "index": index,
+    }
+
+
+class TooSlow(Exception):
+    """The bound on a puzzle's time."""
+
+
+@contextmanager
+def bounded(seconds: int) -> Iterator[None]:
+    """Raises TooSlow in the main thread after so many seconds, between two searches of the solver."""
+    before = signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _give_up(number: int, frame: FrameType | None) -> None:
+    raise TooSlow
+
+
+def _write(out: Path, puzzles: list[dict[str, Any]]) -> None:
+    partial = out.with_suffix(".partial")
+    partial.write_text(json.dumps(puzzles, indent=1), encoding="utf-8")
+    partial.rename(out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Trackers that others have made: trackio, wandb and TensorBoard, by the names that TRL's `report_to` has for them.
+
+A node is one run; a simulation is a run for each arm and seed. Figures that TRL logs have its names, the others
+`swarm/NAME`. Each library is imported when it is asked for: only trackio is an extra of ours.
+"""
+
+import importlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from swarm_node.common.errors import UserError
+from swarm_node.rollouts.reports import figures
+from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, Event, RoundDone, RunStarted, Validated
+
+PROJECT = "swarm-node"
+RESUMED = "swarm/resumed_after"  # rounds: of a round that stands there twice, the row that came later counts
+TRL = {  # figures -> as TRL's GRPOTrainer calls them
+    "reward": "reward",
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "entropy": "entropy",
+    "mean_length": "completions/mean_length",
+    "clip_fraction": "clip_ratio/region_mean",
+}
+
+
+class Run(Protocol):
+    """One curve: a node, or an arm and seed."""
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        """Figures of a round."""
+        ...
+
+    def finish(self) -> None:
+        """No more of them."""
+        ...
+
+
+class Tracker:
+    """Sorts events into runs. A subclass begins them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.done = 0  # rounds before this run: those of this number and above are done again after a kill
+        self._runs: dict[str, Run] = {}
+
+    def begin(self, name: str) -> Run:
+        """A run of this name."""
+        raise NotImplementedError
+
+    def take(self, event: Event) -> None:
+        match event:
+            case RunStarted(rounds=rounds):
+                self.done = rounds
+            case RoundDone(report=report):
+                values = {f"reward/{task}": reward for task, reward in report.reward_by_task.items()}
+                values |= named(figures(report)) | {RESUMED: self.done}
+                self._run(self.folder.name).log(values, report.round)
+            case Validated(round=number, reward=reward):
+                self._run(self.folder.name).log({"eval/reward": reward}, number)
+            case CellRound(arm=arm, seed=seed, round=number, metrics=metrics):
+                self._run(f"{arm} seed {seed}").log(named(metrics), number)
+            case CellFinished(arm=arm, seed=seed) | CellFailed(arm=arm, seed=seed):
+                self._end(f"{arm} seed {seed}")
+            case _:
+                pass
+
+    def close(self) -> None:
+        for name in list(self._runs):
+            self._end(name)
+
+    def _run(self, name: str) -> Run:
+        if name not in self._runs:
+            self._runs[name] = self.begin(name)
+        return self._runs[name]
+
+    def _end(self, name: str) -> None:
+        if run := self._runs.pop(name, None):
+            run.finish()
+
+
+class TrackioTracker(Tracker):
+    """Local first: a database in the folder of the run, no account. `TRACKIO_DIR` names another place."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        os.environ.setdefault("TRACKIO_DIR", str(folder / "trackio"))
+        self._trackio = library("trackio", "pip install 'swarm-node[trackio]'")
+
+    def begin(self, name: str) -> Run:
+        return _Logged(self._trackio.init(project=PROJECT, name=name, resume="allow", embed=False))
+
+
+class WandbTracker(Tracker):
+    """Whatever account and mode wandb is set up with; `WANDB_MODE=offline` sends nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._wandb = library("wandb", "pip install wandb")
+
+    def begin(self, name: str) -> Run:
+        return _Logged(self._wandb.init(project=PROJECT, name=name, dir=str(self.folder), reinit="create_new"))
+
+
+class TensorboardTracker(Tracker):
+    """Files below `tensorboard` in the folder of the run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._writer = library("torch.utils.tensorboard", "pip install tensorboard").SummaryWriter
+
+    def begin(self, name: str) -> Run:
+        folder = self.folder / "tensorboard" / name.replace("/", "-").replace(" ", "_")
+        return _Written(self._writer(str(folder), purge_step=self.done or None))  # hides what is done again
+
+
+class _Logged:
+    """A run as trackio and wandb have it."""
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    def finish(self) -> None:
+        self._run.finish()
+
+
+class _Written:
+    """A run as TensorBoard has it."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    def finish(self) -> None:
+        self._writer.close()
+
+
+def named(values: Mapping[str, float]) -> dict[str, float]:
+    """By TRL's names, where it has them."""
+    return {TRL.get(name, f"swarm/{name}"): value for name, value in values.items()}
+
+
+def library(name: str, remedy: str) -> Any:
+    """UserError with the remedy where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UserError(f"tracker needs {name.split('.')[0]}: {remedy} ({error})") from error

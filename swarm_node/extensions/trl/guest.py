@@ -1,0 +1,153 @@
+"""A script with TRL's GRPOTrainer in a swarm: `pip install 'swarm-node[trl]'`, and docs/how-to/trl.md.
+
+    with Swarm(config, external_groups=2) as swarm:
+        trainer = GRPOTrainer(model=..., args=..., train_dataset=swarm.dataset(rounds=100, questions=4),
+                              reward_funcs=swarm.reward, rollout_func=swarm.rollout)
+        trainer.train()
+
+Local groups are published as soon as they are scored. External ones take the places of local ones in a batch; their
+log-probs are not known, so, as in a node's training, the policy that trains counts as the one that wrote them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from itertools import cycle, islice
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from protocol.messages import Completion, PeerId, Question
+from swarm_node import api as script
+from swarm_node.common.errors import UserError
+from swarm_node.rollouts.groups import ScoredGroup, Skipped
+from swarm_node.settings import NodeConfig
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+SUPPORTED = "1.16."  # its hook is experimental: another release may call it otherwise
+KEPT = 256  # external groups that wait
+
+
+class Swarm(script.Swarm):
+    """A place in a swarm for a GRPOTrainer. `external_groups`: of each batch, as many as have come, but never all."""
+
+    def __init__(self, config: NodeConfig | None = None, external_groups: int = 2) -> None:
+        try:
+            found = metadata.version("trl")
+        except metadata.PackageNotFoundError as error:
+            raise UserError("TRL is not installed: pip install 'swarm-node[trl]'") from error
+        if not found.startswith(SUPPORTED):
+            raise UserError(f"TRL {found} is installed, {SUPPORTED}* is needed: pip install 'swarm-node[trl]'")
+        super().__init__(config or NodeConfig())
+        self._external_groups = external_groups
+        self._waiting: list[ScoredGroup] = []
+        self._asked: dict[str, list[Question]] = {}  # prompt -> local questions, in the order of the data set
+        self._ends: set[int] = set()  # tokens that end a completion
+        self.published = 0
+        self.trained_on = Counter[PeerId]()  # external groups by author
+        self.rewards: list[float] = []  # of local groups, a mean for each batch
+
+    def dataset(self, rounds: int, questions: int) -> "Dataset":
+        """Prompts with their addresses. A round's questions should be a batch's: batch size / num_generations."""
+        from datasets import Dataset
+
+        rows: list[dict[str, Any]] = []
+        for _ in range(rounds):
+            asked = self.questions(questions)
+            for question, prompt in zip(asked, self.prompts(asked), strict=True):
+                if isinstance(prompt, str):
+                    rows.append({"prompt": _turn(prompt), "address": question.model_dump_json()})
+                    self._asked.setdefault(prompt, []).append(question)
+        return Dataset.from_list(rows)
+
+    def rollout(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
+        """For `rollout_func`: local completions, by the trainer, and in the last places those of external groups."""
+        if trainer.args.shuffle_dataset:
+            raise UserError("set GRPOConfig(shuffle_dataset=False): rounds are published in their order")
+        self._ends = set(trainer.eos_token_ids)
+        size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
+        groups = [prompts[k] for k in range(0, len(prompts), size)]
+        external = self._take(len(groups), trainer.model.training)
+        local = groups[: len(groups) - len(external)]
+        repeated = [prompt for prompt in local for _ in range(size)]
+        prompt_ids, _, _ = trainer._tokenize_prompts(repeated)
+        completion_ids, _ = trainer._generate_single_turn(prompt_ids, None, {}, size)
+        addresses = [self._next(prompt).model_dump_json() for prompt in local for _ in range(size)]
+        for group in external:
+            ids, _, _ = trainer._tokenize_prompts([_turn(group.prompt)] * size)
+            prompt_ids = [*prompt_ids, *ids]
+            completion_ids = [*completion_ids, *_encoded(group, size, trainer)]
+            addresses += [group.question.model_dump_json()] * size
+        self.trained_on.update(group.author for group in external)
+        return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None, "address": addresses}
+
+    def reward(
+        self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], address: Sequence[str], **_: Any
+    ) -> list[float | None]:
+        """For `reward_funcs`: rewards by address, and what is local is published."""
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(address):
+            places.setdefault(name, []).append(place)
+        rewards: list[float | None] = [None] * len(address)
+        earned: list[float] = []  # by local groups
+        local: dict[Question, list[Completion]] = {}
+        for name, at in places.items():
+            question = Question.model_validate_json(name)
+            texts = [_text(completions[place]) for place in at]
+            found = self.score(question, texts)
+            if isinstance(found, Skipped):
+                continue
+            for place, value in zip(at, found, strict=True):
+                rewards[place] = value
+            if not self.is_local(question):
+                continue
+            earned.append(fmean(found))
+            if len(texts) > 1:
+                ended = [completion_ids[place][-1] in self._ends for place in at]
+                local[question] = [Completion(text=t, ended=e) for t, e in zip(texts, ended, strict=True)]
+        self.rewards.append(fmean(earned) if earned else 0.0)
+        self._offer(local)
+        return rewards
+
+    def _offer(self, local: Mapping[Question, Sequence[Completion]]) -> None:
+        """Round by round."""
+        for now in sorted({self._of[question] for question in local}):
+            mine = {question: said for question, said in local.items() if self._of[question] == now}
+            self.published += len(self.publish(mine))
+
+    def _take(self, groups: int, training: bool) -> list[ScoredGroup]:
+        """External groups for this batch, the newest first."""
+        self._waiting = [*self._waiting, *self.collect()][-KEPT:]
+        wanted = min(self._external_groups, groups - 1, len(self._waiting)) if training else 0
+        return [self._waiting.pop() for _ in range(wanted)]
+
+    def _next(self, prompt: Any) -> Question:
+        """The address of a prompt of the data set: of those asked twice, each in its turn."""
+        asked = self._asked[_text(prompt)]
+        asked.append(question := asked.pop(0))
+        return question
+
+
+def _turn(prompt: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": prompt}]
+
+
+def _text(said: Any) -> str:
+    return said if isinstance(said, str) else str(said[-1]["content"])
+
+
+def _encoded(group: ScoredGroup, size: int, trainer: Any) -> list[list[int]]:
+    """Exactly `size` of its completions, good and bad ones in turn, as the trainer's tokenizer writes them."""
+    by_reward: dict[float, list[Completion]] = {}
+    for completion, reward in zip(group.group.completions, group.rewards, strict=True):
+        by_reward.setdefault(reward, []).append(completion)
+    kinds = cycle([cycle(members) for _, members in sorted(by_reward.items(), reverse=True)])
+    chosen = [next(kind) for kind in islice(kinds, size)]
+    tokenizer = trainer.processing_class
+    ids = [list(tokenizer(each.text, add_special_tokens=False).input_ids) for each in chosen]
+    end = [tokenizer.eos_token_id]
+    return [
+        (known + end if each.ended or not known else known)[: trainer.max_completion_length]
+        for known, each in zip(ids, chosen, strict=True)
+    ]

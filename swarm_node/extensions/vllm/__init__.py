@@ -1,0 +1,1 @@
+"""Generates with a vLLM server."""

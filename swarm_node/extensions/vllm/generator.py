@@ -1,0 +1,293 @@
+"""vLLM as a generator: its OpenAI-compatible server, in a process and if wanted on a GPU of its own.
+
+The server rather than the offline engine: it keeps its memory apart from the trainer's, survives it, and may be any
+version that speaks this API. The node starts one itself (`vllm auto`), or it is started by the user, in the folder to
+which the weights are written here:
+
+    VLLM_SERVER_DEV_MODE=1 vllm serve FOLDER --enable-prefix-caching --logprobs-mode processed_logprobs
+
+and for LoRA, with the base in the place of the folder, VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora.
+
+Token ids go there and come back, so nothing is tokenised twice, and log-probs are those of the distribution sampled
+from. After each update the server gets the weights and forgets its prefixes; and what it generates is compared with the
+trainer's log-probs each time, since a server may keep old weights, or part of them, without a word.
+"""
+
+import hashlib
+import ssl
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from math import sqrt
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import httpx
+import torch
+
+from protocol.limits import MAX_COMPLETION_CHARS
+from protocol.messages import Completion
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.vllm.server import NoServer, VllmServer
+from swarm_node.extensions.vllm.weights import Adapters, Folder, adapter_rank, has_adapters
+from swarm_node.generation.pacing import Pace
+from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.policy import Policy
+from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
+from swarm_node.settings import GenerationConfig
+
+MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
+IDLE_SECONDS = 2.0  # until an unused connection is closed: the server does after 5, also when a request is on its way
+DISAGREEMENT = 0.02  # nats per token on average that rounding to bfloat16 stays below: 0.009 was seen with new weights,
+ENOUGH = 64  # 0.045 with part of the old ones; of fewer tokens than this the mean may be so much larger by chance
+COMPARED = 8  # completions that are compared, of as many groups
+FAILURES = 3  # rounds in a row without a completion after which the server is a mistake of the user
+
+
+class ServerError(Exception):
+    """The server refused, or could not be reached."""
+
+
+class RoundLost(ServerError):
+    """What to tell the user, if it happens again and again."""
+
+
+class VllmGenerator:
+    """Implements interfaces.Generator with a vLLM server that holds the policy's weights."""
+
+    def __init__(self, policy: Policy, config: GenerationConfig) -> None:
+        _refuse_what_vllm_does_not_do(policy, config)
+        self._policy, self._config = policy, config
+        self._folder = config.vllm_folder.expanduser()
+        self._server = _server(policy, config) if config.vllm == "auto" else None
+        served = served_dtype(policy) if self._server else None
+        adapters = has_adapters(policy)
+        self._weights = Adapters(policy, self._folder) if adapters else Folder(policy, self._folder, served)
+        self._pace = Pace(config.max_concurrent_tokens, config.max_completion_length)
+        self._client = httpx.Client(
+            timeout=config.vllm_timeout,
+            limits=httpx.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=IDLE_SECONDS),
+            follow_redirects=False,  # no other server has the weights
+            verify=ssl.create_default_context(),  # the authorities that this machine trusts
+            auth=None if self._server else config.vllm_url.login,
+        )
+        self._served: int | None = None  # version of the weights that the server has
+        self._failures = FAILURES - 1  # in a row; the first one counts as the last, until something has worked
+        self.difference = 0.0  # of log-probs in the last round, nats per token
+
+    @property
+    def decoder_name(self) -> str:
+        return "vLLM"
+
+    @property
+    def _url(self) -> str:
+        """As it is shown: without user and password."""
+        return self._server.url if self._server else str(self._config.vllm_url)
+
+    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+        """See interfaces.Generator. Where the server fails, or has other weights, its prompts are skipped, and the next
+        round begins with it anew; where it never worked, or has not for three rounds, UserError."""
+        try:
+            self._hand_over()
+            groups = self._groups(prompts, group_size, stream)
+            self._compare(prompts, groups)
+            self._sleep()
+        except ServerError as error:
+            self._served = None
+            self._failures += 1
+            if self._failures >= FAILURES:
+                raise UserError(str(error)) from error
+            return [Skipped("vLLM failed")] * len(prompts)
+        if any(isinstance(group, GeneratedGroup) for group in groups):
+            self._failures = 0
+        elif any(group == Skipped("vLLM failed") for group in groups):
+            self._served = None  # it may have been started anew
+        return groups
+
+    def close(self) -> None:
+        """See interfaces.Generator: a server that was started here ends."""
+        self._client.close()
+        if self._server is not None:
+            self._server.stop()
+
+    def _groups(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+        encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
+        length = fmean(map(len, encoded)) if encoded else 0.0
+        workers = min(MOST_REQUESTS, max(1, self._pace.admits(length) // group_size))
+        streams = [f"{stream}/{number}" for number in range(len(encoded))]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(self._group, encoded, streams, [group_size] * len(encoded)))
+
+    def _group(self, prompt: list[int], stream: str, group_size: int) -> GeneratedGroup | Skipped:
+        config = self._config
+        if not 0 < len(prompt) <= self._policy.context_length - config.max_completion_length:
+            return Skipped("prompt longer than the context")
+        request = {
+            "model": self._weights.model,
+            "prompt": prompt,
+            "n": group_size,
+            "max_tokens": config.max_completion_length,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "top_k": config.top_k or -1,
+            "seed": int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big") >> 1,
+            "logprobs": 0,
+            "return_token_ids": True,
+            "stop_token_ids": sorted(self._policy.eos_ids),
+        }
+        try:
+            choices = self._ask("/v1/completions", request)["choices"]
+            tokens = [_tokens(choice, self._policy.version) for choice in choices]
+        except (ServerError, KeyError, TypeError, ValueError):
+            return Skipped("vLLM failed")
+        if len(tokens) != group_size:
+            return Skipped("vLLM failed")
+        self._pace.saw([len(one.ids) for one in tokens])
+        return self._written(tokens)
+
+    def _written(self, tokens: list[Tokens]) -> GeneratedGroup | Skipped:
+        ended = [one.ids[-1] in self._policy.eos_ids for one in tokens]
+        texts = self._policy.decode(
+            [list(one.ids[: len(one.ids) - end]) for one, end in zip(tokens, ended, strict=True)]
+        )
+        if max(map(len, texts)) > MAX_COMPLETION_CHARS:
+            return Skipped("completion longer than the protocol allows")
+        completions = (Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True))
+        return GeneratedGroup(tuple(completions), tuple(tokens))
+
+    def _hand_over(self) -> None:
+        """The present weights, unless the server has them; a server, unless it runs."""
+        if self._server is not None and not self._server.running:
+            self._start(self._server)
+        if self._served == self._policy.version:
+            self._wake()
+            return
+        self._wake()
+        try:
+            self._weights.hand_over(self._ask)
+            if self._ask("/reset_prefix_cache", {}).get("success") is False:
+                raise ServerError("it does not forget its prefixes")
+        except ServerError as error:
+            command = by_hand(self._policy, self._folder)
+            raise RoundLost(
+                f"no vLLM server at {self._url} takes new weights ({error}): start it with {command}"
+            ) from error
+        self._served = self._policy.version
+
+    def _start(self, server: VllmServer) -> None:
+        self._served = None
+        self._weights.write()
+        try:
+            server.start(self._healthy, self._config.vllm_timeout)
+        except (NoServer, OSError) as error:
+            raise RoundLost(
+                f"the vLLM server does not start ({error}): is vLLM in the Python of generation.vllm_python?"
+            ) from error
+
+    def _healthy(self, url: str) -> bool:
+        try:
+            return self._client.get(url + "/health", timeout=IDLE_SECONDS).is_success
+        except httpx.HTTPError:
+            return False
+
+    def _sleep(self) -> None:
+        """Its memory is the trainer's until the next round, where they share a card."""
+        if self._config.vllm_sleep:
+            self._ask("/sleep?level=1", {})
+
+    def _wake(self) -> None:
+        if self._config.vllm_sleep:
+            self._ask("/wake_up", {})
+
+    @torch.no_grad()
+    def _compare(self, prompts: Sequence[str], groups: Sequence[GeneratedGroup | Skipped]) -> None:
+        """Whether the server's log-probs are those of this policy, in some completions of every round; ServerError
+        where they differ by more than rounding."""
+        pairs = ((p, g.tokens[0]) for p, g in zip(prompts, groups, strict=True) if isinstance(g, GeneratedGroup))
+        differences = [d for prompt, tokens in islice(pairs, COMPARED) for d in self._differences(prompt, tokens)]
+        if not differences:
+            return
+        self.difference = fmean(differences)
+        if not self.difference <= DISAGREEMENT * max(1.0, sqrt(ENOUGH / len(differences))):
+            raise RoundLost(
+                f"the vLLM server's log-probs differ from the trainer's by {self.difference:.3f} nats per token: does "
+                f"it serve {self._folder}, with --logprobs-mode processed_logprobs?"
+            )
+
+    def _differences(self, prompt: str, tokens: Tokens) -> list[float]:
+        """Of each token's log-prob, nats."""
+        before = self._policy.encode_prompt(prompt)
+        ids = torch.tensor([[*before, *tokens.ids]], device=self._policy.device)
+        logits = self._policy.forward(input_ids=ids, use_cache=False).logits[0, len(before) - 1 : -1]
+        rule = SamplingRule(self._config.temperature, self._config.top_p, self._config.top_k)
+        ours = log_probs_of(logits, ids[0, len(before) :], rule)
+        return [abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)]
+
+    def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:
+        """What it replies; nothing where that is known to be words for people."""
+        try:
+            address = self._server.url + path if self._server else self._config.vllm_url.at(path)
+            reply = self._client.post(address, json=body)
+            if not reply.is_success:
+                raise ServerError(f"HTTP error {reply.status_code}: {reply.reason_phrase}")
+            return dict(reply.json()) if reply.content.strip() and not in_words else {}
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise ServerError(str(error) or type(error).__name__) from error
+
+
+def _tokens(choice: dict[str, Any], version: int) -> Tokens:
+    """Raises KeyError, TypeError or ValueError where the server said something else."""
+    ids = tuple(int(number) for number in choice["token_ids"])
+    log_probs = tuple(float(number) for number in choice["logprobs"]["token_logprobs"])
+    if not ids or len(ids) != len(log_probs):
+        raise ValueError("as many log-probs as tokens, and at least one")
+    return Tokens(ids, log_probs, (version,) * len(ids))
+
+
+def by_hand(policy: Policy, folder: Path) -> str:
+    """The command that starts a server for this policy."""
+    if has_adapters(policy):
+        lora = f"--enable-lora --max-lora-rank {adapter_rank(policy)}"
+        before = f"VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 vllm serve {policy.name} {lora}"
+    else:
+        before = f"VLLM_SERVER_DEV_MODE=1 vllm serve {folder}"
+    return f"{before} --enable-prefix-caching --logprobs-mode processed_logprobs"
+
+
+def served_dtype(policy: Policy) -> torch.dtype:
+    """Of a server that is started here: that of the trainer's matrix products."""
+    dtype: torch.dtype = policy.autocast_dtype or policy.model.dtype
+    return dtype
+
+
+def _server(policy: Policy, config: GenerationConfig) -> VllmServer:
+    adapters, on_cpu = has_adapters(policy), policy.device.type == "cpu"
+    folder = config.vllm_folder.expanduser()
+    if on_cpu and not adapters and getattr(policy.model.config, "tie_word_embeddings", False):
+        raise UserError(
+            "vLLM on a CPU keeps the old output head of a model whose head is its embedding: train LoRA adapters "
+            "(model.lora.r), or leave generation.vllm out"
+        )
+    arguments = ["--model", policy.name if adapters else str(folder), "--enable-prefix-caching"]
+    arguments += ["--logprobs-mode", "processed_logprobs", "--dtype", str(served_dtype(policy)).removeprefix("torch.")]
+    if adapters:
+        arguments += ["--enable-lora", "--max-lora-rank", str(adapter_rank(policy))]
+    if config.vllm_sleep:
+        arguments += ["--enable-sleep-mode"]
+    log = folder.with_name(folder.name + ".log")
+    return VllmServer(config.vllm_python, (*arguments, *config.vllm_arguments), on_cpu, log)
+
+
+def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> None:
+    """What would be ignored without a word is a mistake of the user."""
+    if config.vllm == "auto" and config.vllm_url:
+        raise UserError("generation.vllm auto starts a server of its own: leave out generation.vllm_url")
+    if config.stop_below:
+        raise UserError("vLLM cannot break off a completion by generation.stop_below: leave one of them out")
+    if policy.fp8 is not None:
+        raise UserError("a vLLM server generates with plain weights: model.precision fp8 is not for it, take bf16")
+    if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
+        raise UserError("a vLLM server generates with plain weights: leave out model.quantization, or vLLM")
+    if config.graphs:
+        raise UserError("generation.graphs is for our own decoder: leave it out with vLLM")

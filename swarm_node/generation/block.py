@@ -1,0 +1,131 @@
+"""Some tokens for every slot at a time, with nothing in between that a host would wait for.
+
+All shapes in a block are known before it starts, so that CUDA graphs or torch.compile can take it as one: with many
+small kernels a GPU otherwise waits for the host to launch them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from swarm_node.generation.pacing import Astray
+from swarm_node.generation.sampling import draw
+from swarm_node.policy.distribution import SamplingRule, log_distribution
+from swarm_node.policy.policy import Policy
+
+BLOCK = 16  # tokens between two looks at what has ended, on a device that is waited for
+
+
+class Decoder(Protocol):
+    """Incremental logits for slots [prompts, group], numbered prompt by prompt."""
+
+    place: int | None  # changes when buffers move; None for a decoder whose shapes change with every token
+
+    def __init__(self, policy: Policy) -> None: ...
+
+    def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
+        """Logits [prompts * group, vocabulary] of the first new token."""
+        ...
+
+    def reserve(self, tokens: int) -> None:
+        """Make room for so many steps, which follow."""
+        ...
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Feed one token per slot, [slots]; logits [slots, vocabulary] of the next. `reserve` comes first."""
+        ...
+
+    def keep(self, slots: Tensor) -> None:
+        """Go on with these slots only: [prompts', group'] of old slot numbers, a row per prompt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where each slot is: tensors [slots]."""
+
+    token: Tensor  # the latest
+    length: Tensor  # tokens, with the one that ended it
+    running: Tensor  # bool
+    mean: Tensor  # of log-probs, as `Astray` has it
+
+    @classmethod
+    def start(cls, count: int, device: torch.device) -> "Slots":
+        nothing = torch.zeros(count, dtype=torch.long, device=device)
+        return cls(nothing, nothing, torch.ones_like(nothing, dtype=torch.bool), torch.zeros(count, device=device))
+
+    def only(self, slots: Tensor) -> "Slots":
+        """These slots alone, in this order."""
+        return Slots(self.token[slots], self.length[slots], self.running[slots], self.mean[slots])
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """How logits become tokens, and which tokens end a completion."""
+
+    rule: SamplingRule
+    eos: Tensor  # [ids]
+    astray: Astray
+
+    def __call__(self, logits: Tensor, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor]:
+        """One token per slot from logits [slots, vocabulary], and its log-prob."""
+        log_p = log_distribution(logits, self.rule)
+        token = draw(log_p, uniform)
+        taken = log_p.gather(1, token[:, None])[:, 0]
+        mean, fallen = self.astray(at.mean, taken)
+        over = torch.isin(token, self.eos)
+        if fallen is not None:
+            over = over | fallen
+        return Slots(token, at.length + at.running, at.running & ~over, mean), taken
+
+
+Work = Callable[[Any, Drawing, Tensor, Slots], tuple[Slots, Tensor, Tensor]]
+
+
+def block(decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor, Tensor]:
+    """As many steps as `uniform` [steps, slots] has rows: where the slots are then, and of each step the tokens and
+    their log-probs, [steps, slots]."""
+    tokens, log_probs = [], []
+    for one in uniform.unbind(0):
+        at, taken = drawing(decoder.step(at.token), one, at)
+        tokens.append(at.token)
+        log_probs.append(taken)
+    if len(tokens) == 1:
+        return at, tokens[0][None], log_probs[0][None]
+    return at, torch.stack(tokens), torch.stack(log_probs)
+
+
+class Graphs:
+    """Takes a block as one CUDA graph, which is recorded the second time that a block of these shapes comes."""
+
+    def __init__(self) -> None:
+        self._key: Any = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._given: list[Tensor] = []
+        self._made: tuple[Slots, Tensor, Tensor] | None = None
+
+    def __call__(self, decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor, Tensor]:
+        """As `block`."""
+        key = (id(decoder), decoder.place, uniform.shape)
+        given = [uniform, at.token, at.length, at.running, at.mean]
+        if decoder.place is None or key != self._key:  # the first time also warms up what recording cannot
+            self._key, self._graph = key, None
+            return block(decoder, drawing, uniform, at)
+        if self._graph is None:
+            self._given = [x.clone() for x in given]
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._made = block(decoder, drawing, self._given[0], Slots(*self._given[1:]))
+        for mine, theirs in zip(self._given, given, strict=True):
+            mine.copy_(theirs)
+        self._graph.replay()
+        assert self._made is not None
+        made, tokens, log_probs = self._made
+        return (
+            Slots(made.token.clone(), made.length.clone(), made.running.clone(), made.mean.clone()),
+            tokens.clone(),
+            log_probs.clone(),
+        )

@@ -1,0 +1,231 @@
+"""Sampling: every prompt is prefilled once, expanded to its group, and all questions of a round decode together.
+
+Rows are kept in slots [prompts, group]. When half of them have ended the others are moved together, so that a few
+long completions do not cost what all of them would. Randomness is one uniform number per row and token, sampled ahead
+from a named stream: a completion depends on its own draws only, not on who else is in the batch. On a GPU tokens come
+in blocks (block.py), and the host looks at what has ended between blocks.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from protocol.limits import MAX_COMPLETION_CHARS
+from protocol.messages import Completion
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.gpus.ranks import ALONE, Ranks
+from swarm_node.generation.block import BLOCK, Decoder, Drawing, Graphs, Slots, Work, block
+from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
+from swarm_node.generation.pacing import Astray, Pace
+from swarm_node.generation.sampling import uniforms
+from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.memory import OutOfMemory, attempt
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.transfer import on_host, to_device
+from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
+from swarm_node.settings import GenerationConfig
+
+COMPACT_BELOW = 0.5  # share of rows still running at which the others are dropped; moving the cache costs about a step
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A completion while it is generated: an entry of each list for each token."""
+
+    ids: list[int]
+    log_probs: list[float]
+    versions: list[int]
+
+
+@dataclass(slots=True)
+class Written:
+    """What all rows have so far, [limit, rows] of which the first `steps` are there."""
+
+    ids: Tensor
+    log_probs: Tensor
+    lengths: Tensor  # [rows]
+    versions: list[int]  # of the weights that generated each step
+    steps: int = 0
+
+    @classmethod
+    def start(cls, limit: int, rows: int, pad_id: int, device: torch.device) -> "Written":
+        ids = torch.full((limit, rows), pad_id, device=device)
+        return cls(ids, torch.zeros(limit, rows, device=device), torch.zeros_like(ids[0]), [])
+
+    def add(self, row: Tensor, tokens: Tensor, log_probs: Tensor, lengths: Tensor, version: int) -> None:
+        """The next steps of some rows, [steps, slots], and their length [slots] after these."""
+        new = slice(self.steps, self.steps + len(tokens))
+        self.ids[new, row], self.log_probs[new, row], self.lengths[row] = tokens, log_probs, lengths
+        self.versions += [version] * len(tokens)
+        self.steps += len(tokens)
+
+    def so_far(self, prompts: list[list[int]], rows: list[int], group_size: int) -> list[list[int]]:
+        """Prompt and completion of these rows."""
+        ids = on_host(self.ids[: self.steps]).T
+        return [prompts[row // group_size] + ids[row].tolist() for row in rows]
+
+    def split(self, group_size: int) -> list[list[Sampled]]:
+        """By prompt."""
+        parts = (on_host(part).tolist() for part in (self.ids.T, self.log_probs.T, self.lengths))
+        sampled = [Sampled(i[:n], p[:n], self.versions[:n]) for i, p, n in zip(*parts, strict=True)]
+        return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]
+
+
+class BatchGenerator:
+    """Implements interfaces.Generator on a policy's present weights."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        config: GenerationConfig,
+        refresh: Callable[[], bool] | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """`refresh` is asked before every token, on a GPU before every block: it may put newer weights into `policy`,
+        and says whether it did. `ranks` generate together, each for its share of the prompts."""
+        self._policy, self._config, self._refresh, self._ranks = policy, config, refresh, ranks
+        self._rule = SamplingRule(config.temperature, config.top_p, config.top_k)
+        self._decoder_type = choose_decoder(policy, config.decoder)
+        self._pace = Pace(config.max_concurrent_tokens, config.max_completion_length)
+        # A CPU is not waited for: there whatever ends is noticed at once.
+        self._block = 1 if policy.device.type == "cpu" else BLOCK
+        self._work: Work = Graphs() if config.graphs and policy.device.type == "cuda" else block
+        if config.max_completion_length >= policy.context_length:
+            raise UserError(
+                f"max_completion_length {config.max_completion_length} leaves no room for a prompt: "
+                f"the model's context is {policy.context_length} tokens"
+            )
+
+    @property
+    def decoder_name(self) -> str:
+        return self._decoder_type.__name__
+
+    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+        """See interfaces.Generator. A prompt longer than the context allows is skipped."""
+        encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
+        room = self._policy.context_length - self._config.max_completion_length
+        fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
+        found: dict[int, GeneratedGroup | Skipped] = {}
+        mine = self._ranks.share(len(fits))
+        done = mine.start
+        while done < mine.stop:
+            rest = [encoded[i] for i in fits[done : mine.stop]]
+            some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
+            sampled = self._sample(some, group_size, stream, done * group_size)
+            self._pace.saw([len(one.ids) for group in sampled for one in group])
+            for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
+                found[i] = self._finished(group) if group else Skipped("out of device memory")
+            done += len(some)
+        of_all = {i: group for part in self._ranks.gather(found) for i, group in part.items()}
+        return [of_all.get(i, Skipped("prompt longer than the context")) for i in range(len(prompts))]
+
+    def close(self) -> None:
+        """See interfaces.Generator: there is nothing to let go of."""
+
+    def _sample(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
+        """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,
+        and an empty group where even one is too much. `first` is the number of the first row in the stream."""
+        try:
+            return attempt(lambda: self._decode(prompts, group_size, stream, first), "in generating")
+        except OutOfMemory:
+            if len(prompts) == 1:
+                return [[]]
+        half = len(prompts) // 2
+        later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
+        return self._sample(prompts[:half], group_size, stream, first) + later
+
+    def _finished(self, group: list[Sampled]) -> GeneratedGroup | Skipped:
+        # What ends a completion is a flag, not text, also where the tokenizer does not count it as special.
+        said = [sampled.ids[:-1] if sampled.ids[-1] in self._policy.eos_ids else sampled.ids for sampled in group]
+        texts = self._policy.decode(said)
+        if max(map(len, texts)) > MAX_COMPLETION_CHARS:
+            return Skipped("completion longer than the protocol allows")
+        ended = [sampled.ids[-1] in self._policy.eos_ids for sampled in group]
+        return GeneratedGroup(
+            tuple(Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True)),
+            tuple(Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group),
+        )
+
+    def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
+        # Inference mode is a little faster, but in it autocast casts weights for every product anew.
+        with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
+            return self._decoded(prompts, group_size, stream, first)
+
+    def _decoded(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
+        policy, limit = self._policy, self._config.max_completion_length
+        rows = len(prompts) * group_size
+        uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], policy.device)
+        eos = to_device(sorted(policy.eos_ids), policy.device)
+        drawing = Drawing(self._rule, eos, Astray(self._config.stop_below, self._config.stop_memory))
+        written = Written.start(limit, rows, policy.pad_id, policy.device)
+        active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
+        decoder, row = self._decoder_type(policy), to_device(active.flatten(), policy.device)
+        at = Slots.start(rows, policy.device)
+        with policy.casts_held():
+            logits: Tensor | None = decoder.prefill(prompts, group_size, limit)
+            while True:
+                step = written.steps
+                if logits is not None:  # of a prefill
+                    at, taken = drawing(logits, uniform[step, row], at)
+                    tokens, log_probs = at.token[None], taken[None]
+                else:
+                    count = min(self._block, limit - step)
+                    decoder.reserve(count)
+                    at, tokens, log_probs = self._work(decoder, drawing, uniform[step : step + count, row], at)
+                written.add(row, tokens, log_probs, at.length, policy.version)
+                running = on_host(at.running).view_as(active)
+                if written.steps == limit or not running.any():
+                    break
+                logits = None
+                if self._refresh is not None and self._refresh():
+                    # The cache holds what the old weights made of the text so far: all of it is computed again. Prompts
+                    # are no longer shared, since each row's completion follows.
+                    policy.forget_casts()
+                    slots = running.flatten().nonzero()
+                    active = active.flatten()[slots]
+                    so_far = written.so_far(prompts, active[:, 0].tolist(), group_size)
+                    decoder = self._decoder_type(policy)
+                    logits = decoder.prefill(so_far, 1, limit - written.steps)
+                elif running.float().mean() <= COMPACT_BELOW:
+                    slots = still_running(running)
+                    active = active.flatten()[slots]
+                    decoder.keep(to_device(slots, policy.device))
+                else:
+                    continue
+                at = at.only(to_device(slots.flatten(), policy.device))
+                row = to_device(active.flatten(), policy.device)
+        return written.split(group_size)
+
+
+def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
+    """The fastest decoder whose logits agree with the model's own full forward, found out once by trying."""
+    candidates: dict[str, list[type[Decoder]]] = {
+        "auto": [LlamaDecoder, ModelDecoder],
+        "native": [LlamaDecoder],
+        "model": [ModelDecoder],
+    }
+    for candidate in candidates[wanted]:
+        if policy.works(f"decoder {candidate.__name__}", partial(agrees, candidate, policy)):
+            return candidate
+    if wanted == "native":
+        raise UserError(
+            f"decoder 'native' does not know the architecture of {policy.name!r}; use --generation.decoder auto"
+        )
+    return RecomputeDecoder
+
+
+def still_running(running: Tensor) -> Tensor:
+    """Slots [prompts', group'] of the prompts [prompts, group] that still run, running ones first.
+
+    Prompts with fewer running rows than the fullest are filled up with ended ones, whose tokens nobody reads.
+    """
+    group = running.shape[1]
+    prompts = running.any(dim=1).nonzero()[:, 0]
+    width = int(running.sum(dim=1).max())
+    order = running[prompts].int().argsort(dim=1, descending=True, stable=True)[:, :width]
+    return prompts[:, None] * group + order

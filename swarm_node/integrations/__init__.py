@@ -1,1 +1,0 @@
-"""Trainers of others in a swarm. Each needs its own package, which this one does not bring."""

@@ -1,0 +1,309 @@
+"""The trainer's side of the network: what it publishes, receives and finds, and a thread that keeps the rest going.
+
+Nothing here waits and nothing raises: what the network does or fails to do is a count or a line for the user.
+"""
+
+import asyncio
+import math
+import os
+import threading
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any
+
+from protocol import codec
+from protocol.identity import Identity
+from protocol.messages import RolloutGroup, Round
+from swarm_node.common.errors import UserError
+from swarm_node.network.access import Access
+from swarm_node.network.process import cache, control
+from swarm_node.network.process.keeper import Keeper
+from swarm_node.network.process.messages import (
+    Alive,
+    Allow,
+    Ask,
+    Frame,
+    Memory,
+    Publish,
+    Received,
+    Refused,
+    Rules,
+    Said,
+    Start,
+    Verdict,
+    View,
+)
+from swarm_node.network.process.pace import Pace
+from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
+from swarm_node.rollouts.catalogue import Catalogue
+from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.interfaces import Network
+from swarm_node.settings import NetworkConfig
+
+INBOX_GROUPS = 1024  # received and not collected yet
+SPREAD = 8  # rounds over which the inbox is handed out, at most
+LINES = 64  # for the user, not read yet
+UNSENT, ALONE = "unsent: too big", "unsent: trained on alone"
+INBOX_FULL = "inbox full"
+USEFUL, UNINFORMATIVE = "useful", "uninformative"
+VIEW_SECONDS = 2.0  # the network process may take to say how it is
+LOG_FILE = "network.log"
+
+
+class RemoteNetwork(Network):
+    """Access to the swarm through a network process; to nobody where the network is off. `start` and `close` once."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        home: Path,
+        config: NetworkConfig,
+        rules: Rules,
+        want: int,
+        progress: Callable[[], dict[str, Any]],
+        command: Sequence[str] = COMMAND,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`want`: external groups per round; `progress`: what training says of itself to those who ask the node."""
+        self._identity, self._home, self._config, self._rules = identity, home, config, rules
+        self._want, self._progress = want, progress
+        self._inbox: deque[ExternalGroup] = deque()
+        self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
+        self._rejections: Counter[str] = Counter()
+        self._memory, self._access = cache.load(home, rules.swarm), Access()
+        self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._say)
+        self._published: deque[Publish] = deque(maxlen=config.serve_rounds)
+        self._alive = Alive(connected=0)
+        self._before = 0  # bytes that earlier network processes exchanged
+        self._pace, self._clock = Pace(config.quick_traffic), clock
+        self._resting, self._leaving = False, False
+        self._awake = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+        self._received = 0
+        self._views: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._questions = 0
+        self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
+        self._shared = Catalogue(rules.environments).knows  # what no peer may ask of this node, it tells nobody
+        self._loop = asyncio.new_event_loop()
+        self._main: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._work, name="network", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Says goodbye to the others; takes a few seconds at most."""
+        self._leaving = True
+        with suppress(RuntimeError):  # the loop has ended by itself
+            self._loop.call_soon_threadsafe(lambda: self._main and self._main.cancel())
+        self._thread.join(STOP_SECONDS + 2.0)
+
+    @property
+    def connected(self) -> int:
+        """Peers connected to, as of a few seconds ago."""
+        return self._alive.connected
+
+    @property
+    def waiting(self) -> int:
+        """Groups that have come, and have not been collected."""
+        return len(self._inbox)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of this node, best first, as of a few seconds ago."""
+        return self._alive.addresses
+
+    @property
+    def traffic(self) -> int:
+        """Bytes exchanged both ways since the start."""
+        return self._before + self._alive.spent
+
+    def why_alone(self) -> str:
+        """Why nothing external may have come, for a person; "" where the user wanted none."""
+        alive = self._alive
+        if not self._config.enabled or self._resting:
+            return ""
+        if not alive.addresses and not alive.connected:
+            return "the network is starting"
+        if not alive.known and alive.strangers:
+            return f"{alive.strangers} peers found, all of another swarm or version"
+        if not alive.connected:
+            return "nobody is connected"
+        return "nothing new has come" if alive.known else "nobody of this swarm has said anything yet"
+
+    def rest(self, resting: bool) -> None:
+        """Leaves the swarm for a while, or goes on."""
+        with suppress(RuntimeError):  # closed
+            self._loop.call_soon_threadsafe(self._rest, resting)
+
+    def lines(self) -> list[tuple[str, bool]]:
+        """What the network wants the user to know since the last call, and whether each is a warning."""
+        return [self._lines.popleft() for _ in range(len(self._lines))]
+
+    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
+        self._pace.generated(self._clock())
+        if not self._config.enabled:
+            return
+        envelopes = []
+        for group in groups:
+            if not self._shared(group.question):
+                self._rejections[ALONE] += 1
+                continue
+            try:
+                envelopes.append(codec.seal(group, self._identity, self._rules.swarm))
+            except ValueError:
+                self._rejections[UNSENT] += 1
+        self._post(Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
+
+    def collect(self, now: Round) -> list[ExternalGroup]:
+        """What came for several quick rounds at once is handed out over as many: it would be too old for the last."""
+        waiting = len(self._inbox)
+        count = min(self._pace.per_round(waiting), max(self._want, math.ceil(waiting / SPREAD)))
+        return [self._inbox.popleft() for _ in range(count)]
+
+    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
+        outcome = fault or (USEFUL if useful else UNINFORMATIVE)
+        self._post(Verdict(author=external.author, content_hash=external.content_hash, outcome=outcome))
+
+    def rejections(self) -> Mapping[str, int]:
+        return {str(reason): count for reason, count in self._rejections.items()}
+
+    def _post(self, frame: Frame) -> None:
+        with suppress(RuntimeError):  # closed: whatever is said now is lost
+            self._loop.call_soon_threadsafe(self._send, frame)
+
+    # What follows runs in the thread.
+
+    def _work(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001 - a mistake of ours in here must not end training
+            traceback.print_exc()
+            self._say(f"the network has ended by a mistake of this program ({error!r}); training goes on alone", True)
+
+    async def _serve(self) -> None:
+        self._main = asyncio.current_task()
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(await control.serve(self._home, self._answer))
+            except (OSError, UserError) as error:
+                self._say(f"this node cannot be asked for its status: {error}", True)
+            while True:
+                await self._live()
+
+    async def _live(self) -> None:
+        """One time of sharing or of resting, up to the next change."""
+        self._awake.clear()
+        if not self._config.enabled or self._resting:
+            await self._awake.wait()
+            return
+        self._keeper.look()
+        self._life, keeping = asyncio.create_task(self._supervisor.run()), asyncio.create_task(self._keeper.run())
+        try:
+            await asyncio.wait([self._life, keeping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._life.cancel()
+            (ended,) = await asyncio.gather(self._life, return_exceptions=True)
+            keeping.cancel()  # after the process: its last words are what is to be kept
+            (failed,) = await asyncio.gather(keeping, return_exceptions=True)
+            ended = failed if isinstance(failed, Exception) else ended
+        if isinstance(ended, Exception):
+            raise ended
+
+    def _rest(self, resting: bool) -> None:
+        self._resting = resting
+        self._awake.set()
+        if resting and self._life is not None:
+            self._life.cancel()
+            self._before, self._alive = self.traffic, Alive(connected=0)
+
+    def _allow(self, access: Access) -> None:
+        self._access = access
+        self._supervisor.send(Allow(access=access))
+
+    def _opening(self, folder: Path) -> list[Frame]:
+        start = Start(
+            key=self._identity.key_bytes(),
+            rules=self._rules,
+            folder=str(folder),
+            config=self._config,
+            memory=self._memory,
+            access=self._access,
+            want=self._want,
+        )
+        return [start, *self._published]
+
+    def _send(self, frame: Frame) -> None:
+        if isinstance(frame, Publish):
+            self._published.append(frame)
+        self._supervisor.send(frame)
+
+    def _receive(self, frame: Frame) -> None:
+        match frame:
+            case Received(group=group, content_hash=content_hash):
+                if len(self._inbox) >= INBOX_GROUPS:
+                    self._inbox.popleft()
+                    self._rejections[INBOX_FULL] += 1
+                self._inbox.append(ExternalGroup(group, content_hash))
+                self._received += 1
+            case Refused(reason=reason):
+                self._rejections[reason] += 1
+                self._received += 1
+            case Memory():
+                self._memory = frame
+            case Alive(spent=spent):
+                if spent < self._alive.spent:  # another process than before
+                    self._before += self._alive.spent
+                if frame.addresses != self._alive.addresses:
+                    self._keeper.addresses(frame.addresses)
+                self._alive = frame
+            case Said(text=text, warning=warning):
+                self._say(text, warning)
+            case View(number=number, view=view) if number in self._views and not self._views[number].done():
+                self._views[number].set_result(view)
+            case _:
+                pass
+
+    def _say(self, text: str, warning: bool) -> None:
+        self._lines.append((text, warning))
+
+    async def _answer(self) -> dict[str, Any]:
+        """The whole node, for `status` and its kin."""
+        return {
+            "role": "node",
+            "peer_id": self._identity.peer_id,
+            "pid": os.getpid(),
+            "training": self._progress() | {"received": self._received, "rejected": self.rejections()},
+            "network": await self._view(),
+        }
+
+    async def _view(self) -> Mapping[str, Any]:
+        """What the network process says of itself, if it does so soon."""
+        process = {
+            "enabled": self._config.enabled,
+            "resting": self._resting,
+            "leaving": self._leaving,
+            "processes": self._supervisor.lives,
+            "running": self._supervisor.running,
+        }
+        if not self._supervisor.running:
+            return process
+        self._questions += 1
+        number = self._questions
+        answer = self._views[number] = self._loop.create_future()
+        self._supervisor.send(Ask(number=number))
+        try:
+            async with asyncio.timeout(VIEW_SECONDS):
+                return {**process, **await answer}
+        except TimeoutError:
+            return process | {"running": False}
+        finally:
+            del self._views[number]

@@ -1,0 +1,203 @@
+"""What a node keeps in its home folder to go on from: checkpoints of the last rounds, and of the best validation."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from swarm_node.common import renamed
+from swarm_node.common.errors import UserError
+from swarm_node.node.evaluation import REWARD, best_so_far
+from swarm_node.node.generator_messages import read_waiting
+from swarm_node.node.round import Node
+from swarm_node.policy.memory import OutOfMemory, attempt
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.soundness import Damaged
+from swarm_node.settings import NodeConfig
+from swarm_node.telemetry.events import CheckpointSaved, Notice, Validated, Warned
+from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.training import checkpoint
+from swarm_node.training.trainer import GrpoTrainer
+
+LAST, BEST = "checkpoints", "best"  # folders in the home
+COMMIT = re.compile("[0-9a-f]{40}")
+SPARE = 1.1  # times the size of the last checkpoint must be free for the next
+ADAM_BYTES = 8  # of each trained weight
+
+
+class Kept:
+    """What an earlier run left. Raises UserError where that was of another model than the configured one."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config, self._home = config, config.home.expanduser()
+        self.warnings: list[str] = []
+        self.latest: Path | None = None
+        self.done = 0
+        self.waiting: list[str] = []
+        self._extra: dict[str, Any] = {}
+        self._look()
+
+    @property
+    def best_reward(self) -> float | None:
+        return best_so_far(self._home / BEST)
+
+    def build(self, make: Callable[[Path | None], tuple[Policy, Node]]) -> tuple[Policy, Node]:
+        """The policy and the node, as they were left: of the newest checkpoint that is whole. UserError where one is
+        damaged, and there is none before it."""
+        while True:
+            try:
+                policy, node = make(self.latest)
+                self._restore(node)
+                return policy, node
+            except Damaged as error:
+                assert self.latest is not None, error
+                self._fall_back(self.latest, error)
+                self._look()
+
+    def pinned(self) -> NodeConfig:
+        """The configuration with the commit of the base model that the checkpoints began from: adapters fit no other.
+        A commit that is asked for must be that one."""
+        config, earlier = self._config, str(self._extra.get("model", {}).get("revision", ""))
+        wanted = config.model.revision
+        if COMMIT.fullmatch(wanted) and COMMIT.fullmatch(earlier) and wanted != earlier:
+            raise self._other("revision", earlier, wanted)
+        return config.model_copy(update={"model": config.model.model_copy(update={"revision": earlier or wanted})})
+
+    def tell(self, telemetry: Telemetry) -> None:
+        """What was found."""
+        for text in self.warnings:
+            telemetry.emit(Warned(text))
+        if self.latest is not None:
+            fresh = "" if checkpoint.has_state(self.latest) else ", without the optimiser's state, which was not kept"
+            telemetry.emit(Notice(f"resumed after {self.done} rounds from {self.latest}{fresh}"))
+
+    def _look(self) -> None:
+        """Takes the newest checkpoint whose state can be read."""
+        while (newest := next(reversed(checkpoint.all_checkpoints(self._home / LAST)), None)) is not None:
+            try:
+                checkpoint.check_plain(newest)
+                state = checkpoint.read_state(newest)
+                self._check_model(state["extra"])
+                self.waiting = [str(text) for text in state["extra"].get("waiting", [])]
+                for text in self.waiting:
+                    read_waiting(text)
+            except (Damaged, KeyError, TypeError, ValueError, AttributeError) as error:
+                self._fall_back(newest, error)
+            else:
+                self.latest, self.done, self._extra = newest, state["rounds"], state["extra"]
+                return
+        self.latest, self.done, self.waiting = None, 0, []
+
+    def _restore(self, node: Node) -> None:
+        """All of the node that is not weights: these came with its policy."""
+        if self.latest is None:
+            return
+        checkpoint.restore_trainer(self.latest, _trainer(node))
+        try:
+            node.pool.restore(renamed.present(renamed.POOL, self._extra["pool"]))
+            node.defence.restore(renamed.present(renamed.ALARM, self._extra.get("defence", {})))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Damaged(f"state.json: {_short(error)}") from error
+
+    def _fall_back(self, damaged: Path, error: Exception) -> None:
+        """To the checkpoint before. The damaged one is kept under another name."""
+        whole = checkpoint.all_checkpoints(self._home / LAST)
+        if whole[0] == damaged:
+            raise UserError(
+                f"checkpoint {damaged} is damaged ({_short(error)}), and there is none before it: move it away to "
+                "begin anew, or take it from a backup"
+            ) from error
+        try:
+            aside = checkpoint.set_aside(damaged)
+        except OSError as failed:
+            raise UserError(f"checkpoint {damaged} is damaged ({_short(error)}): move it away") from failed
+        self.warnings.append(f"checkpoint {damaged} is damaged ({_short(error)}): it is {aside.name} now")
+
+    def _check_model(self, extra: dict[str, Any]) -> None:
+        earlier, wanted = extra["model"], self._config.model.model_dump(mode="json")
+        for key in ("name", "lora"):
+            if earlier[key] != wanted[key]:
+                raise self._other(key, earlier[key], wanted[key])
+
+    def _other(self, key: str, earlier: object, wanted: object) -> UserError:
+        return UserError(
+            f"home {self._config.home} holds checkpoints of model.{key} {earlier!r}, not {wanted!r}: "
+            "choose another --home, or move its checkpoints away"
+        )
+
+
+class Keeper:
+    """Writes what the next run finds. What cannot be written is a warning: training goes on."""
+
+    def __init__(self, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry) -> None:
+        self._home, self._config = config.home.expanduser(), config.checkpoint
+        self._node, self._policy, self._telemetry = node, policy, telemetry
+        model = config.model.model_copy(update={"revision": policy.commit or config.model.revision})
+        self._whose = {"peer_id": node.peer_id, "model": model.model_dump(mode="json")}
+
+    def due(self, done: int) -> bool:
+        """Whether a checkpoint is to be written after `done` rounds."""
+        return done % self._config.every == 0
+
+    def save(self, done: int, waiting: list[str]) -> str:
+        """After `done` rounds. Why it failed, "" where it did not; then the older checkpoints are whole, and the next
+        one may succeed."""
+        extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
+        failed = self._write(LAST, done, extra, self._config.keep, self._states)
+        if failed:
+            trouble = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"
+            self._telemetry.emit(Warned(trouble))
+        else:
+            self.look()
+        return failed
+
+    def look(self) -> None:
+        """Warns where there is no room for the next checkpoint, before it is due."""
+        try:
+            free, needed = shutil.disk_usage(self._home).free, self._needed() * SPARE
+        except OSError:
+            return
+        if free < needed:
+            text = f"the next checkpoint needs {needed / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free in {self._home}"
+            self._telemetry.emit(Warned(f"{text}: make room there"))
+
+    def keep_best(self, measured: Validated) -> None:
+        """In place of the best so far."""
+        if failed := self._write(BEST, measured.round, {REWARD: measured.reward}, 1, 0):
+            self._telemetry.emit(Warned(f"the best checkpoint so far was not kept: {failed}"))
+
+    @property
+    def _states(self) -> int:
+        return {"newest": 1, "all": self._config.keep, "none": 0}[self._config.optimizer]
+
+    def _needed(self) -> int:
+        """Bytes of a checkpoint: those of the last, else what weights and optimiser come to."""
+        if kept := checkpoint.all_checkpoints(self._home / LAST):
+            return sum(path.stat().st_size for path in kept[-1].iterdir())
+        weights = list(self._policy.model.parameters())
+        adam = ADAM_BYTES * bool(self._states)
+        return sum(each.numel() * (each.element_size() + adam * each.requires_grad) for each in weights)
+
+    def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int) -> str:
+        trainer, whole = _trainer(self._node), {**self._whose, **extra}
+        try:
+            path = attempt(
+                lambda: checkpoint.save(self._home / folder, done, self._policy, trainer, whole, keep, states),
+                "in writing a checkpoint",
+            )
+        except (OSError, OutOfMemory) as error:
+            return getattr(error, "strerror", None) or str(error)
+        self._telemetry.emit(CheckpointSaved(done, str(path)))
+        return ""
+
+
+def _trainer(node: Node) -> GrpoTrainer:
+    assert isinstance(node.trainer, GrpoTrainer)
+    return node.trainer
+
+
+def _short(error: Exception) -> str:
+    """In some words: a KeyError says nothing but the key."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
+    return f"{text} is missing" if isinstance(error, KeyError) else text

@@ -1,0 +1,68 @@
+"""Validation: the same held-out questions every few rounds, and which checkpoint answered them best."""
+
+from pathlib import Path
+from statistics import fmean
+
+from protocol.messages import Round
+from swarm_node.commands.evaluate import answer
+from swarm_node.environments.kinds import EVALUATION
+from swarm_node.environments.registry import build_environment
+from swarm_node.policy.soundness import Damaged
+from swarm_node.rollouts.interfaces import Environment, Generator
+from swarm_node.settings import NodeConfig
+from swarm_node.telemetry.events import Validated
+from swarm_node.training import checkpoint
+
+REWARD = "validation_reward"  # key of a checkpoint's extra state
+
+
+class Validation:
+    """One sampled completion of each held-out prompt, from the same random stream each time."""
+
+    def __init__(self, config: NodeConfig, environment: Environment, generator: Generator, best: float | None) -> None:
+        """`environment` is the node's, asked where the configuration names no other tasks or puzzles. `best`: the
+        highest reward so far, of an earlier part of the run."""
+        self.best = best
+        self._config, self._generator = config.validation, generator
+        self._own = _other_environment(config)
+        self._environment = self._own or environment
+
+    def close(self) -> None:
+        if self._own:
+            self._own.close()
+
+    def due(self, done: int) -> bool:
+        """Whether to validate after `done` rounds."""
+        return self._config.every > 0 and done % self._config.every == 0
+
+    def measure(self, done: int) -> Validated:
+        """Mean reward of the present weights after `done` rounds. Questions that could not be scored are left out."""
+        questions = self._environment.sample(EVALUATION, Round(0), self._config.questions)
+        scores = answer(self._generator, self._environment, {"": self._environment}, questions, "validation")[""]
+        scored = [score for score in scores if score is not None]
+        reward = fmean(scored) if scored else 0.0
+        is_best = self.best is None or reward > self.best
+        if is_best:
+            self.best = reward
+        return Validated(done, reward, len(scored), is_best)
+
+
+def _other_environment(config: NodeConfig) -> Environment | None:
+    wanted = config.validation
+    changes = {
+        "tasks": wanted.tasks or config.environment.tasks,
+        "puzzles": wanted.puzzles or config.environment.puzzles,
+    }
+    if config.environment.model_copy(update=changes) == config.environment or not wanted.every:
+        return None
+    return build_environment(config.model_copy(update={"environment": config.environment.model_copy(update=changes)}))
+
+
+def best_so_far(folder: Path) -> float | None:
+    """Reward of the best checkpoint that is kept there; None where there is none, or it is damaged."""
+    for kept in reversed(checkpoint.all_checkpoints(folder)):
+        try:
+            return float(checkpoint.read_state(kept)["extra"][REWARD])
+        except (Damaged, KeyError, TypeError, ValueError):
+            continue
+    return None

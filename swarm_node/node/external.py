@@ -1,0 +1,39 @@
+"""External groups scored beside training: an environment of their own, so that a slow one holds up no local group."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from random import Random
+from time import monotonic
+
+from protocol.messages import PeerId, Round
+from swarm_node.environments.registry import build_environment
+from swarm_node.node.round import score_external
+from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringAhead
+from swarm_node.settings import EnvironmentConfig, LearningConfig
+
+WARMING = 8  # questions that are built first: a process takes seconds to start, and that is no group's doing
+
+
+@contextmanager
+def scoring_ahead(config: LearningConfig, peer_id: PeerId) -> Iterator[ExternalScoring]:
+    """In a thread, until the context ends."""
+    changes = {"environment": external_side(config.environment)}
+    environment = build_environment(config.model_copy(update=changes), prepare=True)
+
+    def warm() -> None:
+        environment.prompts(environment.sample(peer_id, Round(0), WARMING))
+
+    scoring = ScoringAhead(partial(score_external, environment), monotonic, Random(), warm)
+    scoring.start()
+    try:
+        yield scoring
+    finally:
+        scoring.close()
+        environment.close()
+
+
+def external_side(settings: EnvironmentConfig) -> EnvironmentConfig:
+    """Less time for a group, in one process: they are scored one by one."""
+    limit = min(settings.time_limit, settings.external_time_limit)
+    return settings.model_copy(update={"time_limit": limit, "scoring_processes": 1})

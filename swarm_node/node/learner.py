@@ -1,0 +1,162 @@
+"""Makes what needs torch: policy, generator, trainer, and the node that joins them.
+
+environments.py and network.py make what needs none.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from protocol.messages import PeerId
+from swarm_node import starters
+from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
+from swarm_node.environments.registry import build_environment, tasks_of
+from swarm_node.extensions.gpus.leading import LeadingGenerator, LeadingTrainer
+from swarm_node.extensions.gpus.ranks import ALONE, Ranks
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.node.round import Node
+from swarm_node.policy.loading import load_policy
+from swarm_node.policy.memory_plan import fitted, plan_here
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.tried import Tried
+from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
+from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.reuse import Reuse
+from swarm_node.rollouts.scoring_ahead import ExternalScoring
+from swarm_node.scoring import sandbox
+from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig, NodeConfig
+from swarm_node.settings.training import REGROUPING, TRUST
+from swarm_node.training.external import EXTERNAL_RULES
+from swarm_node.training.objectives import OBJECTIVES
+from swarm_node.training.trainer import GrpoTrainer, Trust
+
+REUSE_SECONDS = 5.0  # after its first round; some announcements apart
+SCREENING = ("length", "duplicates", "ngrams")  # layers that ship, in their order
+
+
+def build_policy(config: ModelConfig, resume: Path | None = None, tried: Tried | None = None) -> Policy:
+    """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`. `tried`: what is known to
+    work here."""
+    if config.name in starters.NAMES:
+        folder = starters.folder(config.name)
+        if not folder.exists():
+            raise UserError(
+                f"starter {config.name} is not shipped: make it with python -m swarm_node.starters.{config.name}"
+            )
+        config = config.model_copy(update={"name": str(folder)})
+    policy = load_policy(config, resume)
+    policy.tried = tried or policy.tried
+    return policy
+
+
+def build_node(
+    config: LearningConfig,
+    peer_id: PeerId,
+    environment: Environment,
+    network: Network,
+    policy: Policy | None = None,
+    trainer: Trainer | None = None,
+    refresh: Callable[[], bool] | None = None,
+    external: ExternalScoring | None = None,
+    ranks: Ranks = ALONE,
+) -> Node:
+    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`. `external` scores
+    external groups; without it they are scored as they are selected. `ranks`: those that this process leads."""
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    policy = policy or build_policy(config.model)
+    config, _ = fitted(config, policy)
+    return Node(
+        peer_id=peer_id,
+        seed=config.seed,
+        environment=environment,
+        generator=build_generator(config, policy, refresh, ranks),
+        trainer=trainer or build_trainer(config, policy, initial(config, policy.tried), ranks),
+        network=network,
+        pool=RolloutPool(peer_id, config.pool),
+        reuse=Reuse(config.round.external_rounds, REUSE_SECONDS),
+        sampler=plugins.load("samplers", config.round.external_sampler)(),
+        defence=build_defence(config.defence),
+        config=config.round,
+        group_size=config.generation.num_generations,
+        clock=perf_counter,
+        external=external,
+    )
+
+
+def build_generator(
+    config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None, ranks: Ranks = ALONE
+) -> Generator:
+    """A generator in this process, or one that uses a vLLM server if the configuration names one, or wants one."""
+    if config.generation.vllm_url or config.generation.vllm == "auto":
+        from swarm_node.extensions.vllm.generator import VllmGenerator  # loads httpx, 5 MB
+
+        return VllmGenerator(policy, config.generation)
+    own = BatchGenerator(policy, config.generation, refresh, ranks)
+    return LeadingGenerator(own, ranks) if ranks.size > 1 else own
+
+
+def build_defence(config: DefenceConfig) -> LayeredDefence:
+    """Layers that ship in the order of `SCREENING`, then those from outside. Other names in `use` are not layers:
+    they choose how external groups are regrouped, or what the trainer leaves out."""
+    outside = [name for name in config.use if name not in {*SCREENING, *REGROUPING, *TRUST}]
+    names = [*(name for name in SCREENING if name in config.use), *outside]
+    return LayeredDefence(config, [plugins.load("defences", name)(config) for name in names])
+
+
+def build_trainer(
+    config: LearningConfig, policy: Policy, reference: Policy | None = None, ranks: Ranks = ALONE
+) -> GrpoTrainer:
+    """The trainer with the objective and the rule for external completions that are named in the configuration."""
+    training = config.training
+    kind = LeadingTrainer if ranks.size > 1 and ranks.rank == 0 else GrpoTrainer
+    return kind(
+        policy,
+        training,
+        config.generation,
+        reference,
+        trust(config),
+        objective=OBJECTIVES[training.objective],
+        external_rule=EXTERNAL_RULES[training.external_weight],
+        shaped=training.external_weight == "shaped",
+        advantages=plugins.load("advantages", training.scale_rewards),
+        ranks=ranks,
+    )
+
+
+def trust(config: LearningConfig) -> Trust:
+    """The parts of the defence that act on tokens and advantages."""
+    use = config.defence.use
+    return Trust(config.defence.floor if "clip" in use else 0.0, negatives="positives" not in use)
+
+
+def initial(config: LearningConfig, tried: Tried) -> Policy | None:
+    """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
+    return build_policy(config.model, tried=tried) if config.training.beta and not config.model.lora.r else None
+
+
+def examine(config: NodeConfig) -> list[str]:
+    """What this configuration means on this machine, one line each. UserError if a node could not start."""
+    build_environment(config).close()
+    policy = build_policy(config.model)
+    plan = plan_here(config, policy, config.limits)
+    generator = BatchGenerator(policy, config.generation)
+    trainer = build_trainer(config, policy)
+    total = sum(p.numel() for p in policy.model.parameters())
+    trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
+    tasks = tasks_of(config.environment)
+    refused = "" if config.training.layout == "padded" else " (this model cannot take packed ones)"
+    rows = trainer.packing.value if trainer.packing else f"padded{refused}"
+    return [
+        f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
+        f"linear layers: {policy.arithmetic}",
+        f"decoder: {generator.decoder_name}; training rows: {rows}",
+        f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
+        f"tasks: {', '.join(tasks)}",
+        sandbox.describe(sandbox.layers()),
+        *(plan.lines() if plan else ["memory: not known for this device or model"]),
+    ]

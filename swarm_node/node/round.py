@@ -1,0 +1,307 @@
+"""One node of the swarm. A round is train(rescue(select(publish(generate(round))))): values pass one way.
+
+Generating needs no gradient and no peers. Only training changes the weights. So the phases may overlap or interleave:
+the simulation does this with many nodes, asynchronous/ with the two halves of one node. Nothing here waits for peers:
+the network returns what has arrived.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from statistics import fmean
+
+from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.rollouts.defence import Refused
+from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
+from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.reports import PHASES, RoundReport
+from swarm_node.rollouts.reuse import Reuse
+from swarm_node.rollouts.sampler import choose_local
+from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
+from swarm_node.settings import RoundConfig
+
+Counts = Mapping[str, int]  # reason -> groups
+Seconds = Mapping[str, float]  # phase -> wall clock
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What this node generated and scored in a round."""
+
+    round: Round
+    groups: list[ScoredGroup]
+    skipped: Counts
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a round trains on."""
+
+    generated: Generated
+    local: list[ScoredGroup]
+    external: list[ScoredGroup]
+    refused: list[Refused]  # external groups, by the defence
+    skipped: Counts  # in selecting and rescuing
+    seconds: Seconds  # of all phases so far
+    random: Random  # the round's stream, as selecting left it
+    considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Implements interfaces.Runner and interfaces.Participant."""
+
+    peer_id: PeerId
+    seed: int
+    environment: Environment
+    generator: Generator
+    trainer: Trainer
+    network: Network
+    pool: RolloutPool
+    sampler: Sampler
+    defence: Defence
+    config: RoundConfig
+    group_size: int
+    clock: Callable[[], float]  # seconds
+    reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
+    watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
+    external: ExternalScoring | None = None  # None: as they are selected, in step
+
+    def run_round(self, now: Round) -> RoundReport:
+        return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
+
+    def produce(self, now: Round) -> Generated:
+        return self.publish(self.generate(now))
+
+    def consume(self, produced: Generated) -> RoundReport:
+        return self.train(self.rescue(self.select(produced)))
+
+    def waiting(self) -> list[str]:
+        """See interfaces.Runner. Always empty: a round is generated and trained on in the same call."""
+        return []
+
+    def generate(self, now: Round) -> Generated:
+        """Local groups: completions of this round's prompts, scored here."""
+        questions = self.environment.sample(self.peer_id, now, self.config.questions)
+        prompts = self.environment.prompts(questions)
+        stream = f"{self.seed}/{self.peer_id}/{now}"
+        groups, skipped, seconds = self._complete(questions, prompts, self.group_size, stream, now)
+        return Generated(now, groups, skipped, seconds)
+
+    def publish(self, generated: Generated) -> Generated:
+        """Offer the informative groups to other peers."""
+        with _timed(self.clock, "publish") as seconds:
+            # Every node computes the same rewards, so a group that is uninformative here is so everywhere.
+            informative = [scored.group for scored in generated.groups if scored.informative]
+            self.network.publish(informative, generated.round)
+        return replace(generated, seconds=_sum(generated.seconds, seconds))
+
+    def select(self, generated: Generated) -> Selection:
+        """Local groups, and some of the external groups that have arrived, without what the defence refuses."""
+        rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
+        with _timed(self.clock, "collect") as collecting:
+            self.pool.add(self.network.collect(generated.round), generated.round)
+        scoring, waiting = self._external_scoring(), self.pool.candidates()
+        ready = scoring.ready(waiting, self.config.external_groups, [each.group for each in generated.groups])
+        alone = not ready.groups and not self.reuse.waiting(self.clock())
+        self.sampler.observe(generated.groups)
+        local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
+        refused: list[Refused] = []
+        considered: list[ScoredGroup] = []
+        faults = {external.content_hash: reason for external, reason in ready.faults}  # why it could not be scored
+        hung = {external.author for external, reason in ready.faults if reason in HUNG}
+
+        def score(asked: Sequence[ExternalGroup]) -> list[ScoredGroup]:
+            asked, scored = [external for external in asked if external.author not in hung], []
+            for external, result in zip(asked, scoring.score(asked), strict=True):
+                if isinstance(result, ScoredGroup):
+                    scored.append(result)
+                    continue
+                faults[external.content_hash] = result.reason
+                hung.update([external.author] if result.reason in HUNG else [])
+            considered.extend(scored)
+            screened = self.defence.screen(generated.groups, scored, rng)
+            refused.extend(screened.refused)
+            return screened.groups
+
+        with _timed(self.clock, "score") as seconds_scoring:
+            selected = self.sampler.select(wanted, ready.groups, score, rng)
+        spent = [*(external for external, _ in ready.faults), *selected.spent]
+        self.pool.remove(spent)
+        self.pool.shun(hung, generated.round)
+        used = {(scored.author, scored.question) for scored in selected.groups}
+        for external in spent:
+            useful = (external.author, external.question) in used
+            self.network.verdict(external, useful, faults.get(external.content_hash, ""))
+        again = self.reuse.select(wanted - len(selected.groups), self.clock(), rng)
+        self.reuse.add(selected.groups, self.clock())
+        skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
+        seconds = _sum(generated.seconds, collecting, seconds_scoring)
+        return Selection(generated, local, selected.groups + again, refused, skipped, seconds, rng, considered)
+
+    def rescue(self, selection: Selection) -> Selection:
+        """Compare external completions with local ones of the same prompts, where the defence asks for it."""
+        now, lost = selection.generated.round, Counter[str]()
+
+        def generate_local(external: Sequence[ScoredGroup], size: int) -> list[ScoredGroup]:
+            stream = f"{self.seed}/{self.peer_id}/{now}/attempt"  # as in 0.1.0: the name decides the random numbers
+            questions, prompts = [each.question for each in external], [each.prompt for each in external]
+            groups, skipped, _ = self._complete(questions, prompts, size, stream, now)
+            lost.update(skipped)
+            return groups
+
+        with _timed(self.clock, "rescue") as seconds:
+            external = self.defence.regroup(selection.external, generate_local, selection.random)
+        skipped = Counter(selection.skipped) + lost
+        return replace(selection, external=external, skipped=skipped, seconds=_sum(selection.seconds, seconds))
+
+    def train(self, selection: Selection) -> RoundReport:
+        """One update of the policy, and the report of the round."""
+        with _timed(self.clock, "train") as seconds:
+            step = self.trainer.update(selection.local + selection.external)
+        if self.watch is not None:
+            self.watch(selection)
+        groups = selection.generated.groups
+        lengths = [len(tokens.ids) for group in groups for tokens in group.local_tokens if tokens]
+        endings = [completion.ended for group in groups for completion in group.group.completions]
+        skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
+        return RoundReport(
+            peer_id=self.peer_id,
+            round=selection.generated.round,
+            reward=_mean([fmean(group.rewards) for group in groups]),
+            reward_by_task=_by_task(groups),
+            rollouts=len(lengths),
+            generated_tokens=sum(lengths),
+            mean_length=_mean(lengths),
+            ended_share=_mean(endings),
+            local_groups=len(selection.local),
+            local_informative=sum(group.informative for group in selection.local),
+            external_informative=sum(group.informative for group in selection.external),
+            informative_share=_mean([group.informative for group in groups]),
+            pool_size=len(self.pool),
+            skipped=dict(skipped),
+            rejected=dict(self.network.rejections()),
+            step=step,
+            external_reward=_mean([fmean(group.rewards) for group in selection.considered]),
+            external_considered=len(selection.considered),
+            external_by_peer=_by_peer(selection),
+            seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
+        )
+
+    def _choose_local(
+        self, groups: Sequence[ScoredGroup], *, alone: bool, rng: Random
+    ) -> tuple[list[ScoredGroup], int]:
+        """Local groups to train on, and how many external ones to look for. If no external group waits and
+        `fill_with_local` is on, local groups fill the batch and none are looked for."""
+        config = self.config
+        filling = alone and config.fill_with_local
+        external = 0 if filling else config.external_groups
+        local = config.local_groups + (config.external_groups if filling else 0)
+        if not filling:
+            local, external = self.sampler.split(local, external)
+        chosen, others = choose_local(groups, local, external, config.local_sampler == "informative", rng)
+        return chosen, self.sampler.wanted(external, others)
+
+    def _complete(
+        self,
+        questions: Sequence[Question],
+        prompts: Sequence[str | Skipped],
+        size: int,
+        stream: str,
+        now: Round,
+    ) -> tuple[list[ScoredGroup], Counts, Seconds]:
+        """A scored local group for each question that could be built, completed and scored."""
+        skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
+        asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
+        with _timed(self.clock, "generate") as generating:
+            generated = self.generator.generate([prompt for _, prompt in asked], size, stream)
+        groups, kept, tokens = [], [], []
+        for (question, prompt), completed in zip(asked, generated, strict=True):
+            if isinstance(completed, Skipped):
+                skipped[completed.reason] += 1
+                continue
+            groups.append(
+                RolloutGroup(author=self.peer_id, round=now, question=question, completions=completed.completions)
+            )
+            kept.append(prompt)
+            tokens.append(completed.tokens)
+        with _timed(self.clock, "score") as scoring:
+            results = score_groups(self.environment, groups, kept, tokens)
+        skipped.update(result.reason for result in results if isinstance(result, Skipped))
+        scored = [result for result in results if isinstance(result, ScoredGroup)]
+        return scored, skipped, _sum(generating, scoring)
+
+    def _external_scoring(self) -> ExternalScoring:
+        return self.external or ScoringInStep(partial(score_external, self.environment))
+
+
+def score_external(environment: Environment, asked: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+    """External groups, with their prompts rebuilt."""
+    groups = [external.group for external in asked]
+    return score_groups(environment, groups, environment.prompts([group.question for group in groups]))
+
+
+def score_groups(
+    environment: Environment,
+    groups: Sequence[RolloutGroup],
+    prompts: Sequence[str | Skipped],
+    tokens: Sequence[tuple[Tokens, ...]] | None = None,
+) -> list[ScoredGroup | Skipped]:
+    """Score groups here, whoever generated them: rewards never travel."""
+    texts = [[completion.text for completion in group.completions] for group in groups]
+    questions = [group.question for group in groups]
+    results: list[ScoredGroup | Skipped] = []
+    for index, rewards in enumerate(environment.score(list(zip(questions, texts, strict=True)))):
+        prompt = prompts[index]
+        if isinstance(rewards, Skipped):
+            results.append(rewards)
+        elif isinstance(prompt, Skipped):
+            results.append(prompt)
+        else:
+            results.append(ScoredGroup(groups[index], prompt, rewards, tokens[index] if tokens else None))
+    return results
+
+
+@contextmanager
+def _timed(clock: Callable[[], float], phase: str) -> Iterator[dict[str, float]]:
+    """Seconds of the block under the name of its phase, filled in when the block ends."""
+    seconds: dict[str, float] = {}
+    start = clock()
+    yield seconds
+    seconds[phase] = clock() - start
+
+
+def _sum(*parts: Seconds) -> Seconds:
+    total: dict[str, float] = {}
+    for part in parts:
+        for phase, seconds in part.items():
+            total[phase] = total.get(phase, 0.0) + seconds
+    return total
+
+
+def _by_task(groups: Sequence[ScoredGroup]) -> dict[str, float]:
+    rewards: dict[str, list[float]] = {}
+    for group in groups:
+        task = f"{group.question.dataset}/{group.question.config_id}"
+        rewards.setdefault(task, []).append(fmean(group.rewards))
+    return {task: fmean(values) for task, values in sorted(rewards.items())}
+
+
+def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
+    found: dict[PeerId, Counter[str]] = {}
+    for group in selection.considered:
+        found.setdefault(group.author, Counter()).update(scored=1, informative=int(group.informative))
+    for refused in selection.refused:
+        found.setdefault(refused.author, Counter()).update(refused=1)
+    for group in selection.external:
+        found.setdefault(group.author, Counter()).update(trained=1)
+    return {peer: dict(counts) for peer, counts in sorted(found.items())}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0

@@ -1,0 +1,172 @@
+"""From a name, a folder or a checkpoint to a policy on its device.
+
+Weights come from safetensors only and no code comes with a model (`trust_remote_code` stays off), so a stranger's model
+folder can be wrong but not dangerous.
+"""
+
+from functools import partial
+from importlib.util import find_spec
+from logging import ERROR, getLogger
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
+
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.fp8 import kernels
+from swarm_node.extensions.fp8.linear import Fp8, swap_linears
+from swarm_node.policy import hub, soundness
+from swarm_node.policy.memory import attempt
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.soundness import Damaged
+from swarm_node.settings import LoraConfig, ModelConfig
+
+
+def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
+    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from. Raises
+    Damaged where that cannot be loaded, UserError where the model cannot."""
+    device = choose_device(config.device)
+    source = _locate(config.name) if config.lora.r or resume is None else resume
+    getLogger("bitsandbytes").setLevel(ERROR)  # it warns everybody of a quick product in 4 bits that it lacks
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # of loading: it leaves its bars in pipes, and above the view
+    try:
+        return attempt(partial(_loaded, config, device, source, resume), f"in loading model {str(source)!r}")
+    except UserError:
+        raise
+    except Exception as error:  # each library underneath raises types of its own on missing or broken files
+        if source is resume or (resume is not None and isinstance(error, Damaged)):
+            raise Damaged(_first_line(error)) from error
+        raise UserError(f"cannot load model {str(source)!r}: {_first_line(error)}") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None) -> Policy:
+    for folder in (source, resume):
+        if isinstance(folder, Path):
+            soundness.check_adapters(folder)
+    # trust_remote_code: when not told, transformers asks whoever sits at the terminal
+    here = isinstance(source, str) and hub.only_here(source, config.revision)
+    revision = config.revision or "main"  # a folder has none, and takes no notice
+    tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False, local_files_only=here)
+    model, loading = AutoModelForCausalLM.from_pretrained(
+        source,
+        revision=revision,
+        dtype=weights_dtype(config, device),
+        use_safetensors=True,
+        trust_remote_code=False,
+        local_files_only=here,
+        output_loading_info=True,
+        **_quantized(config, device),
+    )
+    if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
+        raise Damaged(f"{len(missing)} weights are missing, e.g. {missing[0]}")
+    if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
+        raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
+    model = model if config.quantization == "nf4" else model.to(device)
+    fp8 = _with_fp8(model, config, device)
+    if config.lora.r:
+        model = _with_lora(model, config.lora, resume).to(device)
+    soundness.check_finite(model)
+    soundness.check_template(tokenizer)
+    commit = hub.commit_of(source, revision) if isinstance(source, str) else ""
+    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, fp8, commit)
+    for module in model.modules():
+        if type(module).__name__ == "Linear4bit":
+            module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back
+    return policy
+
+
+def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
+    """Options that load the base in 4 bits, where the configuration asks for that."""
+    if config.quantization == "none":
+        return {}
+    if not config.lora.r or config.precision != "bf16":
+        raise UserError("model.quantization nf4 needs model.lora.r above 0, and model.precision bf16")
+    if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
+        raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'swarm-node[memory]'")
+    from transformers import BitsAndBytesConfig  # now: an extra
+
+    products = autocast_dtype(config, device) or weights_dtype(config, device)
+    four_bits = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=products,
+    )
+    return {"quantization_config": four_bits, "device_map": {"": str(device)}}
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of this name; `auto` takes CUDA where there is one. UserError where it cannot be used."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"device {name!r} cannot be used: {_first_line(error)}; try --model.device auto") from error
+    return device
+
+
+def _locate(name: str) -> str | Path:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
+            raise UserError(f"model folder {name!r} has no config.json; is it a Hugging Face model folder?")
+        return path
+    if not hub.is_hub_name(name):
+        raise UserError(f"model folder {name!r} does not exist")
+    return name
+
+
+def weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
+    """Type of the weights: as configured, or what suits the device."""
+    if config.dtype != "auto":
+        return getattr(torch, config.dtype)  # type: ignore[no-any-return]
+    frozen = config.lora.r > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
+    return torch.bfloat16 if frozen and _fast_bfloat16(device) else torch.float32
+
+
+def autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
+    """Type of the matrix products; None where it is that of the weights."""
+    if config.autocast == "off":
+        return None
+    return torch.bfloat16 if config.autocast == "bfloat16" or _fast_bfloat16(device) else None
+
+
+def _fast_bfloat16(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def _with_fp8(model: Any, config: ModelConfig, device: torch.device) -> Fp8 | None:
+    """`model` with FP8 linear layers, where the configuration asks for them. Adapters on top stay as they are."""
+    if config.precision == "bf16":
+        return None
+    return swap_linears(model, kernels.choose(device, config.fp8_kernel), config.precision == "fp8")
+
+
+def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:
+    """`model` with new adapters, or with those of a checkpoint."""
+    import peft  # slow to import, and few need it
+
+    if resume is not None:
+        try:
+            return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
+        except Exception as error:
+            raise Damaged(_first_line(error)) from error
+    targets = list(config.target_modules) or "all-linear"
+    try:
+        return peft.get_peft_model(
+            model, peft.LoraConfig(r=config.r, lora_alpha=config.alpha, target_modules=targets, task_type="CAUSAL_LM")
+        )
+    except ValueError as error:
+        raise UserError(f"LoRA does not fit this model: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

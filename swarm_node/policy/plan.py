@@ -1,0 +1,277 @@
+"""What a node needs of a device's memory, foretold from the shape of its model, and what it chooses by that.
+
+Bytes per token were counted, by tracing what autograd keeps of blocks of Llama's family: docs/results/memory_plan.md
+compares the figures with traces of whole models and with measured peaks. Other families are taken for the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+from swarm_node.policy.chunked import CHUNK_BYTES, is_large
+from swarm_node.settings import LearningConfig
+
+MIB, GIB = 2**20, 2**30
+CPU_BUDGET, GPU_BUDGET, LEAST_BUDGET = 4096, 16384, 512  # tokens of a micro-batch
+C = TypeVar("C", bound=LearningConfig)
+PROMPT = 256  # tokens that a prompt is taken for
+USABLE = 0.92  # of a device: allocators leave gaps
+PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
+# Kept by autograd of one token in one block, in bytes a unit of: hidden, feed-forward, queries, keys and values
+KEPT = {
+    "float32, native": (8.0, 16.0, 12.25, 22.0),
+    "float32": (24.0, 16.0, 12.25, 22.0),
+    "mixed": (26.0, 8.0, 8.25, 0.0),
+    "adapters": (18.0, 8.0, 10.25, 0.0),
+}
+STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.06}  # of a parameter; 8-bit: two bytes, and two scales for 256 numbers
+NF4_BYTES = 0.53  # of a weight: half a byte, and its share of scales
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What memory depends on, of a model and its adapters."""
+
+    layers: int
+    hidden: int
+    feed_forward: int
+    queries: int
+    keys: int
+    vocabulary: int
+    parameters: int  # all but adapters
+    tied: bool  # the output head is the embedding
+    adapters: int = 0  # parameters
+
+    @property
+    def embeddings(self) -> int:
+        """Parameters of embedding and output head."""
+        return self.vocabulary * self.hidden * (1 if self.tied else 2)
+
+    @property
+    def block(self) -> int:
+        """Parameters of one."""
+        return max(0, self.parameters - self.embeddings) // max(1, self.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """In what types a model is held and computed."""
+
+    device: str  # cpu or cuda
+    weight: float  # bytes of a weight of a block
+    trained: int  # bytes of a trained parameter, and of its gradient
+    product: int  # bytes of a number in matrix products
+    native: bool = False  # the hand-written training forward
+    sharers: int = 1  # processes that keep a share each of the optimiser's state
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What can be chosen by memory."""
+
+    optimizer: str
+    checkpointing: bool
+    budget: int  # tokens of a micro-batch
+    concurrent: int = 0  # tokens decoded at the same time, 0 for a whole round
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Bytes by what they are for, with what was chosen."""
+
+    choice: Choice
+    weights: float  # also those of a reference model
+    optimizer: float  # state
+    gradients: float
+    micro_batch: float  # beside them
+    generation: float  # beside weights and state: cache, logits, and a copy of weights in the decoder's layout
+    process: float
+    room: float  # of the device
+    saved: float = 0.0  # by a checkpoint on disk, beside the state
+    state: float = 0.0  # of the optimiser, of all who keep a share of it
+
+    @property
+    def total(self) -> float:
+        """At the peak of a round."""
+        return self.process + self.weights + self.optimizer + max(self.gradients + self.micro_batch, self.generation)
+
+    @property
+    def fits(self) -> bool:
+        return self.total <= USABLE * self.room
+
+    def lines(self) -> list[str]:
+        """For people."""
+        choice = self.choice
+        blocks = "computed again on the way back" if choice.checkpointing else "kept"
+        decoded = f", {choice.concurrent} tokens decoded at a time" if choice.concurrent else ""
+        parts = {
+            "weights": self.weights,
+            f"{choice.optimizer} state": self.optimizer,
+            "gradients": self.gradients,
+            f"a micro-batch of {choice.budget} tokens": self.micro_batch,
+            "generation (not at the same time)": self.generation,
+        }
+        need = ", ".join(f"{name} {amount(size)}" for name, size in parts.items())
+        smaller = "does not fit: try model.lora.r 16, model.quantization nf4, or a smaller model"
+        verdict = "fits" if self.fits else smaller
+        return [
+            f"memory: about {amount(self.total)} of {amount(self.room)}; {verdict}",
+            f"    {need}",
+            f"    blocks {blocks}{decoded}",
+            f"    a checkpoint takes {amount(self.saved)} of disk, and {amount(self.state)} for the state",
+        ]
+
+
+def amount(size: float) -> str:
+    """A number of bytes for a person."""
+    return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
+
+
+def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
+    """The first choice that fits, in the order in which they cost least time; the last one where none does."""
+    made = None
+    for choice in _choices(how, config):
+        made = with_choice(shape, how, config, choice, room)
+        made = made if made.fits else _fewer_at_a_time(made, shape, how, config)
+        if made.fits:
+            return made
+    assert made is not None
+    return made
+
+
+def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float) -> Plan:
+    """The same for one choice."""
+    lora = config.model.lora.r > 0
+    trained = shape.adapters if lora else shape.parameters
+    held = shape.embeddings * (2 if how.weight < 2 else how.weight) + shape.block * shape.layers * how.weight
+    weights = held + shape.adapters * how.trained
+    if config.training.beta and not lora:
+        weights += held  # the reference
+    return Plan(
+        choice,
+        weights,
+        trained * STATE_BYTES[choice.optimizer] / how.sharers,
+        trained * how.trained,
+        micro_batch(shape, how, lora, choice.budget, choice.checkpointing),
+        generation(shape, how, lora, _completions(config, choice), PROMPT + config.generation.max_completion_length),
+        PROCESS[how.device],
+        room,
+        trained * how.trained,
+        trained * STATE_BYTES[choice.optimizer],
+    )
+
+
+def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpointing: bool) -> float:
+    """What a forward and backward pass takes at its peak, beside weights, state and gradients."""
+    kind = "adapters" if lora else "mixed" if how.product < 4 else "float32, native" if how.native else "float32"
+    sizes = (shape.hidden, shape.feed_forward, shape.queries, shape.keys)
+    kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
+    residual = tokens * shape.hidden * (how.product if lora else 4)
+    table = shape.vocabulary * shape.hidden
+    copied = _copied(shape, how)  # of one block's weights, kept for the way back
+    cast = table * how.product if how.weight > how.product else 0.0
+    chunks = is_large(tokens, shape.vocabulary, shape.hidden)
+    logits = 3.0 * CHUNK_BYTES if chunks else 5.0 * 4 * tokens * shape.vocabulary
+    gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
+    if checkpointing:
+        inputs: float = shape.layers * residual
+        return max(
+            inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, _embedding(lora, table) + residual
+        )
+    inputs = shape.layers * (kept + copied)
+    return max(
+        inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, _embedding(lora, table) + kept + copied
+    )
+
+
+def _copied(shape: Shape, how: Arithmetic) -> float:
+    """Bytes of copies that a forward makes of the weights of a block: autocast's, or the native forward's own, which
+    joins queries, keys and values, and gate and up, and scales them."""
+    if how.native:
+        joined = shape.hidden * (shape.queries + 2 * shape.keys + 2 * shape.feed_forward)
+        return 2.0 * 4 * joined
+    return float(shape.block * how.product) if how.weight > how.product else 0.0
+
+
+def _embedding(lora: bool, table: int) -> float:
+    """Bytes of the embedding's gradient, which comes last, beside the one it is added to."""
+    return 0.0 if lora else 4.0 * table
+
+
+def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
+    """What decoding so many completions, of `tokens` with their prompt, takes beside the weights."""
+    cache = completions * tokens * shape.layers * 2 * shape.keys * how.product
+    logits = 32 * min(completions * shape.vocabulary, 2**31)  # float32 twice, and three times float64 to draw from
+    copy = 0.0 if lora else shape.parameters * how.product
+    return cache + logits + copy
+
+
+def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:
+    training = config.training
+    most = training.token_budget or (GPU_BUDGET if how.device == "cuda" else CPU_BUDGET)
+    budgets = [most] if training.token_budget else [most >> k for k in range(16) if most >> k >= LEAST_BUDGET] or [most]
+    optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
+    wanted = training.gradient_checkpointing
+    for optimizer in optimizers:
+        for again in (False, True) if wanted == "auto" else (wanted == "on",):
+            # Computing again costs a third; two passes of half the size cost little, many small ones more than that.
+            for budget in budgets if again or wanted == "off" else budgets[:2]:
+                yield Choice(optimizer, again, budget, config.generation.max_concurrent_tokens)
+
+
+def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig) -> Plan:
+    """The plan with as many tokens decoded at a time as there is room for, if it is generation that is too much."""
+    tokens = PROMPT + config.generation.max_completion_length
+    group = config.generation.num_generations
+    whole = _completions(config, made.choice)
+    while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
+        whole = max(group, whole // 2)
+        size = generation(shape, how, config.model.lora.r > 0, whole, tokens)
+        made = replace(made, generation=size, choice=replace(made.choice, concurrent=whole * tokens))
+    return made
+
+
+def _completions(config: LearningConfig, choice: Choice) -> int:
+    """Decoded at the same time."""
+    whole = config.round.questions * config.generation.num_generations
+    tokens = PROMPT + config.generation.max_completion_length
+    if not choice.concurrent:
+        return whole
+    return min(whole, max(config.generation.num_generations, choice.concurrent // tokens))
+
+
+def has_8bit() -> bool:
+    """Whether the extra with 8-bit optimisers and 4-bit weights is installed."""
+    return find_spec("bitsandbytes") is not None
+
+
+def applied(config: C, made: Plan) -> C:
+    """The configuration with what was chosen. Checkpointing that is not needed yet stays in reserve."""
+    choice = made.choice
+    training = config.training.model_copy(
+        update={
+            "optimizer": choice.optimizer,
+            "token_budget": choice.budget,
+            "gradient_checkpointing": "on" if choice.checkpointing else config.training.gradient_checkpointing,
+        }
+    )
+    decoding = config.generation.model_copy(update={"max_concurrent_tokens": choice.concurrent})
+    return config.model_copy(update={"training": training, "generation": decoding})
+
+
+def shape_of(config: Any, parameters: int, adapters: int = 0) -> Shape:
+    """Of a transformers configuration, whatever names it has for these."""
+    heads = config.num_attention_heads
+    dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return Shape(
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        feed_forward=getattr(config, "intermediate_size", None) or 4 * config.hidden_size,
+        queries=heads * dim,
+        keys=(getattr(config, "num_key_value_heads", None) or heads) * dim,
+        vocabulary=config.vocab_size,
+        parameters=parameters,
+        tied=bool(getattr(config, "tie_word_embeddings", False)),
+        adapters=adapters,
+    )

@@ -1,0 +1,341 @@
+"""A causal language model with its tokenizer: what this node can say about text and tokens.
+
+Any Hugging Face causal LM. `loading.py` makes one.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache, cached_property, partial
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.utils import logging
+
+from protocol.messages import Completion
+from swarm_node.extensions.fp8.linear import Fp8
+from swarm_node.policy import rows, tree, tree_attention
+from swarm_node.policy.chunked import is_large, projected_log_probs
+from swarm_node.policy.distribution import SamplingRule, log_distribution
+from swarm_node.policy.llama.llama_training import LlamaTraining
+from swarm_node.policy.memory import attempt, probed
+from swarm_node.policy.recompute import Around, checkpointing
+from swarm_node.policy.tried import Tried, subject
+
+NO_LIMIT = 2**31  # context of models without positions
+AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
+
+
+SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are not worth a trial
+
+Batch = rows.RowBatch | tree.TreeBatch
+
+
+class Packing(Enum):
+    """Ways to attend over rows that hold a prompt once, best first. The value says it to the user."""
+
+    FLEX = "packed, FlexAttention"
+    NATIVE = "packed, native forward"
+    BLOCKS = "packed, tree attention"
+    MASK = "packed, 4-D mask"
+
+
+@dataclass
+class Policy:
+    """The trained model. `model` maps ids to logits; everything else here is about text."""
+
+    model: Any  # transformers.PreTrainedModel or a peft wrapper of one
+    tokenizer: Any  # transformers.PreTrainedTokenizerBase
+    device: torch.device
+    autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
+    name: str = ""
+    fp8: Fp8 | None = None  # the layers of `model` that compute in FP8
+    commit: str = ""  # of the hub model that was loaded; "" for a folder
+    checkpointing: bool = False  # blocks are computed again on the way back instead of kept
+    version: int = 0  # updates of the weights since they were first loaded, over all resumes
+    tried: Tried = field(default_factory=Tried)  # what works for this model here
+    eos_ids: frozenset[int] = field(init=False)
+    eos_id: int | None = field(init=False)  # the one that is appended to external completions that ended
+    pad_id: int = field(init=False)
+    context_length: int = field(init=False)  # tokens, prompt and completion together
+
+    def __post_init__(self) -> None:
+        self.model.eval()  # dropout would make recorded and recomputed log-probs disagree; gradients flow all the same
+        self.eos_ids = _eos_ids(self.model, self.tokenizer)
+        eos, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
+        self.eos_id = eos if eos is not None else min(self.eos_ids, default=None)
+        self.pad_id = pad if pad is not None else min(self.eos_ids, default=0)
+        self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
+        if self.tokenizer.chat_template:
+            turn = [{"role": "user", "content": text}]
+            return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
+        return list(self.tokenizer(text).input_ids)
+
+    def encode_completion(self, completion: Completion) -> list[int]:
+        """Ids of a peer's completion. Text that spells a special token stays text; EOS is what the flag says."""
+        ids = self.tokenizer(completion.text, add_special_tokens=False, split_special_tokens=True).input_ids
+        return [*ids, self.eos_id] if completion.ended and self.eos_id is not None else list(ids)
+
+    def decode(self, completions: list[list[int]]) -> list[str]:
+        """Texts of these token ids, special tokens left out."""
+        texts = self.tokenizer.batch_decode(completions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return list(texts)
+
+    def save(self, folder: Path, dtype: torch.dtype | None = None) -> None:
+        """Weights, in `dtype` if given, and tokenizer, as `from_pretrained` opens them. OSError, or safetensors' own,
+        on a full disk."""
+        cast = {} if dtype is None else {"state_dict": _cast(self.model, dtype)}
+        shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()  # checkpoints come all the time, between lines of rounds
+        try:
+            self.model.save_pretrained(folder, **cast)
+            self.tokenizer.save_pretrained(folder)
+        finally:
+            if shown:
+                logging.enable_progress_bar()
+
+    def forward(self, **inputs: Any) -> Any:
+        """The model's own forward, its matrix products in `autocast_dtype`."""
+        with self._autocast():
+            return self.model(**inputs)
+
+    def _autocast(self) -> torch.autocast:
+        kind, wanted = self.device.type, self.autocast_dtype
+        return torch.autocast(kind, dtype=wanted or torch.bfloat16, enabled=wanted is not None)
+
+    def casts_held(self) -> AbstractContextManager[Any]:
+        """Weights that autocast casts inside are cast once, not at each `forward`."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=False)  # only the outermost forgets them
+
+    def forget_casts(self) -> None:
+        """To be called inside `casts_held` where weights have changed."""
+        torch.clear_autocast_cache()
+
+    @property
+    def arithmetic(self) -> str:
+        """What the linear layers compute in, for people."""
+        plain = str(self.autocast_dtype or self.model.dtype).removeprefix("torch.")
+        if self.fp8 is None:
+            return plain
+        where = "in writing and training" if self.fp8.in_training else f"in writing, {plain} in training"
+        return f"FP8 {where} ({self.fp8.kernel.name})"
+
+    @contextmanager
+    def generating(self) -> Iterator[None]:
+        """The model computes as in generation. In the mixed FP8 flow that differs from training, in the other not."""
+        if self.fp8 is None:
+            yield
+            return
+        alike = self.fp8.in_training and self.packing in (Packing.FLEX, Packing.BLOCKS)
+        attention = tree_attention.using(self.model, tree_attention.ALIKE) if alike else nullcontext()
+        with self.fp8.active(True), attention:
+            yield
+
+    @contextmanager
+    def exact(self) -> Iterator[None]:
+        """FP8 off, for comparisons: where the order of sums differs, rounding to FP8 makes much of little."""
+        if self.fp8 is None:
+            yield
+        else:
+            with self.fp8.active(False):
+                yield
+
+    def log_probs(self, batch: Batch, rule: SamplingRule, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
+        """Log-prob [tokens] of each of `batch.target`, and the sum of the entropies, which has no gradient (0 unless
+        asked for). Where [tokens, vocabulary] would be large it is never held."""
+        head = self._head
+        if head is not None and is_large(len(batch.target), head.out_features, head.in_features):
+            with self._autocast():
+                taken, entropies = projected_log_probs(self._hidden(batch), head, batch.target, rule)
+            return taken, entropies.sum()
+        distribution = log_distribution(self.logits(batch), rule, batch.target)
+        total = torch.zeros((), device=self.device)
+        if entropy:
+            with torch.no_grad():
+                total = -torch.special.xlogy(p := distribution.exp(), p).sum()
+        return distribution.gather(-1, batch.target[:, None])[:, 0], total
+
+    def backward(self, loss: Tensor, batch: Batch) -> None:
+        """The way back from a loss of `log_probs`: blocks that are computed again attend as they did."""
+        again = self.checkpointing and isinstance(batch, tree.TreeBatch) and self.packing is not Packing.NATIVE
+        with tree_attention.using(self.model, _kernel(self.packing)) if again else nullcontext():
+            loss.backward()  # type: ignore[no-untyped-call]
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Logits [tokens, vocabulary] that predict `batch.target`."""
+        if isinstance(batch, tree.TreeBatch):
+            return self._of_tree(batch, self.packing, self.model)
+        return self._of_rows(batch, self.model)
+
+    def _hidden(self, batch: Batch) -> Tensor:
+        """[tokens, hidden]: what the output head makes `logits` of."""
+        if isinstance(batch, tree.TreeBatch):
+            return self._of_tree(batch, self.packing, self.causal.base_model)
+        return self._of_rows(batch, self.causal.base_model)
+
+    def _of_rows(self, batch: rows.RowBatch, module: Any) -> Tensor:
+        """[tokens, ...] of what `module` puts out: the model logits, its body hidden states."""
+        wanted = {"logits_to_keep": batch.logits_to_keep} if module is self.model else {}
+        with self._recomputing(), self._autocast():
+            output = module(
+                input_ids=batch.input_ids,
+                attention_mask=batch.attention_mask,
+                position_ids=batch.position_ids,
+                use_cache=False,
+                **wanted,
+            )
+        kept = _put_out(output)[:, -batch.logits_to_keep :]  # some models ignore logits_to_keep
+        return kept.reshape(-1, kept.shape[-1])[batch.source]
+
+    def _of_tree(self, batch: tree.TreeBatch, way: Packing | None, module: Any) -> Tensor:
+        """The same of rows end to end."""
+        if way is Packing.NATIVE:
+            native = self._native_forward
+            compute = native.logits if module is self.model else native.hidden
+            return compute(batch, self.checkpointing)
+        wanted = {"logits_to_keep": batch.source} if module is self.model and self._selects_logits else {}
+        with (
+            tree_attention.attending(self.model, batch, _kernel(way)) as mask,
+            self._recomputing(partial(tree_attention.within, batch.blocks)),
+            self._autocast(),
+        ):
+            output = module(
+                input_ids=batch.input_ids,
+                attention_mask=mask,
+                position_ids=batch.position_ids,
+                use_cache=False,
+                **wanted,
+            )
+        found = _put_out(output)[0]
+        return found if wanted else found[batch.source]
+
+    def _recomputing(self, around: Around = nullcontext) -> AbstractContextManager[Any]:
+        return checkpointing(self.model, around) if self.checkpointing and torch.is_grad_enabled() else nullcontext()
+
+    @property
+    def causal(self) -> Any:
+        """The model under its adapters."""
+        return self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+
+    @cached_property
+    def _head(self) -> nn.Linear | None:
+        """The output head, where all that follows the hidden states is a plain linear layer: found by trying."""
+        head = self.causal.get_output_embeddings()
+        if type(head) is not nn.Linear or head.out_features < SMALL_VOCABULARY:
+            return None
+        ids = torch.tensor([[(7 * i + 3) % head.out_features for i in range(11)]], device=self.device)
+
+        def project() -> tuple[Tensor, Tensor]:
+            with torch.no_grad(), self.exact(), self._autocast():
+                return head(self.causal.base_model(input_ids=ids).last_hidden_state), self.model(input_ids=ids).logits
+
+        def plain() -> bool | None:
+            found = probed(project, "in trying the output head")
+            return None if found is None else agreement(*found, coarse=found[1].dtype != torch.float32)
+
+        return head if self.works("output head", plain) else None
+
+    @cached_property
+    def _native_forward(self) -> LlamaTraining:
+        if self.autocast_dtype is not None:
+            raise TypeError("the native forward computes in float32 only")
+        return LlamaTraining(self.model)
+
+    @cached_property
+    def _selects_logits(self) -> bool:
+        return "logits_to_keep" in signature(self.causal.forward).parameters
+
+    @cached_property
+    def packing(self) -> Packing | None:
+        """The best way for this model to train on packed rows, found by trying, not by its name; None if there is none.
+
+        A way is taken if a packed row gives the logits that padded rows give.
+        """
+        if self._has_window():
+            return None
+        vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        prompt = [(7 * i + 3) % vocabulary for i in range(11)]
+        completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
+        packed = [rows.Row(prompt, completions), rows.Row(prompt[2:], completions[:2])]
+        padded = [rows.Row(row.prompt, [c]) for row in packed for c in row.completions]
+
+        @cache
+        def reference() -> Tensor:
+            work = partial(self._of_rows, rows.build(padded, self.pad_id, self.device), self.model)
+            return attempt(work, "in trying packed rows")
+
+        with torch.no_grad(), self.exact():
+            agrees = (partial(self._agrees, way, packed, reference) for way in Packing)
+            tried = zip(Packing, agrees, strict=True)
+            return next((way for way, agree in tried if self.works(f"rows: {way.value}", agree)), None)
+
+    def works(self, name: str, trial: Callable[[], bool | None]) -> bool:
+        """Whether something works for this model here: found out once, by `trial`. See `Tried.ask`."""
+        return self.tried.ask(self._subject, name, trial)
+
+    @cached_property
+    def _subject(self) -> str:
+        fp8 = self.fp8 and (self.fp8.kernel.name, self.fp8.in_training)
+        facts = {"name": self.name, "products": str(self.autocast_dtype), "fp8": fp8, "pad": self.pad_id}
+        return subject(facts, self.model, self.device)
+
+    def _agrees(self, way: Packing, packed: list[rows.Row], reference: Callable[[], Tensor]) -> bool | None:
+        if way is Packing.FLEX and not tree_attention.flex_works(self.device):
+            return None
+
+        def attended() -> Tensor:
+            if way is Packing.MASK:
+                return self._of_rows(rows.build(packed, self.pad_id, self.device), self.model)
+            return self._of_tree(tree.build(packed, self.device), way, self.model)
+
+        ours = probed(attended, "in trying packed rows")  # a model may refuse; padded rows always work
+        if ours is None:
+            return None
+        wanted = reference()
+        return agreement(ours, wanted, coarse=wanted.dtype != torch.float32)
+
+    def _has_window(self) -> bool:
+        """Whether attention has a limited reach: a mask of ours would replace it, and the probe is too short to see."""
+        config = self.model.config
+        reaches = (getattr(config, name, None) for name in ("sliding_window", "window_size", "attention_chunk_size"))
+        return any(isinstance(reach, int) and reach < self.context_length for reach in reaches)
+
+
+def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
+    """Whether two ways to compute the same logits differ by rounding only.
+
+    Relative, since the small logits of a fresh model would make any two ways agree, until training tells them apart.
+    """
+    tolerance = AGREEMENT * (100.0 if coarse else 1.0) * float(reference.abs().max())
+    return bool((ours.float() - reference.float()).abs().max() <= tolerance)
+
+
+def _cast(model: Any, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Its weights in another type; those that are one stay one."""
+    made: dict[int, Tensor] = {}
+    state = model.state_dict(keep_vars=True)
+    return {name: made.setdefault(id(value), value.detach().to(dtype)) for name, value in state.items()}
+
+
+def _kernel(way: Packing | None) -> str:
+    return tree_attention.FLEX if way is Packing.FLEX else tree_attention.BLOCKS
+
+
+def _put_out(output: Any) -> Tensor:
+    """[rows, columns, ...] of a model's output, or of its body's."""
+    put_out: Tensor = output.logits if "logits" in output else output.last_hidden_state
+    return put_out
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """All ids that end a completion: chat models often have several."""
+    named = getattr(model.generation_config, "eos_token_id", None)
+    ids = set(named) if isinstance(named, list) else {named}
+    return frozenset(i for i in ids | {tokenizer.eos_token_id} if i is not None)

@@ -1,0 +1,213 @@
+"""Attention over rows that hold each prompt once, registered with transformers: any model that lets its attention be
+chosen can be trained on them without a mask of T x T.
+
+Two kernels. `blocks`, everywhere: prompts attend causally, completions to a copy of their prompt's keys and to
+themselves, two calls of torch's scaled_dot_product_attention. `flex`, on CUDA: torch's FlexAttention with a block mask.
+A third, `alike`, is for writing: the model's usual attention in the type that training has it in.
+
+What it is not: a promise that a model computes what it should this way. Policy.packing compares logits before use.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.flex_attention import flex_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from swarm_node.policy.tree import Blocks, TreeBatch
+
+BLOCKS, FLEX, ALIKE = "swarm_node_blocks", "swarm_node_flex", "swarm_node_alike"  # as transformers knows them
+TILE = 128  # columns of a side of FlexAttention's tiles
+_current: ContextVar[Blocks] = ContextVar("blocks of the batch in the model's forward")
+
+
+@contextmanager
+def attending(model: Any, batch: TreeBatch, kernel: str) -> Iterator[BlockMask | None]:
+    """The model attends over the tree of `batch` inside; yields the mask to call it with."""
+    with within(batch.blocks), using(model, kernel):
+        yield block_mask(batch) if kernel == FLEX else None
+
+
+@contextmanager
+def within(blocks: Blocks) -> Iterator[None]:
+    """`BLOCKS` attends over these inside. Of this thread: autograd has threads of its own."""
+    token = _current.set(blocks)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def using(model: Any, kernel: str) -> Iterator[None]:
+    """The model computes attention with `kernel` inside."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation(kernel)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def block_mask(batch: TreeBatch) -> BlockMask:
+    """The tree mask as FlexAttention takes it: tiles of it that are empty cost nothing."""
+    groups, parents, columns = batch.groups, batch.parents, len(batch.groups)
+
+    def sees(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        related = (groups[key] == groups[query]) | (groups[key] == parents[query])
+        return (key <= query) & related
+
+    tiles = -(-columns // TILE)
+    every = torch.arange(tiles * TILE, device=groups.device)
+    some, full = (torch.zeros(tiles, tiles, dtype=torch.bool, device=groups.device) for _ in range(2))
+    for row in range(tiles):  # a row of tiles at a time: the whole mask of 15,000 columns takes 2 GiB to make
+        query, key = every[row * TILE : (row + 1) * TILE, None], every[None, :]
+        inside = (query < columns) & (key < columns)
+        seen = inside & sees(every, every, query.clamp_max(columns - 1), key.clamp_max(columns - 1))
+        seen = seen.view(TILE, tiles, TILE)
+        some[row], full[row] = seen.any(2).any(0), seen.all(2).all(0)
+    partial_tiles, full_tiles = _listed(some & ~full), _listed(full)
+    sizes = (columns, columns)
+    return BlockMask.from_kv_blocks(*partial_tiles, *full_tiles, BLOCK_SIZE=TILE, mask_mod=sees, seq_lengths=sizes)
+
+
+def _listed(wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row of tiles how many are wanted, and their numbers, the others behind; for one batch and one head."""
+    count = wanted.sum(1, dtype=torch.int32)
+    order = wanted.int().argsort(dim=1, descending=True, stable=True).int()
+    return count[None, None], order[None, None]
+
+
+@cache
+def flex_works(device: torch.device) -> bool:
+    """Whether FlexAttention runs forwards and backwards here: it needs CUDA and a compiler."""
+    if device.type != "cuda":
+        return False
+    from torch.nn.attention.flex_attention import flex_attention
+
+    try:
+        query = torch.randn(1, 2, 128, 64, device=device, requires_grad=True)
+        torch.compile(flex_attention)(query, query, query).sum().backward()  # type: ignore[no-untyped-call]
+    except Exception:  # noqa: BLE001  compilers fail in ways of their own; the other kernel always works
+        return False
+    return True
+
+
+class _Rearranged(torch.autograd.Function):
+    """Rows of x by index, where the gradient's way back is an index too: each real row is taken exactly once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, there: Tensor, back: Tensor, pads: Tensor | None) -> Tensor:
+        ctx.save_for_backward(back)
+        ctx.pads = pads
+        return x.index_select(0, there)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (back,) = ctx.saved_tensors
+        gradient = gradients[0].index_select(0, back)
+        if ctx.pads is not None:
+            gradient.index_fill_(0, ctx.pads, 0.0)
+        return gradient, None, None, None
+
+
+class _Repeated(torch.autograd.Function):
+    """Blocks by index, each as often as it is named. torch's own ways back add single numbers, this is a product."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.shape = x.shape
+        return x.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (index,) = ctx.saved_tensors
+        named = F.one_hot(index, ctx.shape[0]).to(gradients[0].dtype)
+        return (named.T @ gradients[0].flatten(1)).view(ctx.shape), None
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, blocks: Blocks, scaling: float | None = None) -> Tensor:
+    """q [T, heads, dim], k and v [T, kv_heads, dim] -> [T, heads, dim]."""
+    (q0, q1), (k0, k1), (v0, v1) = (_split(x, blocks) for x in (query, key, value))
+    attention = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
+    seen = [attention(q0, k0, v0, is_causal=True)]
+    if blocks.completions[0]:
+        keys, values = (
+            torch.cat([_Repeated.apply(prompt, blocks.parents), own], dim=2)  # type: ignore[no-untyped-call]
+            for prompt, own in ((k0, k1), (v0, v1))
+        )
+        if query.device.type == "cuda":  # which has no fused kernel for shared heads under a mask, but one for this
+            keys, values = (_for_every_head(x, query.shape[1]) for x in (keys, values))
+        attention = partial(attention, enable_gqa=query.shape[1] != keys.shape[1])
+        seen.append(attention(q1, keys, values, attn_mask=blocks.mask))
+    flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
+    joined: Tensor = _Rearranged.apply(flat, blocks.places, blocks.columns, blocks.pads)  # type: ignore[no-untyped-call]
+    return joined
+
+
+def _for_every_head(x: Tensor, heads: int) -> Tensor:
+    """Keys or values [blocks, kv_heads, length, dim] for each head of the queries."""
+    return x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
+def _attend(
+    _module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float | None = None, **_options: Any
+) -> tuple[Tensor, None]:
+    """transformers' signature: q [1, heads, T, dim], k and v [1, kv_heads, T, dim] -> [1, T, heads, dim]."""
+    with torch.autocast(query.device.type, enabled=False):
+        q, k, v = (x[0].transpose(0, 1) for x in _of_one_type(query, key, value))
+        seen = attend(q, k, v, _current.get(), scaling)
+    return seen.unsqueeze(0).to(query.dtype), None
+
+
+def _attend_flex(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, **options: Any
+) -> tuple[Tensor, None]:
+    with torch.autocast(query.device.type, enabled=False):
+        seen, _ = flex_attention_forward(module, *_of_one_type(query, key, value), mask, **options)
+    return seen.to(query.dtype), None
+
+
+def _attend_alike(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    with torch.autocast(query.device.type, enabled=False):
+        seen, _ = sdpa_attention_forward(module, *_of_one_type(query, key, value), mask, **options)
+    return seen.to(query.dtype), None
+
+
+def attention_dtype(device: torch.device, products: torch.dtype) -> torch.dtype:
+    """What training attends in, by the type of its matrix products: float32 on a CPU, whose kernel is twice as slow
+    backwards in bfloat16."""
+    return torch.float32 if device.type == "cpu" else products
+
+
+def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """As kernels demand; under autocast rotary embeddings leave queries and keys in float32, values in bfloat16."""
+    dtype = attention_dtype(query.device, value.dtype)
+    return query.to(dtype), key.to(dtype), value.to(dtype)
+
+
+def _split(x: Tensor, blocks: Blocks) -> tuple[Tensor, Tensor]:
+    """[T, heads, dim] as the blocks of prompts and completions, [count, heads, longest, dim] each."""
+    placed: Tensor = _Rearranged.apply(x, blocks.columns, blocks.places, None)  # type: ignore[no-untyped-call]
+    sizes = [count * longest for count, longest in (blocks.prompts, blocks.completions)]
+    blocks_of = zip(torch.split(placed, sizes), (blocks.prompts, blocks.completions), strict=True)
+    prompts, completions = (part.view(*shape, *placed.shape[1:]).transpose(1, 2) for part, shape in blocks_of)
+    return prompts, completions
+
+
+AttentionInterface.register(BLOCKS, _attend)
+AttentionInterface.register(FLEX, _attend_flex)
+AttentionInterface.register(ALIKE, _attend_alike)
+AttentionMaskInterface.register(ALIKE, sdpa_mask)

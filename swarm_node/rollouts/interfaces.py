@@ -1,0 +1,128 @@
+"""The interfaces between rooms. A room knows its neighbours only by these."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, Protocol
+
+from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.rollouts.catalogue import Catalogue
+from swarm_node.rollouts.defence import GenerateLocal, Screened
+from swarm_node.rollouts.groups import ExternalGroup, GeneratedGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.reports import RoundReport, StepReport
+from swarm_node.rollouts.sampler import Sampler
+
+__all__ = ["Defence", "Environment", "Generator", "Network", "Participant", "Runner", "Sampler", "Trainer"]
+
+
+class Environment(Protocol):
+    """Where prompts come from and how completions are scored. The only room that may run a verifier."""
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        """Addresses of the `count` questions of this author's round. A pure function of its arguments."""
+        ...
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What this node can rebuild."""
+        ...
+
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        """The prompt of each question."""
+        ...
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        """Rewards in [0, 1], one per completion. The reward of an unreadable one is 0. `Skipped` if the verifier hung,
+        crashed or returned nonsense."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds outside this process."""
+        ...
+
+
+class Generator(Protocol):
+    """Compute, first half: prompts in, completions out."""
+
+    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+        """`group_size` completions per prompt. `stream` names the random stream: same name and weights, same
+        completions."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds outside this process."""
+        ...
+
+
+class Trainer(Protocol):
+    """Compute, second half: scored groups in, better weights out."""
+
+    def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
+        """One update. Uninformative groups cost nothing. Without an informative one no step is taken."""
+        ...
+
+
+class Network(Protocol):
+    """Best effort both ways: publishing may be lost, collecting may return nothing. Never raises, never waits."""
+
+    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
+        """Offer the groups of this round to others."""
+        ...
+
+    def collect(self, now: Round) -> list[ExternalGroup]:
+        """Groups that arrived since the last call, already admitted."""
+        ...
+
+    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
+        """What this node found in a collected group: whether it was informative. `fault`: why it could not be scored,
+        e.g. "scoring timeout", which counts against its author."""
+        ...
+
+    def rejections(self) -> Mapping[str, int]:
+        """How many messages were refused so far, by reason."""
+        ...
+
+
+class Defence(Protocol):
+    """Decides what of the selected external groups is trained on. Right completions may be poisoned, and no reward
+    shows that."""
+
+    def screen(self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random) -> Screened:
+        """The informative ones of external groups just scored, without suspect completions. `local`: all groups that
+        this node generated this round."""
+        ...
+
+    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
+        """The selected groups as they are trained on. `generate_local` generates and scores, which takes time."""
+        ...
+
+    def snapshot(self) -> Mapping[str, list[str]]:
+        """What it remembers between rounds, as plain data for a checkpoint."""
+        ...
+
+    def restore(self, snapshot: Mapping[str, list[str]]) -> None:
+        """The inverse of `snapshot`."""
+        ...
+
+
+class Participant(Protocol):
+    """A node as seen by a loop over many nodes. The value between the two calls is the node's own."""
+
+    def produce(self, now: Round) -> Any:
+        """Generate this round, and publish it."""
+        ...
+
+    def consume(self, produced: Any) -> RoundReport:
+        """Select, rescue, train."""
+        ...
+
+
+class Runner(Protocol):
+    """A node that runs by itself, in one process or in several."""
+
+    def run_round(self, now: Round) -> RoundReport:
+        """The next round, from generation to the update."""
+        ...
+
+    def waiting(self) -> list[str]:
+        """Rounds that are generated and published but not trained on, as text for a checkpoint. The oldest first."""
+        ...

@@ -1,0 +1,311 @@
+"""The node's end of a scoring process: start, ask in batches, watch the clock, kill, start again.
+
+Each item gets exactly one reply. The scoring process itself copes with answers that hang or kill the child that scores
+them; should it hang or die all the same, the item it was at is skipped with the reason, those after it are asked again
+of a new process, those before it keep their reply.
+"""
+
+import math
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from signal import SIGXCPU
+from typing import Any
+
+from swarm_node.common.children import clean_environment
+from swarm_node.common.errors import UserError
+from swarm_node.common.loading import absolute
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.scoring import contract
+from swarm_node.scoring.frames import BrokenFrame, Reader, encode
+
+START_LIMIT = 60.0  # seconds until the scoring process says hello; about 1 s where nothing else runs
+PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
+BATCH_ITEMS = 256  # items of one frame
+BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has more
+KEPT_VARIABLES = ("LD_LIBRARY_PATH",)  # where the interpreter itself was linked against it
+SET_VARIABLES = {
+    "PYTHONHASHSEED": "0",  # some questions follow the order of sets
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    # All memory from glibc, in huge pages where the kernel has them: forking the scoring process then takes half the
+    # time.
+    "PYTHONMALLOC": "malloc",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+
+Item = tuple[str, str, int, int, tuple[str, ...] | None]  # dataset, config id, seed, index, answers (None: prompt)
+Reply = str | tuple[float, ...] | Skipped
+DEAD = Skipped(contract.CRASHED)
+
+
+class ScoringUnavailable(UserError):
+    """No scoring process can be started: nothing can be scored, so there is no point in going on."""
+
+
+class ScoringClient:
+    """One scoring process, started by `prepare` or the first question, and again after each death. Any thread may
+    ask."""
+
+    def __init__(self, source: str, version: str, time_limit: float, memory_limit: int) -> None:
+        """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes."""
+        self.restarts = 0  # processes killed or found dead, and replaced
+        self.layers: dict[str, bool] = {}  # of the sandbox, by name: whether it holds here; known once the process runs
+        self._source = absolute(source)
+        self._version = version
+        self._time_limit, self._memory_limit = time_limit, memory_limit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._reader: Reader | None = None
+        self._lifeline: int | None = None  # write end of a pipe that only has to stay open
+        self._greeted = False  # whether the process has said hello
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the running scoring process, for those who watch its memory."""
+        return self._process.pid if self._process else None
+
+    def prepare(self) -> None:
+        """Start the process without waiting for it. Raises ScoringUnavailable."""
+        with self._lock:
+            if self._process is None:
+                self._start()
+
+    def ask(self, items: Sequence[Item]) -> list[Reply]:
+        """One reply per item, in order. Raises ScoringUnavailable only."""
+        replies: list[Reply] = []
+        undelivered = 0
+        with self._lock:
+            while len(replies) < len(items):
+                batch = _batch(items, len(replies))
+                try:
+                    answered, reason = self._run(batch)
+                except BaseException:  # Ctrl-C: replies on their way must not be taken for those to the next question
+                    self._stop()
+                    raise
+                replies += answered
+                if reason is None:
+                    continue
+                self._stop()
+                self.restarts += 1
+                # A process found dead before it took the batch did not die of it: ask again, but not for ever.
+                undelivered = undelivered + 1 if reason == _UNDELIVERED else 0
+                if reason != _UNDELIVERED or undelivered > 1:
+                    replies.append(Skipped(contract.CRASHED if reason == _UNDELIVERED else reason))
+        return replies
+
+    def close(self) -> None:
+        with self._lock:
+            self._stop()
+
+    def __enter__(self) -> "ScoringClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, batch: Sequence[Item]) -> tuple[list[Reply], str | None]:
+        """Replies in order, and why the next item has none (None: all have one)."""
+        if self._process is None:
+            self._start()
+        if not self._greeted:
+            self._greet()
+        assert self._socket is not None and self._reader is not None
+        replies: list[Reply] = []
+        self._socket.settimeout(self._time_limit * contract.CHILD_ITEMS + PATIENCE)  # each reply starts the clock anew
+        try:
+            self._socket.sendall(encode(batch))
+        except OSError:
+            return replies, _UNDELIVERED
+        try:
+            for item in batch:
+                frame = self._reader.read()
+                if frame is None:
+                    return replies, self._cause_of_death()
+                replies.append(_checked(frame, item))
+        except TimeoutError:
+            return replies, contract.TIMEOUT
+        except (BrokenFrame, OSError):
+            return replies, contract.CRASHED
+        return replies, None
+
+    def _start(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        options = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
+        try:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-s",
+                    "-P",
+                    "-B",
+                    "-Wignore",
+                    "-m",
+                    "swarm_node.scoring.server",
+                    self._source,
+                    *options,
+                ],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=clean_environment(KEPT_VARIABLES, SET_VARIABLES),
+                cwd="/",
+                pass_fds=(lifeline,),
+                start_new_session=True,  # Ctrl-C is for the node: it may want to score its last round
+            )
+        except OSError as error:
+            raise ScoringUnavailable(f"the scoring process does not start: {error}") from error
+        finally:
+            theirs.close()
+            os.close(lifeline)
+        self._reader = Reader(self._socket.recv)
+
+    def _greet(self) -> None:
+        """Wait until the process is ready."""
+        assert self._socket is not None and self._reader is not None
+        self._socket.settimeout(START_LIMIT)
+        try:
+            hello = self._reader.read()
+        except (TimeoutError, BrokenFrame):
+            hello = None
+        if not isinstance(hello, dict):
+            raise ScoringUnavailable(f"the scoring process does not start: {self._last_words()}")
+        self.layers = hello.get("layers", {})
+        if hello.get("version") != self._version:
+            self._stop()
+            raise ScoringUnavailable(
+                f"questions of version {self._version} are needed, installed is {hello.get('version')}: "
+                "install the dependencies of this release"
+            )
+        self._greeted = True
+
+    def _last_words(self) -> str:
+        assert self._process is not None and self._process.stderr is not None
+        self._process.kill()
+        lines = self._process.stderr.read(64 * 1024).decode(errors="replace").strip().splitlines()
+        self._stop()
+        return lines[-1][:300] if lines else f"nothing received within {START_LIMIT:.0f} s"
+
+    def _cause_of_death(self) -> str:
+        assert self._process is not None
+        try:
+            code = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:  # closed its end but lives on
+            return contract.CRASHED
+        return contract.TIMEOUT if code == -SIGXCPU else contract.CRASHED
+
+    def _stop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stderr is not None:
+                self._process.stderr.close()
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+        self._process = self._socket = self._reader = self._lifeline = None
+        self._greeted = False
+
+
+class ScoringPool:
+    """Several processes behind the interface of one, for scorers that cost time: groups are scored side by side. Any
+    thread may ask.
+
+    A group whose process was found dead is asked once more of a fresh one: a process that somebody killed loses
+    nothing, a group that kills its process does so twice and is skipped.
+    """
+
+    def __init__(self, make: Callable[[], ScoringClient], workers: int) -> None:
+        self._clients = [make() for _ in range(workers)]
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="score") if workers > 1 else None
+
+    def prepare(self) -> None:
+        """Start the processes without waiting for them. Raises ScoringUnavailable."""
+        for client in self._clients:
+            client.prepare()
+
+    def ask(self, items: Sequence[Item]) -> list[Reply]:
+        """One reply per item, in order. Raises ScoringUnavailable only."""
+        replies = self._ask(items)
+        again = [place for place, reply in enumerate(replies) if reply == DEAD]
+        for place, reply in zip(again, self._ask([items[place] for place in again]), strict=True):
+            replies[place] = reply
+        return replies
+
+    @property
+    def restarts(self) -> int:
+        return sum(client.restarts for client in self._clients)
+
+    @property
+    def pid(self) -> int | None:
+        """Of one of the running scoring processes."""
+        return next((client.pid for client in self._clients if client.pid is not None), None)
+
+    @property
+    def layers(self) -> dict[str, bool]:
+        return next((client.layers for client in self._clients if client.layers), {})
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown()
+        for client in self._clients:
+            client.close()
+
+    def _ask(self, items: Sequence[Item]) -> list[Reply]:
+        if self._threads is None or len(items) < 2:
+            return self._clients[0].ask(items)
+        waiting = deque(enumerate(items))
+        replies: dict[int, Reply] = {}
+
+        def work(client: ScoringClient) -> None:
+            while True:
+                try:
+                    place, item = waiting.popleft()  # one at a time: one slow group holds up nobody else's
+                except IndexError:
+                    return
+                replies[place] = client.ask([item])[0]
+
+        for done in [self._threads.submit(work, client) for client in self._clients]:
+            done.result()
+        return [replies[place] for place in range(len(items))]
+
+
+_UNDELIVERED = "undelivered"  # a sign between the methods above, never a reason that is counted
+
+
+def _batch(items: Sequence[Item], begin: int) -> list[Item]:
+    """The next items that fit into one frame; at least one."""
+    batch: list[Item] = []
+    chars = 0
+    for item in items[begin : begin + BATCH_ITEMS]:
+        chars += sum(map(len, item[4] or ()))
+        if batch and chars > BATCH_CHARS:
+            break
+        batch.append(item)
+    return batch
+
+
+def _checked(frame: Any, item: Item) -> Reply:
+    """What the scoring process says, if it can be true. Raises BrokenFrame: a scoring process that an answer took
+    over is replaced."""
+    texts = item[4]
+    if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
+        return Skipped(frame["skipped"][:40])
+    if texts is None and isinstance(frame, str):
+        return frame
+    if (
+        texts is not None
+        and isinstance(frame, list)
+        and len(frame) == len(texts)
+        and all(isinstance(x, float) and math.isfinite(x) and 0.0 <= x <= 1.0 for x in frame)
+    ):
+        return tuple(frame)
+    raise BrokenFrame("neither prompt nor scores")

@@ -1,0 +1,159 @@
+"""What a process that scores answers takes away from itself, for good, before it looks at the first one.
+
+Layers, each where the system has it; none needs root, capabilities or user namespaces, so a default container will do:
+
+    rlimits       memory, CPU time, no file, no descriptor beyond those open, no core dump; no child, except for root
+    pdeathsig     it dies with the scoring process, however that dies                       (Linux)
+    no_new_privs  no set-uid program helps it                                                 (Linux)
+    seccomp       a few system calls for memory, clocks and leaving; see seccomp.py           (Linux on x86-64, arm64)
+    landlock      no file, directory, TCP port or abstract socket; no signal to others        (Linux 5.13, 6.7, 6.12)
+
+macOS has the first only: an answer that runs code there can open nothing and start nothing, but it can signal other
+processes of the same user. Where seccomp is missing, only data sets whose scorer is our own are a good idea.
+
+What it does NOT protect against:
+- Scores of answers that share a child, if one of them runs code. Where the scorer is the library's, or ours and uses a
+  parser, these are of one author and round, which could have forged its own in the same way. Where all scorers are
+  plain (`server.cohort`), they are the up to 16 groups of one call, whoever the author: to forge a neighbour takes a
+  bug in Python's own string or number code that runs code of an answer's choosing. No call mixes a node's local
+  completions with those of others.
+- Reading what the scoring process had in memory when it forked: the library, and keys of questions asked lately.
+  Nothing else is there (no identity, no environment, no answers but those that share the child), and nothing but scores
+  gets out. Timing tells little.
+- A scorer that scores a wrong answer as right without running code. `scorers.py` and the catalogue prevent that.
+- Bugs of the kernel behind the few calls that remain, side channels between cores, and whoever already runs code as the
+  same user: that user may ptrace the scoring process from outside.
+- Use of the CPU and memory it is allowed: `time_limit` per group, `memory_limit` in all. Who wastes them is charged by
+  the skip reasons "scoring timeout" and "scoring crashed".
+- Building the question. That runs before, in the scoring process, which has limits but reads the library's files; all
+  that a peer can choose of it is a seed, through its key.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import platform
+import resource
+import signal
+import sys
+from collections.abc import Callable
+
+from swarm_node.common import landlock
+from swarm_node.common.children import clean_environment
+from swarm_node.common.seccomp import Filter
+from swarm_node.scoring.seccomp import ARCHITECTURES, LAST_WRITABLE, program
+
+DESCRIPTORS = 64  # far more than a scoring process has open
+LAYERS = ("rlimits", "pdeathsig", "no_new_privs", "seccomp", "landlock")
+
+_PR_SET_PDEATHSIG = 1
+
+
+def layers() -> dict[str, bool]:
+    """Which layers hold here, tried in a process of their own: a node has threads and must not fork."""
+    import subprocess  # only here: it brings threads, and a hook of theirs to every fork of the scoring process
+
+    output = subprocess.run(
+        [sys.executable, "-s", "-P", "-m", "swarm_node.scoring.sandbox"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=clean_environment(),
+    ).stdout
+    found: dict[str, bool] = json.loads(output)
+    return found
+
+
+def describe(found: dict[str, bool]) -> str:
+    """One line for a user: what holds and what is missing."""
+    missing = [name for name, held in found.items() if not held]
+    text = f"scoring sandbox: {', '.join(name for name, held in found.items() if held)}"
+    return f"{text}; not on this system: {', '.join(missing)}" if missing else text
+
+
+class Sandbox:
+    """Prepared once in the scoring process, entered in each child."""
+
+    def __init__(self) -> None:
+        linux = sys.platform == "linux"
+        architecture = ARCHITECTURES.get(platform.machine()) if linux and sys.maxsize > 2**32 else None
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._filter = Filter(program(architecture)) if architecture else None
+        self._ruleset = _deny_everything() if linux else -1
+        steps: dict[str, Callable[[], None]] = {"rlimits": _limit}
+        if linux:
+            steps |= {"pdeathsig": self.die_with_parent, "no_new_privs": landlock.no_new_privileges}
+        if self._ruleset >= 0:
+            steps["landlock"] = self._landlock
+        if self._filter is not None:
+            steps["seccomp"] = self._seccomp
+        self._steps = {name: step for name, step in steps.items() if self._works(name, step)}
+
+    @property
+    def layers(self) -> dict[str, bool]:
+        return {name: name in self._steps for name in LAYERS}
+
+    def enter(self, parent: int, cpu_seconds: int) -> None:
+        """Binds this process, a child of `parent`. Raises OSError if it cannot: then nothing must be scored."""
+        with contextlib.suppress(ValueError):  # a lower hard limit was set from outside: it holds anyway
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+        for name, step in self._steps.items():
+            if name != "seccomp":
+                step()
+        if os.getppid() != parent:
+            raise OSError("the scoring process died before its child could ask to die with it")
+        os.closerange(LAST_WRITABLE + 1, DESCRIPTORS)
+        if "seccomp" in self._steps:  # last: it forbids what the others need
+            self._seccomp()
+
+    def _works(self, name: str, step: Callable[[], None]) -> bool:
+        """Tried in a child, since there is no way back."""
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                if name in ("seccomp", "landlock"):
+                    landlock.no_new_privileges()
+                step()
+                os._exit(0)
+            os._exit(1)
+        return os.waitpid(pid, 0)[1] == 0
+
+    def die_with_parent(self) -> None:
+        """Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its pipe is closed."""
+        if sys.platform == "linux":
+            self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def _prctl(self, option: int, value: int) -> None:
+        if self._libc.prctl(option, value, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), f"prctl {option}")
+
+    def _seccomp(self) -> None:
+        assert self._filter is not None
+        self._filter.install(self._libc)
+
+    def _landlock(self) -> None:
+        landlock.restrict(self._ruleset)
+
+
+def _deny_everything() -> int:
+    """A Landlock ruleset that grants nothing; -1 without Landlock."""
+    try:
+        ruleset = landlock.ruleset({}, tcp=False)
+    except OSError:
+        return -1
+    if ruleset < 0:
+        return -1
+    high = fcntl.fcntl(ruleset, fcntl.F_DUPFD_CLOEXEC, DESCRIPTORS // 2)  # a child puts its pipe at a low number
+    os.close(ruleset)
+    return high
+
+
+def _limit() -> None:
+    for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
+        resource.setrlimit(what, (0, 0))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(Sandbox().layers))

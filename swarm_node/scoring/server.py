@@ -1,0 +1,123 @@
+"""The scoring process: rebuilds questions and has completions scored, away from the node's memory, keys and torch.
+
+`client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE LIFELINE MEMORY TIME`, with a
+clean environment, PYTHONHASHSEED=0 and a socket as standard input. It never reads a text of a peer. Children score the
+texts (`children.py`): forked from here where the scorer is the library's, from the fork server (`forkserver.py`) where
+it is our own. `cohort` says whose texts may share a child. One reply per item, in order.
+
+Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt
+Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", [score, ...] or {"skipped": reason}
+"""
+
+import gc
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
+
+from swarm_node.common import loading
+from swarm_node.environments.reasoning_gym.scorers.scorers import PLAIN
+from swarm_node.scoring import children, contract
+from swarm_node.scoring.building import Address, Builder
+from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
+from swarm_node.scoring.contract import Item, Portable, Source
+from swarm_node.scoring.forkserver import ForkServer
+from swarm_node.scoring.frames import Reader, encode
+from swarm_node.scoring.sandbox import Sandbox
+
+Asked = tuple[Address, Sequence[str] | None]
+Reply = str | list[float] | dict[str, str]
+Key = tuple[str, Mapping[str, Any]]  # name of a scorer of ours and what it needs to know
+Where = Literal["forkserver", "here"]
+Cohort = tuple[Where, int | None]  # from which process a child is forked, and for whom: a seed, or None for everybody
+
+
+def main() -> None:
+    """The whole life of a scoring process: confine itself, load the source, answer until the node hangs up."""
+    source_name, lifeline, memory, time_limit = sys.argv[1:]
+    die_with(int(lifeline))
+    confine(int(memory))
+    allow_cpu(60)  # for imports
+    sandbox = Sandbox()
+    forkserver = ForkServer(sandbox, float(time_limit), int(lifeline))  # now: the library makes a process heavy to fork
+    connection = socket.socket(fileno=os.dup(0))
+    source = load(source_name)
+    silence()  # only now: until here the node reads standard error, to tell the user what is missing
+    gc.collect()
+    gc.freeze()  # the library's 100,000 objects need no further look, which would copy them into every child
+    connection.sendall(encode({"version": source.version, "layers": sandbox.layers}))
+    ScoringServer(source, sandbox, forkserver, float(time_limit)).serve(connection)
+
+
+def load(target: str) -> Source:
+    """A source by its place (common/loading.py): a module, or a class, of which one is made. PLACE?ARGUMENT makes it
+    with an argument."""
+    place, asked, argument = target.partition("?")
+    made = loading.load(place)
+    return cast(Source, made(*[argument] * bool(asked)) if isinstance(made, type) else made)
+
+
+class ScoringServer:
+    """Builds questions and scores answers to them, batch by batch."""
+
+    def __init__(self, source: Source, sandbox: Sandbox, forkserver: ForkServer, time_limit: float) -> None:
+        self._sandbox, self._light, self._time_limit = sandbox, forkserver, time_limit
+        self._builder = Builder(source)
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer batches until the node closes its end."""
+        reader = Reader(connection.recv)
+        while (batch := reader.read()) is not None:
+            asked = [((dataset, config_id, seed, k), texts) for dataset, config_id, seed, k, texts in batch]
+            for begin in range(0, len(asked), contract.CHILD_ITEMS):
+                allow_cpu(contract.CHILD_ITEMS)
+                replies = self.replies(asked[begin : begin + contract.CHILD_ITEMS])
+                connection.sendall(b"".join(map(encode, replies)))
+
+    def replies(self, asked: Sequence[Asked]) -> list[Reply]:
+        """At most as many as one child may score."""
+        built = [self._builder.build(address) for address, _ in asked]
+        replies: list[Reply] = [skipped(item) if isinstance(item, str) else str(item.prompt) for item in built]
+        together: dict[Cohort, list[tuple[int, children.Work]]] = {}
+        for place, (item, (address, texts)) in enumerate(zip(built, asked, strict=True)):
+            if not isinstance(item, str) and texts is not None:
+                together.setdefault(cohort(address, item), []).append((place, (item, texts)))
+        for (where, _), members in together.items():
+            verdicts = self._score(where, [pair for _, pair in members])
+            for (place, _), verdict in zip(members, verdicts, strict=True):
+                replies[place] = skipped(verdict) if isinstance(verdict, str) else verdict
+        return replies
+
+    def _score(self, where: Where, work: Sequence[children.Work]) -> list[children.Verdict]:
+        if where == "forkserver":
+            return self._light.score([(key, texts) for item, texts in work if (key := portable(item))])
+        return children.score(work, self._sandbox, self._time_limit)
+
+
+def cohort(address: Address, item: Item) -> Cohort:
+    """Items of the same cohort are scored in one child: all that have a plain scorer; else those of one author only.
+
+    A plain scorer, our own, does nothing with an answer but compare strings and read numbers, so there is nothing to
+    take over, and who hangs or dies all the same costs its group alone. The library's scorers, and ours that hand
+    the answer to a parser, get a child per author: whoever could forge a neighbour of its own could have forged that
+    directly. An author is a seed, which is a digest of author and round that admission checks.
+    """
+    key, (_, _, seed, _) = portable(item), address
+    if key is None:
+        return "here", seed
+    return "forkserver", None if key[0] in PLAIN else seed
+
+
+def portable(item: Item) -> Key | None:
+    """The key that the fork server can score by; None where the item itself has to."""
+    return item.portable if isinstance(item, Portable) else None
+
+
+def skipped(reason: str) -> Reply:
+    """The reply for a group that is left out."""
+    return {"skipped": reason}
+
+
+if __name__ == "__main__":
+    main()

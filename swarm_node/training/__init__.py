@@ -1,0 +1,1 @@
+"""Turns scored groups into better weights: advantages, objectives, the trainer, checkpoints."""

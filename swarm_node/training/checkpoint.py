@@ -1,0 +1,147 @@
+"""Checkpoints: a Hugging Face model folder that `from_pretrained` opens, plus what an exact resume needs.
+
+A checkpoint is written beside its final name, brought to disk and renamed, so that a folder with a final name is whole:
+a kill or a full disk in the middle leaves the older ones untouched. Tensors are safetensors, the rest is JSON; nothing
+is pickled. Random streams are derived from (seed, peer, round), so there is no generator state to keep.
+"""
+
+import filecmp
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from swarm_node.common.errors import UserError
+from swarm_node.policy import soundness
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.soundness import Damaged
+from swarm_node.training.trainer import GrpoTrainer
+
+FORMAT = 1
+STATE, OPTIMIZER = "state.json", "optimizer.safetensors"
+PARTIAL = ".partial-"
+DAMAGED = "damaged-"
+
+
+def save(
+    folder: Path,
+    rounds: int,
+    policy: Policy,
+    trainer: GrpoTrainer,
+    extra: dict[str, Any],
+    keep: int,
+    states: int = 2**31,
+) -> Path:
+    """Write the checkpoint taken after `rounds` rounds, let go of all but the newest `keep`. OSError on a full disk.
+
+    Args:
+        states: so many of the newest keep the optimiser's state, which is twice as large as the weights.
+    """
+    final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
+    if (final / STATE).is_file():
+        return final
+    shutil.rmtree(final, ignore_errors=True)  # of one that was damaged
+    for left_over in folder.glob(f"{PARTIAL}*"):
+        shutil.rmtree(left_over)
+    try:
+        partial.mkdir(parents=True)
+        policy.save(partial)
+        if states:
+            save_file(trainer.optimizer_tensors(), partial / OPTIMIZER)
+        counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
+        state = {"format": FORMAT, **counts, "extra": extra}
+        (partial / STATE).write_text(json.dumps(state))
+        _link_equal(partial, [old for other in folder.parent.iterdir() for old in all_checkpoints(other)[-1:]])
+        _to_disk(partial)
+        partial.rename(final)
+        _sync(folder)
+    except Exception as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError) or "os error" in str(error).lower():  # safetensors wraps those of the system
+            raise OSError(str(error)) from error
+        raise
+    for old in all_checkpoints(folder)[:-keep]:
+        shutil.rmtree(old)
+    for old in all_checkpoints(folder)[: -states or None]:
+        (old / OPTIMIZER).unlink(missing_ok=True)
+    return final
+
+
+def has_state(checkpoint: Path) -> bool:
+    """Whether the optimiser's state was kept."""
+    return (checkpoint / OPTIMIZER).exists()
+
+
+def _link_equal(partial: Path, others: list[Path]) -> None:
+    """Files that another checkpoint has too, such as the tokenizer's, share its place on disk where that can be."""
+    for file in partial.iterdir():
+        for twin in (other / file.name for other in others):
+            if twin.exists() and filecmp.cmp(file, twin, shallow=False):
+                with suppress(OSError):  # not on every file system
+                    spare = file.with_suffix(".link")
+                    spare.hardlink_to(twin)
+                    spare.replace(file)
+                break
+
+
+def all_checkpoints(folder: Path) -> list[Path]:
+    """Whole ones, oldest first."""
+    return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file())
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for another format."""
+    state = soundness.read_state(checkpoint / STATE)
+    if state["format"] != FORMAT:
+        raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
+    return state
+
+
+def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
+    """Optimiser state, if it was kept, and counts. The policy's weights were loaded from the same folder before. Raises
+    Damaged."""
+    try:
+        tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
+    except Exception as error:  # safetensors raises a type of its own
+        raise Damaged(f"{OPTIMIZER}: {str(error)[:100]}") from error
+    soundness.check_optimizer(tensors, trainer.parameters)
+    counts = read_state(checkpoint)
+    trainer.steps = counts["optimizer_steps"]
+    trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
+    for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
+        index, name = key.split(".", 1)
+        parameter = trainer.parameters[int(index)]
+        whole = tensor.dim() == 0 and not tensor.is_floating_point()
+        if trainer.shards.keeps(int(index)):
+            trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
+
+
+def check_plain(checkpoint: Path) -> None:
+    """See soundness.check_plain."""
+    soundness.check_plain(checkpoint)
+
+
+def set_aside(checkpoint: Path) -> Path:
+    """A damaged one, kept under a name that is not taken for a checkpoint. OSError."""
+    aside = checkpoint.with_name(f"{DAMAGED}{checkpoint.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    checkpoint.rename(aside)
+    return aside
+
+
+def _to_disk(folder: Path) -> None:
+    for path in folder.iterdir():
+        _sync(path)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
