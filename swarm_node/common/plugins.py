@@ -18,11 +18,13 @@ OURS = "swarm-node"  # the distribution whose plug-ins ship
 
 @cache
 def registered(kind: str) -> dict[str, EntryPoint]:
-    """Entry points by name. No other package can take a name of ours. UserError if not even ours are registered: then
-    the checkout was installed before they were added, or not at all."""
-    found = entry_points(group=f"swarm_node.{kind}")
-    if not any(map(is_ours, found)):
+    """Entry points by name; none where no installed package and no extension registers any. No other package can take
+    a name of ours. UserError if not even an environment of ours is registered: then the checkout was installed before
+    it was added, or not at all."""
+    points = entry_points()
+    if not any(map(is_ours, points.select(group="swarm_node.environments"))):
         raise UserError("swarm-node is not installed as this version is: run make install, or pip install again")
+    found = points.select(group=f"swarm_node.{kind}")
     return {point.name: point for point in sorted(found, key=lambda point: (is_ours(point), point.name))}
 
 
