@@ -1,7 +1,7 @@
 """The pages here that are made from the code: `python docs/reference/make.py` writes them.
 
 Options are the fields of the configurations with their docstrings; events and reports are the fields of the dataclasses
-with the comments behind them. tests/unit/test_reference.py compares what is committed with what this makes.
+with the comments behind them. tests/house/test_reference.py compares what is committed with what this makes.
 """
 
 import ast

@@ -6,8 +6,8 @@
 One learner with the starter `rarest`, whose local groups are informative once in 200, and a scripted person who
 publishes a group every so many rounds: one wrong draft, then the right one, over the tasks in turn. The dose is groups
 a round; at dose 0 the learner is alone. Nodes live in one process on the swarm in memory, so that a dose is exact; that
-groups typed in a browser reach the training of real nodes is shown by tests/browser/test_person.py. The table has the
-rewards of each learner, the mean over seeds with a 95 % interval.
+groups typed in a browser reach the training of real nodes is shown by tests/extensions/browser/test_person.py. The
+table has the rewards of each learner, the mean over seeds with a 95 % interval.
 """
 
 import argparse

@@ -58,7 +58,7 @@ PROT_EXEC = 4
 
 
 def program(architecture: Architecture) -> list[Instruction]:
-    """The filter. Whoever changes it reads tests/unit/environments/test_seccomp.py, which interprets it."""
+    """The filter. Whoever changes it reads tests/core/scoring/test_seccomp.py, which interprets it."""
     numbers = dict(architecture.numbers)
     code = beginning(architecture.audit)
     code += _unless(numbers.pop("write"), 0, (GREATER, 0, 1, LAST_WRITABLE))

@@ -76,7 +76,7 @@ def test_a_library_that_is_missing_is_one_line_with_a_remedy() -> None:
 def test_trackio_keeps_the_figures_in_the_folder_of_the_run(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from swarm_node.extensions.trackers.trackers import TrackioTracker;"
-        "from tests.unit.telemetry.test_trackers import cell;"
+        "from tests.extensions.trackers.test_trackers import cell;"
         "tracker = TrackioTracker(Path(sys.argv[1]));"
         "[tracker.take(cell(arm, 0, number)) for number in range(3) for arm in ('2/0', '1/1')]; tracker.close()"
     )

@@ -15,6 +15,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lab.starters import puzzler, tokens
 from lab.starters.make import RECIPES, new_model
 from lab.starters.make import Shape as ModelShape
 from lab.starters.measuring import measure
@@ -24,7 +25,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.temporal_clue import text
 from swarm_node.node.learner import build_policy
 from swarm_node.settings import ModelConfig
-from swarm_node.starters import STARTERS, folder, puzzler, tokens
+from swarm_node.starters import STARTERS, folder
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "starters.md"
 QUESTION = "Factor 12 as 2 × 2 × 3,\nplease?\n"

@@ -14,7 +14,7 @@ from tests.hub_stand_in import COMMIT, TOKEN, Hub, hub_on_loopback
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-HOME = Path(__file__).parents[1] / "data" / "0.1.0" / "synchronous"
+HOME = Path(__file__).parents[2] / "data" / "0.1.0" / "synchronous"
 LOGITS = """
 import sys
 from transformers import AutoModelForCausalLM, AutoTokenizer

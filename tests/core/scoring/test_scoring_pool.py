@@ -8,7 +8,7 @@ import pytest
 
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, ScoringUnavailable
-from tests.unit.environments.test_scoring_process import GOOD, HOSTILE, SCORES, VERSION, answers, once_at_work
+from tests.core.scoring.test_scoring_process import GOOD, HOSTILE, SCORES, VERSION, answers, once_at_work
 
 
 def client(version: str = VERSION) -> ScoringClient:

@@ -15,8 +15,8 @@ import pytest
 
 from swarm_node.extensions.page.server import HEADER_BYTES, HEADER_SECONDS
 from tests.commands import ended
+from tests.extensions.page.conftest import Served
 from tests.runs import home_with, line, round_done
-from tests.unit.page.conftest import Served
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow

@@ -25,7 +25,7 @@ HERE = ("--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-
 @contextmanager
 def serving(model: str) -> Iterator[str]:
     command = [sys.executable, "-m", "lab.benchmarks.served", model]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]) as process:
         try:
             assert process.stdout is not None
             yield process.stdout.readline().strip()

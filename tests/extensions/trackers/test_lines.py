@@ -16,8 +16,8 @@ from swarm_node.telemetry.events import RoundDone, RunStarted
 from swarm_node.telemetry.lines import PIECE, Lines
 from swarm_node.telemetry.observers import build_trackers
 from swarm_node.telemetry.samples import Sample, SampleRing
-from tests.unit.telemetry.test_jsonlines import FillingDisk
-from tests.unit.telemetry.test_trackers import Keeping
+from tests.core.telemetry.test_jsonlines import FillingDisk
+from tests.extensions.trackers.test_trackers import Keeping
 
 
 def rows(folder: Path) -> list[dict[str, str]]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.page.conftest import Served, serve  # noqa: F401  a fixture
+from tests.extensions.page.conftest import Served, serve  # noqa: F401  a fixture
 from tests.waiting import PATIENCE
 
 CHROMIUM = shutil.which("chromium")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 AXE = Path(os.environ.get("AXE", ROOT / ".venvs" / "axe" / "node_modules" / "axe-core")) / "axe.min.js"
 SIZES = {"desktop": (1280, 800), "phone": (390, 800)}
 

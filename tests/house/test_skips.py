@@ -10,7 +10,7 @@ import pytest
 from tests.commands import ENDS_SECONDS
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 GPU = "@pytest.mark.gpu\n@pytest.mark.skip(reason='no device')\ndef test_gpu(): pass\n"
 TOOL = "@pytest.mark.skip(reason='no tool')\ndef test_tool(): pass\n"
 LIBRARY = "pytest.importorskip('no_such_library')\n"

@@ -1,0 +1,1 @@
+from tests.core.telemetry.conftest import round_report  # noqa: F401  a fixture
