@@ -32,7 +32,7 @@ LONGEST = (  # files of a minute and more, the longest first
     "swarm/test_resume.py",
     "network/test_nodes.py",
     "extensions/trl/test_trl.py",
-    "lab/benchmarks/test_structure.py",
+    "lab/benchmarks/test_group_path.py",
     "swarm/test_secrets.py",
     "swarm/test_asynchronous.py",
     "swarm/test_at_home.py",

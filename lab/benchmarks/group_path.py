@@ -1,4 +1,11 @@
-"""Traces which files external groups pass in a real node. See `lab.benchmarks.structure`."""
+"""Which files an external group passes, from the wire to the update that trains on it.
+
+    python -m lab.benchmarks.group_path            # fails if tests/house/path.txt lists other files
+
+A real node trains on the groups of a real peer, over a real network. A file is on the path if one of its functions is
+called with the text of such a group, or returns it, in any form in which the text can be found. In the update, where a
+group is tensors, each file that runs counts. What runs inside the sandbox is not seen.
+"""
 
 import json
 import shutil
@@ -13,7 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from lab.benchmarks.compatibility import environment
+from lab.benchmarks import command
+from lab.benchmarks.compatibility import ROOT, environment
 from lab.benchmarks.waiting import until
 
 MARK = "\u2003\u2009"  # two rare spaces before every wrong completion of the peer: a right one carries nothing
@@ -21,6 +29,25 @@ DONE = "trained"  # the tracer's message when the update has ended
 SECONDS = 800.0
 TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))
 OPTIONS = ("--network.no-mdns", "--network.exchange-seconds", "1", "--network.host", "127.0.0.1")
+
+
+EXPECTED = ROOT / "tests" / "house" / "path.txt"
+
+
+def main() -> None:
+    parser = command.parser("lab.benchmarks.group_path", __doc__)
+    parser.add_argument("--write", action="store_true", help="write the list to tests/house/path.txt")
+    options = parser.parse_args()
+    path = path_of_a_group(ROOT)
+    print("\n".join(sorted(path)), flush=True)
+    if options.write:
+        EXPECTED.write_text("".join(f"{file}\n" for file in sorted(path)))
+    expected = set(EXPECTED.read_text().splitlines()) if EXPECTED.exists() else set()
+    new, gone = sorted(path - expected), sorted(expected - path)
+    command.finish(options, {"files": len(path), "path": sorted(path), "new": new, "gone": gone})
+    if new or gone:
+        words = [*(f"+ {file}" for file in new), *(f"- {file}" for file in gone)]
+        sys.exit("\n".join(["this differs from tests/house/path.txt (--write replaces it):", *words]))
 
 
 def path_of_a_group(code: Path) -> set[str]:
@@ -71,3 +98,7 @@ def _running(words: list[str], log: BinaryIO, where: Path) -> Iterator[None]:
     finally:
         process.send_signal(signal.SIGINT)  # both then close what they have started
         process.wait(120)
+
+
+if __name__ == "__main__":
+    main()
