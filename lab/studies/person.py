@@ -29,7 +29,7 @@ from swarm_node.extensions.simulation.engines.population import LivePopulation
 from swarm_node.extensions.simulation.node_options import node_config
 from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.node.network import build_rules
-from swarm_node.node.round import Generated
+from swarm_node.rollouts.groups import Generated
 from swarm_node.rollouts.interfaces import Environment, Network, Participant
 from swarm_node.settings import ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
 

@@ -30,7 +30,8 @@ from swarm_node.extensions.simulation.engines.population import LivePopulation
 from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.plot import COLOURS
 from swarm_node.extensions.simulation.statistics import ci95
-from swarm_node.node.round import Generated, Node
+from swarm_node.node.round import Node
+from swarm_node.rollouts.groups import Generated
 from swarm_node.rollouts.interfaces import Participant
 from swarm_node.rollouts.reports import RoundReport
 from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig

@@ -16,9 +16,10 @@ from swarm_node.common.errors import UserError
 from swarm_node.node.capacity import Capacity
 from swarm_node.node.generator_messages import GeneratedMessage, Message, read_waiting, write_waiting
 from swarm_node.node.generator_process import GeneratorProcess
-from swarm_node.node.round import Generated, Node
+from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.weights import SharedWeights
+from swarm_node.rollouts.groups import Generated
 from swarm_node.rollouts.reports import Overlap, RoundReport
 
 MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: waiting rounds are held in memory

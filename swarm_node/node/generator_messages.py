@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from protocol.messages import PeerId
 from swarm_node.common import renamed
 from swarm_node.common.children import without_secrets
-from swarm_node.node.round import Generated
+from swarm_node.rollouts.groups import Generated
 from swarm_node.settings import LearningConfig
 from swarm_node.settings.secret import revealed
 

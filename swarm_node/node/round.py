@@ -6,7 +6,7 @@ the network returns what has arrived.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,8 +14,18 @@ from random import Random
 from statistics import fmean
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.defence import Refused
-from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.groups import (
+    HUNG,
+    Counts,
+    ExternalGroup,
+    Generated,
+    Refused,
+    ScoredGroup,
+    Seconds,
+    Selection,
+    Skipped,
+    Tokens,
+)
 from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.reports import PHASES, RoundReport
@@ -23,33 +33,6 @@ from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.sampler import choose_local
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
 from swarm_node.settings import RoundConfig
-
-Counts = Mapping[str, int]  # reason -> groups
-Seconds = Mapping[str, float]  # phase -> wall clock
-
-
-@dataclass(frozen=True, slots=True)
-class Generated:
-    """What this node generated and scored in a round."""
-
-    round: Round
-    groups: list[ScoredGroup]
-    skipped: Counts
-    seconds: Seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What a round trains on."""
-
-    generated: Generated
-    local: list[ScoredGroup]
-    external: list[ScoredGroup]
-    refused: list[Refused]  # external groups, by the defence
-    skipped: Counts  # in selecting and rescuing
-    seconds: Seconds  # of all phases so far
-    random: Random  # the round's stream, as selecting left it
-    considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
 
 
 @dataclass(frozen=True, slots=True)

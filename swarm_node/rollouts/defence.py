@@ -9,14 +9,13 @@ The defence does not test what is right (scoring does), nor who may publish (adm
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
 from typing import Protocol
 
-from protocol.messages import PeerId, Question
 from swarm_node.rollouts.enrichment import LOCAL_A_ROUND, EnrichmentAlarm, strings_of
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import Refused, ScoredGroup
 from swarm_node.settings import DefenceConfig
 
 TYPICAL = 0.95  # quantile of local lengths that stands for a long one
@@ -25,15 +24,6 @@ NEAR = 0.9  # two texts with at least this share of strings in common are near-d
 
 GenerateLocal = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
 """Generates and scores this many local completions for each group's prompt. Leaves out what cannot be scored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """An informative external group that the defence refused whole."""
-
-    author: PeerId
-    reason: str
-    question: Question | None = field(default=None, compare=False)  # that it was generated for
 
 
 @dataclass(frozen=True, slots=True)

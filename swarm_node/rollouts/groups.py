@@ -1,9 +1,13 @@
-"""The values of a round: a generated group, then a scored one. Plain data, no torch."""
+"""The values of a round: a generated group, then a scored one, then what the round trains on. Plain data, no torch."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
 
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+
+Counts = Mapping[str, int]  # reason -> groups
+Seconds = Mapping[str, float]  # phase -> wall clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,39 @@ class ScoredGroup:
     @property
     def round(self) -> Round:
         return Round(self.group.round)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An informative external group that the defence refused whole."""
+
+    author: PeerId
+    reason: str
+    question: Question | None = field(default=None, compare=False)  # that it was generated for
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What this node generated and scored in a round."""
+
+    round: Round
+    groups: list[ScoredGroup]
+    skipped: Counts
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a round trains on."""
+
+    generated: Generated
+    local: list[ScoredGroup]
+    external: list[ScoredGroup]
+    refused: list[Refused]  # external groups, by the defence
+    skipped: Counts  # in selecting and rescuing
+    seconds: Seconds  # of all phases so far
+    random: Random  # the round's stream, as selecting left it
+    considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from swarm_node.common import plugins
-from swarm_node.node.round import Selection
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import ScoredGroup, Selection
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.samples import Sample, SampleRing
 

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable
 
 from protocol.messages import Round
-from swarm_node.node.round import Generated, Node
+from swarm_node.node.round import Node
+from swarm_node.rollouts.groups import Generated
 from swarm_node.rollouts.reports import RoundReport
 
 Ahead = Callable[[int], int]

@@ -7,9 +7,9 @@ from statistics import fmean
 import pytest
 
 from swarm_node.node.learner import build_defence
-from swarm_node.rollouts.defence import Refused, Screened, distinct, longest, mixed
+from swarm_node.rollouts.defence import Screened, distinct, longest, mixed
 from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
-from swarm_node.rollouts.groups import Tokens
+from swarm_node.rollouts.groups import Refused, Tokens
 from swarm_node.settings import DefenceConfig
 from tests.models import text_group
 

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.node.round import Generated, Selection
-from swarm_node.rollouts.defence import Refused
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import Generated, Refused, ScoredGroup, Selection
 from swarm_node.telemetry.sample_writer import samples_of
 from swarm_node.telemetry.samples import FILE, OLDER, Sample, SampleRing
 from swarm_node.training.advantages import group_advantages

@@ -10,7 +10,8 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.attacks.messages import Attack
 from swarm_node.extensions.simulation.attacks.payloads import Payload
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.node.round import Generated, Node, Selection
+from swarm_node.node.round import Node
+from swarm_node.rollouts.groups import Generated, Selection
 from swarm_node.rollouts.reports import RoundReport
 from swarm_node.settings import SimulationConfig
 
