@@ -118,7 +118,7 @@ def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = to
     model.generation_config.eos_token_id = config.vocab_size  # never generated
     made = Policy(model, common.tokenizer(), DEVICE, None if weights == torch.bfloat16 else torch.bfloat16)
     if precision != "bf16":
-        made.fp8 = swap_linears(model, kernels.choose(DEVICE, "auto"), precision == "fp8")
+        made.precision = swap_linears(model, kernels.choose(DEVICE, "auto"), precision == "fp8")
     return made
 
 

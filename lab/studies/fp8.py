@@ -66,7 +66,7 @@ def policy(model: str, flow: str) -> Policy:
         made = Policy(untrained(SPREADS[model]), common.tokenizer(), torch.device("cpu"), torch.bfloat16)
     if flow != "bf16":
         kernel = Kernel("reference, published scales", Recipe(powers=False), reference)
-        made.fp8 = swap_linears(made.model, kernel if flow == "published" else REFERENCE, flow != "fp8_rollout")
+        made.precision = swap_linears(made.model, kernel if flow == "published" else REFERENCE, flow != "fp8_rollout")
     return made
 
 

@@ -86,7 +86,7 @@ def policy(cell: Cell, config: ModelConfig) -> Policy:
     made = build_policy(config.model_copy(update={"precision": "bf16"}))
     if config.precision != "bf16":
         kernel = Kernel(f"reference, {cell.format}", FORMATS[cell.format], reference)
-        made.fp8 = swap_linears(made.model, kernel, config.precision == "fp8")
+        made.precision = swap_linears(made.model, kernel, config.precision == "fp8")
     return made
 
 

@@ -163,7 +163,7 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
     if found is None:
         return None
     ours, reference = found
-    coarse = policy.autocast_dtype is not None or policy.fp8 is not None or reference.dtype != torch.float32
+    coarse = policy.autocast_dtype is not None or not policy.precision.plain or reference.dtype != torch.float32
     return agreement(ours, reference, coarse=coarse)
 
 

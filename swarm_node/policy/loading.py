@@ -4,6 +4,7 @@ Weights come from safetensors only and no code comes with a model (`trust_remote
 folder can be wrong but not dangerous.
 """
 
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from logging import ERROR, getLogger
@@ -14,12 +15,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
+from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.fp8 import kernels
-from swarm_node.extensions.fp8.linear import Fp8, swap_linears
 from swarm_node.policy import hub, soundness
 from swarm_node.policy.memory import attempt
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.soundness import Damaged
 from swarm_node.settings import LoraConfig, ModelConfig
 
@@ -68,13 +69,13 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
-    fp8 = _with_fp8(model, config, device)
+    precision = _precision(model, config, device)
     if config.lora.r:
         model = _with_lora(model, config.lora, resume).to(device)
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
     commit = hub.commit_of(source, revision) if isinstance(source, str) else ""
-    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, fp8, commit)
+    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back
@@ -143,11 +144,12 @@ def _fast_bfloat16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported()
 
 
-def _with_fp8(model: Any, config: ModelConfig, device: torch.device) -> Fp8 | None:
-    """`model` with FP8 linear layers, where the configuration asks for them. Adapters on top stay as they are."""
+def _precision(model: Any, config: ModelConfig, device: torch.device) -> Precision:
+    """The precision that the configuration names, at work in `model`. Adapters on top stay as they are."""
     if config.precision == "bf16":
-        return None
-    return swap_linears(model, kernels.choose(device, config.fp8_kernel), config.precision == "fp8")
+        return PLAIN
+    use: Callable[[Any, ModelConfig, torch.device], Precision] = plugins.load("precision", config.precision)
+    return use(model, config, device)
 
 
 def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property, partial
-from inspect import signature
+from inspect import getfile, signature
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from protocol.messages import Completion
-from swarm_node.extensions.fp8.linear import Fp8
 from swarm_node.policy import rows, tree, tree_attention
 from swarm_node.policy.chunked import is_large, projected_log_probs
 from swarm_node.policy.distribution import SamplingRule, log_distribution
 from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.memory import attempt, probed
+from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
-from swarm_node.policy.tried import Tried, subject
+from swarm_node.policy.tried import Tried, folder_digest, subject
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
@@ -53,7 +53,7 @@ class Policy:
     device: torch.device
     autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
     name: str = ""
-    fp8: Fp8 | None = None  # the layers of `model` that compute in FP8
+    precision: Precision = PLAIN  # of the linear layers of `model`
     commit: str = ""  # of the hub model that was loaded; "" for a folder
     checkpointing: bool = False  # blocks are computed again on the way back instead of kept
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
@@ -121,31 +121,20 @@ class Policy:
     @property
     def arithmetic(self) -> str:
         """What the linear layers compute in, for people."""
-        plain = str(self.autocast_dtype or self.model.dtype).removeprefix("torch.")
-        if self.fp8 is None:
-            return plain
-        where = "in writing and training" if self.fp8.in_training else f"in writing, {plain} in training"
-        return f"FP8 {where} ({self.fp8.kernel.name})"
+        return self.precision.describe(str(self.autocast_dtype or self.model.dtype).removeprefix("torch."))
 
     @contextmanager
     def generating(self) -> Iterator[None]:
-        """The model computes as in generation. In the mixed FP8 flow that differs from training, in the other not."""
-        if self.fp8 is None:
-            yield
-            return
-        alike = self.fp8.in_training and self.packing in (Packing.FLEX, Packing.BLOCKS)
+        """The model computes as in generation. Where only generation has a precision of its own, training differs."""
+        alike = self.precision.in_training and self.packing in (Packing.FLEX, Packing.BLOCKS)
         attention = tree_attention.using(self.model, tree_attention.ALIKE) if alike else nullcontext()
-        with self.fp8.active(True), attention:
+        with self.precision.active(True), attention:
             yield
 
-    @contextmanager
-    def exact(self) -> Iterator[None]:
-        """FP8 off, for comparisons: where the order of sums differs, rounding to FP8 makes much of little."""
-        if self.fp8 is None:
-            yield
-        else:
-            with self.fp8.active(False):
-                yield
+    def exact(self) -> AbstractContextManager[None]:
+        """The model computes with plain linear layers, for comparisons. A low precision can turn a tiny difference in
+        the order of sums into a visible one."""
+        return self.precision.active(False)
 
     def log_probs(self, batch: Batch, rule: SamplingRule, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
         """Log-prob [tokens] of each of `batch.target`, and the sum of the entropies, which has no gradient (0 unless
@@ -282,8 +271,8 @@ class Policy:
 
     @cached_property
     def _subject(self) -> str:
-        fp8 = self.fp8 and (self.fp8.kernel.name, self.fp8.in_training)
-        facts = {"name": self.name, "products": str(self.autocast_dtype), "fp8": fp8, "pad": self.pad_id}
+        precision = [self.precision.describe(""), folder_digest(Path(getfile(type(self.precision))).parent)]
+        facts = {"name": self.name, "products": str(self.autocast_dtype), "precision": precision, "pad": self.pad_id}
         return subject(facts, self.model, self.device)
 
     def _agrees(self, way: Packing, packed: list[rows.Row], reference: Callable[[], Tensor]) -> bool | None:

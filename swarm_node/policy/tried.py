@@ -24,7 +24,7 @@ FILE = "tried.json"  # in a home
 MAX_BYTES = 64 * 1024
 SUBJECTS = 16  # remembered, the last ones: a home has one model, and some options that change it
 CODE = Path(__file__).parents[1]
-ROOMS = ("algorithm", "compute")  # where the code lies that is tried
+ROOMS = ("policy", "generation", "training")  # where the code lies that is tried, but for a precision's
 NO_MATTER = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}  # of a model's config
 
 Answers = dict[str, dict[str, bool]]
@@ -75,14 +75,18 @@ def subject(facts: Mapping[str, Any], model: Any, device: torch.device) -> str:
     return _digest(whole)
 
 
-@cache
 def code_digest() -> str:
     """Of the code that is tried: a release of another number, or a changed checkout, tries again."""
+    return _digest([folder_digest(CODE / room) for room in ROOMS])
+
+
+@cache
+def folder_digest(folder: Path) -> str:
+    """Of all Python files in a folder, with their names."""
     digest = hashlib.sha256()
-    for room in ROOMS:
-        for file in sorted((CODE / room).rglob("*.py")):
-            content = file.read_bytes()
-            digest.update(f"{file.relative_to(CODE)} {len(content)}\n".encode() + content)
+    for file in sorted(folder.rglob("*.py")):
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(folder)} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 

@@ -247,8 +247,7 @@ class GrpoTrainer:
             self._set_learning_rate()
             attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
             self.shards.spread()
-            if self._policy.fp8 is not None:
-                self._policy.fp8.weights_changed()
+            self._policy.precision.weights_changed()
             self.steps += 1
             totals.steps += 1
             totals.loss += loss

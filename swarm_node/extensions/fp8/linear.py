@@ -11,17 +11,20 @@ output head, norms, attention, biases and what travels between layers stay as th
 FP8. Weights are quantised again once they have changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.fp8.kernels import Kernel
+from swarm_node.extensions.fp8.kernels import Kernel, choose, reference
 from swarm_node.extensions.fp8.quantise import Quantised
+from swarm_node.policy.precision import Map, Precision
+from swarm_node.settings import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +109,40 @@ class Fp8Linear(nn.Linear):
 
 
 @dataclass(frozen=True, slots=True)
-class Fp8:
-    """The FP8 layers of one model, and when they compute in FP8."""
+class Fp8Map:
+    """An affine map in FP8: the products of several layers' training forward, side by side."""
 
-    layers: tuple[Fp8Linear, ...]
-    in_training: bool  # else in writing alone: the mixed flow
+    parts: tuple[Quantised, ...]
+    bias: Tensor | None
     kernel: Kernel
+    dense: Tensor | None  # what the parts stand for, where it is multiplied by as it is
+    dtype: torch.dtype  # of the product, as in training
+
+    def __call__(self, x: Tensor) -> Tensor:
+        tokens = self.kernel.quantise(x)
+        if self.dense is not None:
+            y = F.linear(tokens.exact, self.dense).to(self.dtype)
+        else:
+            y = torch.cat([self.kernel.product(tokens, part, self.dtype) for part in self.parts], dim=-1)
+        return (y if self.bias is None else y + self.bias.to(self.dtype)).to(x.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fp8(Precision):
+    """The FP8 layers of one model. Where they are not in training, they are in writing alone: the mixed flow."""
+
+    plain: ClassVar[bool] = False
+    layers: tuple[Fp8Linear, ...]
+    kernel: Kernel
+
+    def describe(self, plain: str) -> str:
+        """See Precision."""
+        where = "in writing and training" if self.in_training else f"in writing, {plain} in training"
+        return f"FP8 {where} ({self.kernel.name})"
 
     @contextmanager
     def active(self, on: bool) -> Iterator[None]:
-        """FP8 on or off inside; as training has it outside."""
+        """See Precision."""
         self._set(on)
         try:
             yield
@@ -123,9 +150,18 @@ class Fp8:
             self._set(self.in_training)
 
     def weights_changed(self) -> None:
-        """To be called after a step of an optimiser."""
+        """See Precision."""
         for layer in self.layers:
             layer.forget()
+
+    def side_by_side(self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype) -> Map | None:
+        """See Precision."""
+        fp8 = [layer for layer in layers if isinstance(layer, Fp8Linear)]
+        if len(fp8) < len(layers):
+            return None
+        parts, kernel = tuple(layer.quantised().forwards for layer in fp8), fp8[0].kernel
+        dense = torch.cat([part.exact for part in parts]) if kernel.product is reference else None
+        return Fp8Map(parts, bias, kernel, dense, dtype)
 
     def _set(self, on: bool) -> None:
         for layer in self.layers:
@@ -146,4 +182,9 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
     for name, layer in found:
         layers.append(Fp8Linear(layer, kernel, in_training))
         model.set_submodule(name, layers[-1])
-    return Fp8(tuple(layers), in_training, kernel)
+    return Fp8(layers=tuple(layers), in_training=in_training, kernel=kernel)
+
+
+def use_fp8(model: Any, config: ModelConfig, device: torch.device) -> Fp8:
+    """FP8 at work in `model`, as the configuration names it; registered under `swarm_node.precision`."""
+    return swap_linears(model, choose(device, config.fp8_kernel), config.precision == "fp8")

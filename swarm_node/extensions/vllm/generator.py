@@ -285,7 +285,7 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
         raise UserError("generation.vllm auto starts a server of its own: leave out generation.vllm_url")
     if config.stop_below:
         raise UserError("vLLM cannot break off a completion by generation.stop_below: leave one of them out")
-    if policy.fp8 is not None:
+    if not policy.precision.plain:
         raise UserError("a vLLM server generates with plain weights: model.precision fp8 is not for it, take bf16")
     if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
         raise UserError("a vLLM server generates with plain weights: leave out model.quantization, or vLLM")

@@ -20,12 +20,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from swarm_node.extensions.fp8.kernels import Kernel, reference
-from swarm_node.extensions.fp8.linear import Fp8Linear
-from swarm_node.extensions.fp8.quantise import Quantised
 from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.llama.merging import merged_weight, require_mergeable
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.precision import Map
 from swarm_node.policy.transfer import to_device
 from swarm_node.policy.tree_attention import attention_dtype
 
@@ -52,36 +50,17 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Fp8Map:
-    """An affine map in FP8: the products of several layers' training forward, side by side."""
-
-    parts: tuple[Quantised, ...]
-    bias: Tensor | None
-    kernel: Kernel
-    dense: Tensor | None  # what the parts stand for, where it is multiplied by as it is
-    dtype: torch.dtype  # of the product, as in training
-
-    def __call__(self, x: Tensor) -> Tensor:
-        tokens = self.kernel.quantise(x)
-        if self.dense is not None:
-            y = F.linear(tokens.exact, self.dense).to(self.dtype)
-        else:
-            y = torch.cat([self.kernel.product(tokens, part, self.dtype) for part in self.parts], dim=-1)
-        return (y if self.bias is None else y + self.bias.to(self.dtype)).to(x.dtype)
-
-
-@dataclass(frozen=True, slots=True)
 class Layer:
     """The weights of one layer, fused, in the compute type."""
 
     input_norm: Tensor
-    qkv: Linear | Fp8Map  # to (heads + 2 kv_heads) * head_dim
+    qkv: Map  # to (heads + 2 kv_heads) * head_dim
     q_norm: Tensor | None  # Qwen3 normalises each head's queries and keys
     k_norm: Tensor | None
-    out: Linear | Fp8Map
+    out: Map
     mlp_norm: Tensor
-    gate_up: Linear | Fp8Map  # to 2 * intermediate
-    down: Linear | Fp8Map
+    gate_up: Map  # to 2 * intermediate
+    down: Map
 
 
 def put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
@@ -103,7 +82,8 @@ class LlamaDecoder:
         require_mergeable(model)
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
-        one_flow = policy.fp8 is not None and policy.fp8.in_training  # autocast leaves what is between layers as it is
+        self._precision = policy.precision
+        one_flow = policy.precision.in_training  # autocast leaves what is between layers as it is
         self._dtype = model.dtype if one_flow else self._product_dtype
         self._attended = attention_dtype(self._device, self._product_dtype) if one_flow else self._dtype
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -288,7 +268,7 @@ class LlamaDecoder:
     def _cast(self, weight: Tensor) -> Tensor:
         return weight.detach().to(self._dtype)
 
-    def _output(self, model: Any) -> Linear | Fp8Map:
+    def _output(self, model: Any) -> Map:
         """The head; where it is the embedding in the same type, and not laid out anew, there is one copy of both."""
         head = model.lm_head
         tied = type(head) is nn.Linear and head.weight is model.model.embed_tokens.weight
@@ -297,16 +277,13 @@ class LlamaDecoder:
             return Linear(self._embedding, bias, packed=False)
         return self._linear(head, dtype=self._product_dtype)
 
-    def _linear(self, *modules: nn.Linear, dtype: torch.dtype | None = None) -> Linear | Fp8Map:
+    def _linear(self, *modules: nn.Linear, dtype: torch.dtype | None = None) -> Map:
         """One product for all of them, in `dtype` or the compute type."""
         dtype = dtype or self._dtype
         biases = [m.bias.detach().to(dtype) for m in modules if m.bias is not None]
         bias = torch.cat(biases) if len(biases) == len(modules) else None
-        fp8 = [m for m in modules if isinstance(m, Fp8Linear)]
-        if len(fp8) == len(modules):
-            parts, kernel = tuple(m.quantised().forwards for m in fp8), fp8[0].kernel
-            dense = torch.cat([part.exact for part in parts]) if kernel.product is reference else None
-            return Fp8Map(parts, bias, kernel, dense, self._product_dtype)
+        if (product := self._precision.side_by_side(modules, bias, self._product_dtype)) is not None:
+            return product
         weights = [merged_weight(m).to(dtype) for m in modules]
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         if _worth_packing(weight):

@@ -31,7 +31,7 @@ def with_lora(policy: Policy) -> Policy:
 
 
 def with_fp8(policy: Policy) -> Policy:
-    policy.fp8 = swap_linears(policy.model, REFERENCE, True)
+    policy.precision = swap_linears(policy.model, REFERENCE, True)
     return policy
 
 

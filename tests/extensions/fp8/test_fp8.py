@@ -20,6 +20,7 @@ from swarm_node.policy.llama import llama_decoder
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Packing, Policy
+from swarm_node.policy.precision import PLAIN
 from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
@@ -45,7 +46,7 @@ SHAPES = [(5, 7, 3), (1, 128, 128), (130, 257, 300), (200, 96, 513), (256, 384, 
 
 def fp8_policy(family: str = "Llama", precision: str = "fp8", kernel: Kernel = REFERENCE, **options) -> Policy:
     policy = tiny_policy(family, eos=MANY_EOS, **options)
-    policy.fp8 = swap_linears(policy.model, kernel, precision == "fp8")
+    policy.precision = swap_linears(policy.model, kernel, precision == "fp8")
     return policy
 
 
@@ -126,9 +127,9 @@ def test_a_weight_is_quantised_again_once_it_has_changed() -> None:
 @pytest.mark.parametrize("precision", ["fp8", "fp8_rollout"])
 def test_every_update_makes_the_quantised_weights_again(precision) -> None:
     policy = fp8_policy(precision=precision)
-    before = [layer.quantised() for layer in policy.fp8.layers]
+    before = [layer.quantised() for layer in policy.precision.layers]
     GrpoTrainer(policy, TrainingConfig(learning_rate=0.01), GenerationConfig()).update([generated_group(policy)])
-    for layer, old in zip(policy.fp8.layers, before, strict=True):
+    for layer, old in zip(policy.precision.layers, before, strict=True):
         present = quantise(layer.weight.detach(), BLOCKS, 128)
         assert torch.equal(layer.quantised().forwards.exact, present.exact)
         assert not torch.equal(old.forwards.exact, present.exact)
@@ -167,10 +168,9 @@ def test_precision_is_read_from_the_configuration(tmp_path) -> None:
     tiny_model().save_pretrained(tmp_path)
     characters().save_pretrained(tmp_path)
     config = ModelConfig(name=str(tmp_path), device="cpu")
-    assert load_policy(config).fp8 is None
+    assert load_policy(config).precision is PLAIN
     for precision in ("fp8", "fp8_rollout"):
-        fp8 = load_policy(config.model_copy(update={"precision": precision})).fp8
-        assert fp8 is not None
+        fp8 = load_policy(config.model_copy(update={"precision": precision})).precision
         assert (fp8.in_training, fp8.kernel) == (precision == "fp8", REFERENCE)
         assert all(layer.active == fp8.in_training for layer in fp8.layers)
     with pytest.raises(UserError, match="no FP8 kernel works on cpu"):
@@ -254,7 +254,7 @@ def test_the_models_own_forward_generates_as_training_computes(family) -> None:
 def test_training_in_fp8_takes_packed_rows_and_follows_the_exact_gradient() -> None:
     def gradient(policy: Policy) -> torch.Tensor:
         trainer, found = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GenerationConfig()), []
-        assert trainer.packing is (Packing.NATIVE if policy.fp8 is None else Packing.BLOCKS)
+        assert trainer.packing is (Packing.NATIVE if policy.precision.plain else Packing.BLOCKS)
         trainer.optimizer.register_step_pre_hook(
             lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
         )

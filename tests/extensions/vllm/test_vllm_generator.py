@@ -143,7 +143,7 @@ def test_what_vllm_does_not_do_is_refused_at_start(config, message) -> None:
 
 def test_fp8_is_refused_at_start() -> None:
     policy = tiny_policy()
-    policy.fp8 = swap_linears(policy.model, kernels.REFERENCE, True)
+    policy.precision = swap_linears(policy.model, kernels.REFERENCE, True)
     with pytest.raises(UserError, match=r"model\.precision fp8"):
         VllmGenerator(policy, GenerationConfig(vllm="auto"))
 

@@ -1,0 +1,43 @@
+"""In what numbers the linear layers of a model multiply: the seam at which an extension puts in its own layers.
+
+`Precision` itself is the plain one, which changes nothing. An extension registers, under `swarm_node.precision`, a
+function of a model, a ModelConfig and a device that changes the model and returns a subclass. It is loaded only where
+`model.precision` names it.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+Map = Callable[[Tensor], Tensor]  # an affine map of the last dimension
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The linear layers multiply in the type of their weights, or in autocast's."""
+
+    plain: ClassVar[bool] = True  # False: results differ by more than the rounding of the weights' type
+    in_training: bool = False  # whether training multiplies so too, and not generation alone
+
+    def describe(self, plain: str) -> str:
+        """What the linear layers compute in, for people; `plain` is the type that they have without it."""
+        return plain
+
+    def active(self, on: bool) -> AbstractContextManager[None]:
+        """Turns it on or off inside. Outside it is as training has it."""
+        return nullcontext()
+
+    def weights_changed(self) -> None:
+        """The optimiser has made a step."""
+
+    def side_by_side(self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype) -> Map | None:
+        """One map to the outputs of all these layers, for a decoder: computed in `dtype` as the layers compute them in
+        training, put out in the type of its input. None where they are plain layers."""
+        return None
+
+
+PLAIN = Precision()
