@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import sqrt
@@ -18,8 +18,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind
 from swarm_node.environments.repeated import Repeated, repeated
-from swarm_node.rollouts.groups import Skipped
-from swarm_node.rollouts.interfaces import Environment, Generator
+from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 
@@ -69,6 +68,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     """
     with quickly():
         from swarm_node.generation.generator import BatchGenerator
+        from swarm_node.node.evaluation import answer
         from swarm_node.node.learner import build_policy  # now, not above: they load torch
     scores: dict[str, list[float]] = {}
     skipped: dict[str, int] = {}
@@ -109,33 +109,6 @@ def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[Aski
         for environment in started.values():
             stack.callback(environment.close)
         found.append((started[""], dict(started)))
-    return found
-
-
-def answer(
-    generator: Generator,
-    environment: Environment,
-    scorers: Mapping[str, Environment],
-    batch: Sequence[Question],
-    stream: str,
-) -> dict[str, list[float | None]]:
-    """By scorer the score of one sampled completion of each prompt; None where it could not be asked, answered or
-    scored."""
-    asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
-    written = generator.generate([prompt for _, prompt in asked], 1, stream)
-    answered = [
-        (i, answer.completions[0].text)
-        for (i, _), answer in zip(asked, written, strict=True)
-        if not isinstance(answer, Skipped)
-    ]
-    found: dict[str, list[float | None]] = {}
-    for suffix, scorer in scorers.items():
-        scores: list[float | None] = [None] * len(batch)
-        rewards = scorer.score([(batch[i], [text]) for i, text in answered])
-        for (i, _), reward in zip(answered, rewards, strict=True):
-            if not isinstance(reward, Skipped):
-                scores[i] = reward[0]
-        found[suffix] = scores
     return found
 
 

@@ -1,19 +1,49 @@
-"""Validation: the same held-out questions every few rounds, and which checkpoint answered them best."""
+"""Held-out questions: how their answers are scored, and validation, which asks the same ones every few rounds and tells
+which checkpoint answered them best.
+"""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from protocol.messages import Round
-from swarm_node.commands.evaluate import answer
+from protocol.messages import Question, Round
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment
 from swarm_node.policy.soundness import Damaged
+from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import Validated
 from swarm_node.training import checkpoint
 
 REWARD = "validation_reward"  # key of a checkpoint's extra state
+
+
+def answer(
+    generator: Generator,
+    environment: Environment,
+    scorers: Mapping[str, Environment],
+    batch: Sequence[Question],
+    stream: str,
+) -> dict[str, list[float | None]]:
+    """By scorer the score of one sampled completion of each prompt; None where it could not be asked, answered or
+    scored."""
+    asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
+    written = generator.generate([prompt for _, prompt in asked], 1, stream)
+    answered = [
+        (i, answer.completions[0].text)
+        for (i, _), answer in zip(asked, written, strict=True)
+        if not isinstance(answer, Skipped)
+    ]
+    found: dict[str, list[float | None]] = {}
+    for suffix, scorer in scorers.items():
+        scores: list[float | None] = [None] * len(batch)
+        rewards = scorer.score([(batch[i], [text]) for i, text in answered])
+        for (i, _), reward in zip(answered, rewards, strict=True):
+            if not isinstance(reward, Skipped):
+                scores[i] = reward[0]
+        found[suffix] = scores
+    return found
 
 
 class Validation:
