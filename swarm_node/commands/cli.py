@@ -11,31 +11,8 @@ from contextlib import nullcontext, suppress
 USAGE = """\
 Trains a small language model together with others, by sharing completions.
 usage: swarm-node [COMMAND] [arguments]     (no command means run)
-
-  run [CONFIG.toml] [--flags]       train here, publish and collect
-  bootstrap [--flags]               a bootstrap and relay node; does not train
-  pause [--home FOLDER]             the running node rests after its round
-  resume [--home FOLDER]            it goes on
-  contribute --api URL --model NAME gives completions of an API, trains nothing
-  status [--json]                   how the running node is (exit code 0: well)
-  peers [--json]                    whom the running node knows
-  page [HOME|REPORT] [--flags]      a node or a simulation in a browser
-  plot RUN ... [--out FOLDER]       figures of runs, as PNG and SVG
-  doctor [CONFIG.toml] [--flags]    what hinders training or connecting
-  check [CONFIG.toml] [--flags]     what a configuration means here
-  simulate [CONFIG.toml] [--flags]  many nodes here: what does sharing bring?
-  attack [CONFIG.toml] [--flags]    the same with hostile nodes
-  eval [NAME|FOLDER] [--flags]      accuracy of a model on held-out questions
-  solve SIZE|FILE.json              the solution of a Temporal Clue puzzle
-  dataset FILE [--flags]            what a file of questions comes to
-  export DIR [--flags]              a trained model as a folder
-  push NAME/MODEL [--flags]         a trained model to the Hugging Face hub
-  init [--home FOLDER]              make this node's identity (run does so too)
-  id [--home FOLDER]                show this node's identity
-  backup FILE [--home FOLDER]       identity and newest checkpoint, in one file
-  restore FILE [--home FOLDER]      a home from it
-  completion bash|zsh|fish          a script that completes commands and options
-
+"""
+MORE = """
 swarm-node COMMAND --help: its most used options; --help-all: all. --version
 Options: defaults < CONFIG.toml < SWARM_NODE_SEED=1 < flags."""
 
@@ -94,13 +71,13 @@ def leave(code: int) -> None:
 
 def dispatch(argv: list[str]) -> None:
     """Run the named command. UserError if it does not exist."""
-    from swarm_node.commands.table import COMMANDS, LASTING, load
+    from swarm_node.commands.table import entries, entry_of, load
     from swarm_node.common.errors import UserError
     from swarm_node.common.patience import saying
 
     arguments = list(argv)
     if arguments[:1] in (["--help"], ["-h"], ["help"]):
-        print(USAGE)
+        print(usage())
         return
     if arguments[:1] == ["--version"]:
         from importlib import metadata  # here: this import takes as long as all others together
@@ -108,14 +85,28 @@ def dispatch(argv: list[str]) -> None:
         print(f"swarm-node {metadata.version('swarm-node')}")
         return
     name = "run" if not arguments or arguments[0].startswith("-") else arguments.pop(0)
-    if name not in COMMANDS:
-        raise UserError(f"unknown command {name!r}: one of {', '.join(COMMANDS)}; see swarm-node --help")
-    with saying("loading ...") if name in LASTING else nullcontext():
-        command = load(name)
+    entry = entry_of(name)
+    if entry is None:
+        raise UserError(f"unknown command {name!r}: one of {', '.join(entries())}; see swarm-node --help")
+    with saying("loading ...") if entry.lasting else nullcontext():
+        command = load(entry)
     if "--help" in arguments or "-h" in arguments:
         print(f"{command.page}\n\nall options, with their defaults: swarm-node {name} --help-all")
         return
     command.do(["--help" if argument == "--help-all" else argument for argument in arguments])
+
+
+def usage() -> str:
+    """All commands, by what a user wants to do."""
+    from swarm_node.commands.table import Purpose, entries
+
+    lines = [USAGE]
+    for purpose in Purpose:
+        lines.append(f"{purpose.value}:")
+        for name, entry in entries().items():
+            if entry.purpose is purpose:
+                lines.append(f"  {name + ' ' + entry.arguments:<33} {entry.summary}")
+    return "\n".join([*lines, MORE])
 
 
 if __name__ == "__main__":

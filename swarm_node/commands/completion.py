@@ -8,7 +8,7 @@ import tyro
 from tyro.conf import Positional
 from tyro.extras import SubcommandApp
 
-from swarm_node.commands.table import COMMANDS, Command, load
+from swarm_node.commands.table import Command, entries, load
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings.sources import FLAGS
@@ -45,8 +45,8 @@ SHELLS = Literal["bash", "zsh", "fish"]
 def complete(shell: Positional[SHELLS]) -> None:
     """Print a script with which the shell completes commands and options."""
     app = SubcommandApp()
-    for name in COMMANDS:
-        app.command(name=name)(load(name).options)
+    for name, entry in entries().items():
+        app.command(name=name)(load(entry).options)
     script = io.StringIO()
     with redirect_stdout(script), suppress(SystemExit):  # with which tyro ends
         app.cli(prog="swarm-node", args=["--tyro-print-completion", shell], registry=FLAGS)

@@ -1,9 +1,31 @@
-"""The commands. Each is imported when it is called, so that the list of them, and a mistake in a name, cost no time."""
+"""Which commands there are: a line of help for each, and the place of its code.
 
-import importlib
+The commands of the core stand here. An extension registers its own as entry points of the group `swarm_node.commands`,
+each an `Entry` in a module that imports little else. The code of a command is imported when the command is called.
+A command of the core is found without asking for entry points, which would take 0.1 seconds.
+"""
+
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
+from functools import cache
 from typing import Any
+
+from swarm_node.common import loading
+from swarm_node.common.errors import UserError
+
+GROUP = "commands"  # of entry points: swarm_node.commands
+
+
+class Purpose(Enum):
+    """What a user wants to do, as a heading of the list of commands and in its order."""
+
+    TAKE_PART = "take part in a swarm"
+    LOOK = "see how it goes"
+    TRY = "try something out"
+    MODEL = "use the trained model"
+    SET_UP = "set up a node, and keep it"
 
 
 @dataclass(frozen=True)
@@ -15,38 +37,88 @@ class Command:
     do: Callable[[list[str]], None]  # takes the arguments behind the name; UserError for a mistake in them
 
 
-COMMANDS: Mapping[str, str] = {  # name -> module and the Command in it
-    "run": "swarm_node.commands.run:RUN",
-    "bootstrap": "swarm_node.commands.bootstrap:BOOTSTRAP",
-    "pause": "swarm_node.commands.pause:PAUSE",
-    "resume": "swarm_node.commands.pause:RESUME",
-    "contribute": "swarm_node.extensions.contribute.start:CONTRIBUTE",
-    "status": "swarm_node.commands.status:STATUS",
-    "peers": "swarm_node.commands.status:PEERS",
-    "page": "swarm_node.extensions.page.start:COMMAND",
-    "plot": "swarm_node.extensions.simulation.plot_command:PLOT",
-    "doctor": "swarm_node.commands.doctor:DOCTOR",
-    "check": "swarm_node.commands.check:CHECK",
-    "simulate": "swarm_node.extensions.simulation.command:SIMULATE",
-    "attack": "swarm_node.extensions.simulation.command:ATTACK",
-    "eval": "swarm_node.commands.evaluate:EVAL",
-    "solve": "swarm_node.extensions.temporal_clue.command:SOLVE",
-    "dataset": "swarm_node.extensions.dataset.command:DATASET",
-    "export": "swarm_node.extensions.hub.export:EXPORT",
-    "push": "swarm_node.extensions.hub.push:PUSH",
-    "init": "swarm_node.commands.identity:INIT",
-    "id": "swarm_node.commands.identity:ID",
-    "backup": "swarm_node.commands.backup:BACKUP",
-    "restore": "swarm_node.commands.backup:RESTORE",
-    "completion": "swarm_node.commands.completion:COMPLETION",
+@dataclass(frozen=True)
+class Entry:
+    """A command in the list of commands."""
+
+    place: str  # MODULE:NAME of its `Command`
+    arguments: str  # as `swarm-node --help` shows them behind the name
+    summary: str  # what the command does, in some words
+    purpose: Purpose
+    lasting: bool = False  # it goes on when it has begun: `loading ...` is shown where its import takes long
+
+
+_FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
+_PART, _LOOK, _SET_UP = Purpose.TAKE_PART, Purpose.LOOK, Purpose.SET_UP
+CORE: Mapping[str, Entry] = {
+    "run": Entry("swarm_node.commands.run:RUN", _FILE, "train here, publish and collect", _PART, lasting=True),
+    "bootstrap": Entry(
+        "swarm_node.commands.bootstrap:BOOTSTRAP",
+        "[--flags]",
+        "a bootstrap and relay node; does not train",
+        _PART,
+        lasting=True,
+    ),
+    "pause": Entry("swarm_node.commands.pause:PAUSE", _HOME, "the running node rests after its round", _PART),
+    "resume": Entry("swarm_node.commands.pause:RESUME", _HOME, "it goes on", _PART),
+    "status": Entry(
+        "swarm_node.commands.status:STATUS", "[--json]", "how the running node is (exit code 0: well)", _LOOK
+    ),
+    "peers": Entry("swarm_node.commands.status:PEERS", "[--json]", "whom the running node knows", _LOOK),
+    "doctor": Entry("swarm_node.commands.doctor:DOCTOR", _FILE, "what hinders training or connecting", _LOOK),
+    "check": Entry("swarm_node.commands.check:CHECK", _FILE, "what a configuration means here", _LOOK),
+    "eval": Entry(
+        "swarm_node.commands.evaluate:EVAL",
+        "[NAME|FOLDER] [--flags]",
+        "accuracy of a model on held-out questions",
+        Purpose.TRY,
+        lasting=True,
+    ),
+    "init": Entry("swarm_node.commands.identity:INIT", _HOME, "make this node's identity (run does so too)", _SET_UP),
+    "id": Entry("swarm_node.commands.identity:ID", _HOME, "show this node's identity", _SET_UP),
+    "backup": Entry(
+        "swarm_node.commands.backup:BACKUP", f"FILE {_HOME}", "identity and newest checkpoint, in one file", _SET_UP
+    ),
+    "restore": Entry("swarm_node.commands.backup:RESTORE", f"FILE {_HOME}", "a home from it", _SET_UP),
+    "completion": Entry(
+        "swarm_node.commands.completion:COMPLETION",
+        "bash|zsh|fish",
+        "a script that completes commands and options",
+        _SET_UP,
+    ),
 }
 
-LASTING = {"run", "bootstrap", "contribute", "simulate", "attack", "eval"}  # they go on when they have begun
+
+def entry_of(name: str) -> Entry | None:
+    """The command of this name; None if there is none. UserError if its extension cannot be loaded."""
+    if name in CORE:
+        return CORE[name]
+    from swarm_node.common import plugins  # here and below: it imports importlib.metadata
+
+    if name not in plugins.registered(GROUP):
+        return None
+    found = plugins.load(GROUP, name)
+    assert isinstance(found, Entry)
+    return found
 
 
-def load(name: str) -> Command:
-    """The command of this name, imported now."""
-    module, _, constant = COMMANDS[name].partition(":")
-    found: Any = getattr(importlib.import_module(module), constant)
+@cache
+def entries() -> Mapping[str, Entry]:
+    """All commands by purpose, for each the core's first. A command that cannot be loaded is left out: called by its
+    name, it says why."""
+    from swarm_node.common import plugins
+
+    found = dict(CORE)
+    for name in sorted(plugins.registered(GROUP)):
+        with suppress(UserError):
+            if entry := entry_of(name):
+                found[name] = entry
+    order = list(Purpose)
+    return dict(sorted(found.items(), key=lambda item: order.index(item[1].purpose)))
+
+
+def load(entry: Entry) -> Command:
+    """The code of a command, imported now."""
+    found: Any = loading.load(entry.place)
     assert isinstance(found, Command)
     return found

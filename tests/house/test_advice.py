@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.table import COMMANDS, load
+from swarm_node.commands.table import entries, load
 from swarm_node.common.errors import UserError
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.flags import _find, options_of
@@ -29,39 +29,49 @@ SIMULATIONS = ("simulate", "attack")
 NETWORK = ("run", "bootstrap", "contribute", "doctor")
 # The commands that say what a file of the code says, by the beginning of its path in swarm_node; the longest counts.
 SAID_BY = {
-    "assembly": TRAINING,
-    "asynchronous": ("run", "check"),
-    "cli.py": tuple(COMMANDS),
     "commands/backup.py": ("backup", "restore"),
     "commands/bundle.py": ("doctor",),
     "commands/check.py": ("check",),
     "commands/completion.py": ("completion",),
-    "extensions/contribute": ("contribute",),
-    "extensions/dataset/command.py": ("dataset",),
     "commands/doctor.py": ("doctor",),
     "commands/evaluate.py": ("eval",),
     "commands/home.py": ("run", "bootstrap", "contribute", "init"),
-    "extensions/hub/export.py": ("export", "push"),
+    "commands/identity.py": ("id",),
+    "commands/pause.py": ("pause", "resume"),
+    "commands/run": ("run",),
+    "commands/status.py": ("status", "peers", "doctor"),
+    "environments": (*TRAINING, "eval"),
+    "extensions/contribute": ("contribute",),
+    "extensions/dataset": (*TRAINING, "eval"),
+    "extensions/dataset/command.py": ("dataset",),
+    "extensions/fp8": TRAINING,
+    "extensions/gpus": ("run",),
+    "extensions/hub": ("export", "push"),
     "extensions/hub/gguf.py": ("export",),
     "extensions/hub/push.py": ("push",),
-    "commands/identity.py": ("id",),
+    "extensions/hub/pushing.py": ("run",),
+    "extensions/libp2p": NETWORK,
     "extensions/page": ("page",),
-    "commands/pause.py": ("pause", "resume"),
+    "extensions/ray": SIMULATIONS,
+    "extensions/simulation": SIMULATIONS,
     "extensions/simulation/plot_command.py": ("plot",),
-    "commands/run": ("run",),
+    "extensions/taskset": (*TRAINING, "eval"),
+    "extensions/temporal_clue": (*TRAINING, "eval"),
     "extensions/temporal_clue/command.py": ("solve",),
-    "commands/status.py": ("status", "peers", "doctor"),
-    "compute": TRAINING,
+    "extensions/temporal_clue/solve.py": ("solve",),
+    "extensions/trackers": TRAINING,
+    "extensions/vllm": TRAINING,
+    "generation": TRAINING,
+    "network": NETWORK,
+    "network/process/control.py": ("run", "bootstrap", "contribute"),
+    "node": TRAINING,
+    "node/asynchronous.py": ("run", "check"),
+    "policy": TRAINING,
     "policy/gpu_limit.py": ("run",),
     "policy/hub.py": (*TRAINING, "eval"),
     "policy/loading.py": (*TRAINING, "eval"),
-    "environments": (*TRAINING, "eval"),
-    "extensions/temporal_clue/solve.py": ("solve",),
-    "network": NETWORK,
-    "network/process/control.py": ("run", "bootstrap", "contribute"),
-    "settings": tuple(COMMANDS),
-    "simulation": SIMULATIONS,
     "starters": TRAINING,
+    "training": TRAINING,
 }
 ATTACKS_ALONE = ("--attack.", "an attack needs")  # beginnings of messages in files that simulations have in common
 NO_VALUES = {"to", "or", "is", "for", "in", "and", "out", "of", "removes", "keeps", "needs", "names", "says", "leaves"}
@@ -88,7 +98,7 @@ def commands_that_say(text: str, file: str) -> tuple[str, ...]:
         return ("attack",)
     place = file.removeprefix("swarm_node/")
     known = [beginning for beginning in SAID_BY if place.startswith(beginning)]
-    return SAID_BY[max(known, key=len)] if known else tuple(COMMANDS)
+    return SAID_BY[max(known, key=len)] if known else tuple(entries())
 
 
 ADVICE = list(advice())
@@ -106,7 +116,7 @@ def flags_in(text: str) -> Iterator[tuple[str, str]]:
 
 def takes(command: str, flag: str, word: str) -> bool:
     """Whether the real command line of this command takes it. AssertionError where it refuses the value."""
-    kind = load(command).options
+    kind = load(entries()[command]).options
     if not hasattr(kind, "model_fields"):
         return False
     try:
@@ -147,8 +157,8 @@ def test_every_command_that_a_text_names_exists_with_the_words_behind_it(text: s
         name, words = found[1], found[2].split()
         if name in {"is", "again"}:
             continue
-        assert name in COMMANDS, text
+        assert name in entries(), text
         if words and words[0].startswith("--") and words[0] not in PAGES:
             assert takes(name, words[0], words[1] if len(words) > 1 else ""), text
         elif words and words[0].isupper():
-            assert words[0] in load(name).page.splitlines()[0], text
+            assert words[0] in load(entries()[name]).page.splitlines()[0], text

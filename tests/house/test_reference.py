@@ -14,7 +14,7 @@ import pytest
 from protocol.identity import Identity
 from swarm_node.commands import cli
 from swarm_node.commands.doctor import Finding, Level, verdict
-from swarm_node.commands.table import COMMANDS
+from swarm_node.commands.table import entries
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.folder import PATTERNS
 from swarm_node.network.exchange.peers import PeerView
@@ -133,13 +133,18 @@ def test_a_report_folder_holds_the_files_of_the_page() -> None:
     assert {*PATTERNS, "rounds.csv"} == rows("home.md", "The folder of a report").keys()
 
 
+def test_the_readme_names_every_command() -> None:
+    table = (ROOT / "README.md").read_text().partition("## Commands")[2].strip().partition("\n\n")[0]
+    assert set(re.findall(r"^\| `swarm-node ([a-z]+)", table, re.MULTILINE)) == set(entries())
+
+
 def codes(text: str) -> set[int]:
     return {int(code) for code in re.findall(r"`(\d+)`", text)}
 
 
 def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     every, own = rows("exit_codes.md", "Of every command"), rows("exit_codes.md", "Of each command")
-    assert own.keys() == COMMANDS.keys()
+    assert own.keys() == entries().keys()
     raised = {UserError("no"): 2, KeyboardInterrupt(): 130, BrokenPipeError(): 141}
     assert codes(" ".join(f"`{code}`" for code in every)) == {0, 1, *raised.values()}
     assert codes(own["doctor"]) == {verdict([Finding("", level, "")])[0] for level in Level} == {0, 1, 3}
@@ -153,7 +158,7 @@ def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch
         assert cli.outcome([]) == code
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", entries())
 def test_an_option_that_does_not_exist_ends_every_command_with_2(command: str) -> None:
     try:
         code: object = cli.outcome([command, "--no-such-option"])

@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
 import pytest
 
 from swarm_node.commands.cli import dispatch
+from swarm_node.commands.table import entries
+from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.sources import flatten
@@ -33,7 +35,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> No
 def test_help_reads_like_a_page():
     result = ended("--help")
     assert result.returncode == 0
-    for command in ("run", "simulate", "attack", "eval", "init", "id", "check"):
+    for command in ("run", "bootstrap", "eval", "init", "id", "check"):
         assert f"\n  {command} " in result.stdout
 
 
@@ -67,7 +69,7 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "simulate", "eval"])
+@pytest.mark.parametrize("command", ["run", "eval"])
 def test_every_command_explains_its_options(command):
     for page in ("--help", "--help-all"):
         result = ended(command, page)
@@ -79,9 +81,9 @@ def test_every_command_explains_its_options(command):
 def test_what_answers_at_once_imports_no_torch():
     program = """
 import sys
-from swarm_node.commands.table import COMMANDS, load
-for name in COMMANDS:
-    load(name)
+from swarm_node.commands.table import entries, load
+for entry in entries().values():
+    load(entry)
 print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
 """
     command = [sys.executable, "-c", program]
@@ -90,7 +92,7 @@ print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
 
 
 def test_an_unknown_command_is_named():
-    assert_one_line(ended("frobnicate"), "frobnicate", "simulate")
+    assert_one_line(ended("frobnicate"), "frobnicate", "bootstrap")
 
 
 def test_a_terminal_that_knows_only_ascii_gets_the_line_too(tmp_path):
@@ -182,12 +184,30 @@ def test_eval_gives_accuracy_with_an_interval_per_task():
     assert "gcd/tiny" in shown.stdout
 
 
+def test_a_command_whose_extension_is_gone_is_one_line_and_no_row_of_the_list(monkeypatch, capsys):
+    gone = EntryPoint("gone", "swarm_node.extensions.no_such_extension.entries:GONE", "swarm_node.commands")
+    monkeypatch.setattr(plugins, "registered", lambda kind: {"gone": gone})
+    entries.cache_clear()
+    with pytest.raises(UserError, match="commands: gone cannot be loaded") as caught:
+        dispatch(["gone"])
+    assert "\n" not in str(caught.value)
+    dispatch(["--help"])
+    assert "  run " in (page := capsys.readouterr().out) and "gone" not in page
+    with pytest.raises(UserError, match="unknown command 'os:system'"):
+        dispatch(["os:system", "true"])
+    entries.cache_clear()
+
+
 @pytest.mark.slow
-def test_attack_has_short_names_for_what_it_is_about(tmp_path):
-    flags = ("--kind", "lies", "--share", "1.0", "--defence", "regroup", "clip", "--out", str(tmp_path / "out"))
-    assert_one_line(ended("attack", *flags), "somebody to attack")
-    shown = ended("attack", "--defence", "prayer", "--out", tmp_path / "prayer")
-    assert shown.returncode == 2 and "prayer" in shown.stderr + shown.stdout
+def test_a_command_of_the_core_asks_for_no_entry_points():
+    """It would cost every start 0.1 s."""
+    program = """
+import sys
+from swarm_node.commands.table import CORE, entry_of
+assert all(map(entry_of, CORE))
+sys.exit("importlib.metadata" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=ENDS_SECONDS, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

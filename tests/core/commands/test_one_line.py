@@ -6,7 +6,6 @@ from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 
 WRONG = [
-    ("simulate --nodes 0", "--nodes: must be greater than or equal to 1, not 0"),
     ("run --training.learning-rate -1", "--training.learning-rate: must be greater than 0, not -1"),
     ("run --training.learning-rate inf", "--training.learning-rate: must be a finite number"),
     ("run --training.learning-rate fast", "--training.learning-rate: must be a valid number, not 'fast'"),
@@ -29,14 +28,11 @@ WRONG = [
     ("check --model.x 3", "did you mean --model.name?"),
     ("check none.toml --seed 3", "config file none.toml does not exist"),
     ("status somewhere", "'somewhere' is no flag of swarm-node status"),
-    ("solve", "swarm-node solve temporal_clue/tiny"),
-    ("solve temporal_clue/tiny --seed x", "--seed: must be a valid integer, not 'x'"),
     ("completion tcsh", "swarm-node completion bash|zsh|fish"),
     ("eval --home /none", "/none holds no checkpoint yet; name a model"),
     ("pause --home /none", "home /none does not exist"),
     ("backup", "swarm-node backup FILE"),
     ("restore /none --home /proc/none", "swarm-node"),
-    ("simulate --out /proc/x", "/proc/x cannot be written"),
 ]
 
 

@@ -1,0 +1,16 @@
+"""The commands `export` and `push`, in the list of commands."""
+
+from swarm_node.commands.table import Entry, Purpose
+
+EXPORT = Entry(
+    "swarm_node.extensions.hub.export:EXPORT",
+    "DIR [--flags]",
+    "a trained model as a folder",
+    Purpose.MODEL,
+)
+PUSH = Entry(
+    "swarm_node.extensions.hub.push:PUSH",
+    "NAME/MODEL [--flags]",
+    "a trained model to the Hugging Face hub",
+    Purpose.MODEL,
+)

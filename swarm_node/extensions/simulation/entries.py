@@ -1,0 +1,24 @@
+"""The commands `simulate`, `attack` and `plot`, in the list of commands."""
+
+from swarm_node.commands.table import Entry, Purpose
+
+SIMULATE = Entry(
+    "swarm_node.extensions.simulation.command:SIMULATE",
+    "[CONFIG.toml] [--flags]",
+    "many nodes here: what does sharing bring?",
+    Purpose.TRY,
+    lasting=True,
+)
+ATTACK = Entry(
+    "swarm_node.extensions.simulation.command:ATTACK",
+    "[CONFIG.toml] [--flags]",
+    "a simulation with hostile nodes",
+    Purpose.TRY,
+    lasting=True,
+)
+PLOT = Entry(
+    "swarm_node.extensions.simulation.plot_command:PLOT",
+    "RUN ... [--out FOLDER]",
+    "figures of runs, as PNG and SVG",
+    Purpose.LOOK,
+)

@@ -1,0 +1,31 @@
+"""The commands of extensions as a user meets them: what is wrong costs one line, and options are completed."""
+
+import pytest
+
+from swarm_node.commands.cli import dispatch
+from swarm_node.common.errors import UserError
+from tests.commands import completed, ended
+
+WRONG = [
+    ("simulate --nodes 0", "--nodes: must be greater than or equal to 1, not 0"),
+    ("solve", "swarm-node solve temporal_clue/tiny"),
+    ("solve temporal_clue/tiny --seed x", "--seed: must be a valid integer, not 'x'"),
+    ("simulate --out /proc/x", "/proc/x cannot be written"),
+    ("attack --kind lies --share 1.0 --out out", "somebody to attack"),
+    ("attack --defence prayer", "prayer"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG, ids=[words for words, _ in WRONG])
+def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as caught:
+        dispatch(words.split())
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_bash_is_offered_the_values_of_an_option_of_attack(tmp_path):
+    script = tmp_path / "swarm-node.bash"
+    script.write_text(ended("completion", "bash").stdout)
+    assert completed(script, "attack", "--kind", "s") == {"stealth", "sybil"}
