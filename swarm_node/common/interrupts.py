@@ -55,7 +55,7 @@ def _leave(code: int) -> None:
             os.write(1, SHOW_CURSOR)
     except OSError:
         pass
-    os._exit(code)
+    os._exit(code)  # at once: taking the modules of torch apart would cost a second of CPU time
 
 
 def print_anything() -> None:

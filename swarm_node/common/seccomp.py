@@ -2,7 +2,8 @@
 
 What to allow is said where it is needed: scoring/seccomp.py names the few calls of a process that scores
 answers, network/confinement.py refuses what nobody who talks to strangers needs. Written with ctypes, since pyseccomp
-needs libseccomp.so, which slim images do not have. See seccomp(2) and linux/filter.h.
+needs libseccomp.so, which slim images do not have, and bubblewrap needs user namespaces, which containers deny. See
+seccomp(2) and linux/filter.h.
 """
 
 import ctypes

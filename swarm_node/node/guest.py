@@ -1,6 +1,7 @@
 """When a node that is a guest in somebody's home rests: told to by `pause`, outside its hours, or on battery.
 
-The clock is that of the wall: nothing but these hours depends on it.
+A resting node stays in memory, since loading takes longer than connecting, and leaves the swarm: a user who pauses it
+expects its network traffic to stop, too. The clock is that of the wall: nothing but these hours depends on it.
 """
 
 from collections.abc import Callable

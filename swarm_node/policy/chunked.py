@@ -2,7 +2,8 @@
 
 With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. A chunk of rows is projected, turned
 into a log-prob and an entropy each, and thrown away. The distribution is `distribution.log_distribution`, and no other:
-under its rule the log-prob of a token taken has the gradient (one-hot - probabilities) / temperature.
+under its rule the log-prob of a token taken has the gradient (one-hot - probabilities) / temperature. Fused kernels
+(Liger's, TRL's) know neither top-p nor the entropy, and need a GPU or Triton.
 """
 
 from typing import Any

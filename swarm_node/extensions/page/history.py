@@ -1,4 +1,7 @@
-"""Figures by round in bounded memory, however many rounds there are."""
+"""Figures by round in bounded memory, however many rounds there are.
+
+events.jsonl is their only source: a database beside it could say something else.
+"""
 
 from array import array
 from collections import deque

@@ -88,6 +88,7 @@ def launch_of(config: SimulationConfig, log: Callable[[Cell], Path], command: Se
     if config.engine != "ray" or config.ray.spread == "nodes":
         return local_launch(config, log, command)
     ray, there = connect(config), origin()
+    # No retries of Ray's: a cell that begins anew would repeat lines that were passed on.
     options = {"num_cpus": config.threads or 1, "num_gpus": config.ray.gpus, "max_retries": 0}
     task = ray.remote(run_worker).options(num_returns="streaming", scheduling_strategy="SPREAD", **options)
 

@@ -1,4 +1,5 @@
-"""How weights get into a vLLM server: LoRA adapters by hot load, all weights by the folder that it serves."""
+"""How weights get into a vLLM server: LoRA adapters by hot load, all weights by the folder that it serves. By CUDA IPC
+the server would unpickle what it is sent."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""The user's lists in the home folder, read again whenever they have changed."""
+"""The user's lists in the home folder, read again whenever they have changed: a restart would lose minutes of training
+while a flood goes on. They are a file, without a command, so that scripts write them and users copy them."""
 
 from pathlib import Path
 

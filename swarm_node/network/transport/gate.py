@@ -2,6 +2,7 @@
 
 An announcement may name anybody's address, and a thousand nodes believe it: so an address is dialled rarely until a
 peer has answered there. Whoever waits behind the gate loses little, as a peer that is alive calls by itself.
+Dialling back only those who called would be safer, but nodes that know each other by gossip alone would never meet.
 Pure: decides, and takes the time, in seconds of any clock that never goes back.
 """
 

@@ -1,4 +1,5 @@
-"""Which architectures the hand-written forwards know."""
+"""Which architectures the hand-written forwards know. Gemma 3 is not among them: its windows, four norms a block, two
+rotary bases and scaled embedding would need a second decoder."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 """Scorers of ours for every data set of the catalogue: no completion reaches the library's, which execute some answers,
-search others for a number, and can be made to run for minutes.
+search others for a number, and can be made to run for minutes. A guard before them would have to parse each language.
 
 Same rewards for right answers as the library's (a test compares), none for what says more than the answer, no
 execution, bounded work, and nothing imported that a small process would not have: these run in the fork server
