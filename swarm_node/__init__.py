@@ -1,23 +1,36 @@
 """A node of a decentralised swarm of small language models that learn by sharing their rollouts.
 
-For scripts and notebooks: `join` a swarm, `run` a node, `simulate` many, `load_report`. docs/how-to/python.md.
+For scripts and notebooks: `join` a swarm, `run` a node; extensions add names such as `simulate`. docs/how-to/python.md.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from swarm_node.api import Swarm, join, load_report, run, simulate
+    from swarm_node.api import Swarm, join, run
     from swarm_node.common.errors import UserError
     from swarm_node.settings import NodeConfig, SimulationConfig
 
-__all__ = ["NodeConfig", "SimulationConfig", "Swarm", "UserError", "join", "load_report", "run", "simulate"]
+__all__ = ["NodeConfig", "SimulationConfig", "Swarm", "UserError", "join", "run"]
 
 _PLACES = {"NodeConfig": "settings", "SimulationConfig": "settings", "UserError": "common.errors"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is first used: `import swarm_node` alone costs nothing."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name)
+    """Imported when it is first used: `import swarm_node` alone costs nothing. What the core does not have is asked of
+    extensions, which register it as an entry point of the group `swarm_node.api`."""
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name)
+    if not name.startswith("_") and not _is_module(name):
+        from swarm_node.common import plugins
+
+        if name in plugins.registered("api"):
+            return plugins.load("api", name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _is_module(name: str) -> bool:
+    """Whether Python asks in the course of an import, and goes on without an answer."""
+    from importlib.util import find_spec
+
+    return find_spec(f"{__name__}.{name}") is not None

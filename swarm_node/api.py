@@ -1,14 +1,12 @@
-"""What a script or a notebook does in place of a command: join a swarm, publish, collect, score; run, simulate, read.
+"""What a script or a notebook does in place of a command: join a swarm, publish, collect, score; run a node.
 
-`swarm_node` exports these names; docs/how-to/python.md shows them at work.
+`swarm_node` exports these names, and those that extensions register as entry points of the group `swarm_node.api`.
+docs/how-to/python.md shows them at work.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 
@@ -16,11 +14,11 @@ from protocol.messages import Completion, Question, RolloutGroup, Round
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
-from swarm_node.extensions.contribute.session import Rounds
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.network import build_network
+from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
-from swarm_node.settings import NodeConfig, SimulationConfig
+from swarm_node.settings import NodeConfig
 
 
 class Swarm:
@@ -129,21 +127,3 @@ def run(config: NodeConfig) -> None:
     from swarm_node.commands.run import run as whole
 
     whole(config, Console())
-
-
-def simulate(config: SimulationConfig) -> dict[str, Any]:
-    """Many nodes in one experiment, as `swarm-node simulate`. Returns the report."""
-    from swarm_node.extensions.simulation.main import simulate as experiment
-
-    return load_report(experiment(config, Console(quiet=True)))
-
-
-def load_report(path: Path | str) -> dict[str, Any]:
-    """A report.json, or that in a folder, as docs/reference/report.md explains it."""
-    file = Path(path).expanduser()
-    file = file / "report.json" if file.is_dir() else file
-    try:
-        report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{file} is no report: {error}") from error
-    return report

@@ -1,6 +1,5 @@
-"""From Python: what `swarm_node` exports, and the notebook that shows it."""
+"""From Python: what `swarm_node` exports."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import swarm_node
-from swarm_node import NodeConfig, UserError, join, load_report
+from swarm_node import NodeConfig, UserError, join
+from swarm_node.common import plugins
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "examples" / "notebook" / "swarm.ipynb"
 
 
 def test_importing_the_package_loads_next_to_nothing_and_every_name_is_on_the_page() -> None:
@@ -23,8 +22,16 @@ def test_importing_the_package_loads_next_to_nothing_and_every_name_is_on_the_pa
     assert subprocess.run([sys.executable, "-c", names], capture_output=True, text=True).stdout.strip() == "False"
     page = (ROOT / "docs" / "how-to" / "python.md").read_text()
     assert all(name in page for name in swarm_node.__all__)
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = swarm_node.nothing
+
+
+def test_a_module_of_the_package_is_imported_without_asking_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "registered", lambda kind: {}[kind])
+    with pytest.raises(AttributeError):
+        swarm_node.__getattr__("starters")
+    with pytest.raises(KeyError):
+        swarm_node.__getattr__("nothing")
 
 
 @pytest.mark.slow
@@ -44,18 +51,3 @@ def test_a_script_publishes_what_is_informative_and_only_of_its_own_round(tmp_pa
             join(NodeConfig.model_validate(values))
     with join(NodeConfig.model_validate(values)) as again:
         assert not set(again.questions(2)) & {*first, *second}, "no round twice"
-
-
-def test_what_is_no_report_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no report"):
-        load_report(tmp_path)
-
-
-@pytest.mark.slow
-def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    script = tmp_path / "notebook.py"
-    script.write_text("\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "4 groups published" in done.stdout

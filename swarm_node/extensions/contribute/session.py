@@ -1,35 +1,15 @@
 """The rounds of a contributor: questions of its own address, completions of a server or a person, scored here, and
 published where they differ in reward. It signs like any other node, and trains nothing."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
-from swarm_node.common.files import write_json
+from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Network
 
 Complete = Callable[[Question, str], tuple[Completion, ...] | Skipped]
-
-
-class Rounds:
-    """The counter of rounds, which no restart may turn back: a round is a set of questions."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        try:
-            self.next = int(json.loads(file.read_text())["next"])
-        except (OSError, ValueError, KeyError, TypeError):
-            self.next = 0
-
-    def begin(self) -> Round:
-        """A round that was never begun before."""
-        now = Round(self.next)
-        self.next += 1
-        write_json(self._file, {"next": self.next})
-        return now
 
 
 class Contributor:

@@ -18,11 +18,11 @@ from swarm_node.environments.registry import build_settings, leaving
 from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget, take_key
 from swarm_node.extensions.contribute.human import Human, Left
-from swarm_node.extensions.contribute.session import Complete, Contributor, Rounds
-from swarm_node.extensions.page.beside import completed
+from swarm_node.extensions.contribute.session import Complete, Contributor
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.node.rounds import Rounds
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import Secret
@@ -162,7 +162,7 @@ def _pause(seconds: float) -> None:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop."""
-    config = from_command_line(ContributeConfig, completed(argv), "swarm-node contribute")
+    config = from_command_line(ContributeConfig, argv, "swarm-node contribute")
     if config.human == bool(config.api):
         raise UserError("name a server, --api URL --model NAME, or answer yourself with --human")
     if config.page and not config.human:

@@ -1,0 +1,27 @@
+"""Simulations for scripts and notebooks: `swarm_node.simulate` and `swarm_node.load_report`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation import main
+from swarm_node.settings import SimulationConfig
+
+
+def simulate(config: SimulationConfig) -> dict[str, Any]:
+    """Many nodes in one experiment, as `swarm-node simulate`. Returns the report."""
+    return load_report(main.simulate(config, Console(quiet=True)))
+
+
+def load_report(path: Path | str) -> dict[str, Any]:
+    """A report.json, or that in a folder, as docs/reference/report.md explains it."""
+    file = Path(path).expanduser()
+    file = file / "report.json" if file.is_dir() else file
+    try:
+        report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} is no report: {error}") from error
+    return report

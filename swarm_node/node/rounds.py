@@ -1,0 +1,25 @@
+"""The counter of rounds of a node without a model: a script or a contributor."""
+
+import json
+from pathlib import Path
+
+from protocol.messages import Round
+from swarm_node.common.files import write_json
+
+
+class Rounds:
+    """The counter of rounds, which no restart may turn back: a round is a set of questions."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            self.next = int(json.loads(file.read_text())["next"])
+        except (OSError, ValueError, KeyError, TypeError):
+            self.next = 0
+
+    def begin(self) -> Round:
+        """A round that was never begun before."""
+        now = Round(self.next)
+        self.next += 1
+        write_json(self._file, {"next": self.next})
+        return now
