@@ -2,6 +2,7 @@
 people."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,9 +15,10 @@ from safetensors.torch import save_file
 from lab.benchmarks import common
 from lab.benchmarks.resident import resident
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.extensions.gpus.ranks import Ranks, join
+from swarm_node.extensions.gpus.ranks import JoinedRanks, join
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.ranks import ALONE, Ranks, count_ranks
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
@@ -36,14 +38,14 @@ def scored(prompts: list[str], generated: list[Any]) -> list[ScoredGroup]:
     return groups
 
 
-def rounds(ranks: Ranks, size: str, repetitions: int, shard: bool) -> tuple[dict[str, Any], Policy]:
+def rounds(ranks: Ranks, size: str, repetitions: int) -> tuple[dict[str, Any], Policy]:
     """Seconds of each phase, all ranks at the same work, bytes that are kept, and the policy after it."""
     load = common.QUICK if size == "tiny" else common.FULL
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     policy = Policy(common.model(size).to(device), common.tokenizer(), device)
     generation = GenerationConfig(max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation, ranks=ranks)
-    training = TrainingConfig(learning_rate=1e-3, num_iterations=2, shard_optimizer=shard)
+    training = TrainingConfig(learning_rate=1e-3, num_iterations=2)
     trainer = GrpoTrainer(policy, training, generation, ranks=ranks)
     prompts = common.prompts(load.prompt_lengths)
     seconds: dict[str, list[float]] = {"generate": [], "update": []}
@@ -72,10 +74,11 @@ def memory_mb() -> float:
 def main() -> None:
     size, repetitions, folder, shard = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:] == ["shard"]
     common.settle()
-    ranks = join()
-    found, policy = rounds(ranks, size, repetitions, shard)
-    (folder / f"{ranks.rank}.json").write_text(json.dumps({**found, "memory_mb": memory_mb()}))
-    if ranks.rank == 0:
+    ranks = join(JoinedRanks, shard) if count_ranks() > 1 else ALONE
+    found, policy = rounds(ranks, size, repetitions)
+    rank = os.environ.get("RANK", "0")
+    (folder / f"{rank}.json").write_text(json.dumps({**found, "memory_mb": memory_mb()}))
+    if rank == "0":
         weights = {name: p.detach().cpu().contiguous() for name, p in policy.model.named_parameters()}
         save_file(weights, folder / "weights.safetensors")
     ranks.gather(True)  # nobody leaves while another still needs it

@@ -18,11 +18,11 @@ from swarm_node.commands.table import Command
 from swarm_node.common import interrupts
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
-from swarm_node.extensions.gpus.torchrun import follows
 from swarm_node.extensions.page.beside import beside, completed
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.network import build_network
 from swarm_node.policy.models import check_model
+from swarm_node.policy.ranks import follow
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.recent import RecentRounds
@@ -71,12 +71,7 @@ def run(config: NodeConfig, console: Console) -> None:
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
     interrupts.nothing_to_save()
-    if follows():
-        with quickly():
-            from swarm_node.extensions.gpus.following import (
-                follow,  # it loads torch, and needs nothing of what follows here
-            )
-        follow()
+    follow()  # never returns where this process is to do what another rank says
     os.umask(0o077)  # whatever is written from here on is for this user alone
     config = from_command_line(NodeConfig, completed(argv), "swarm-node run")
     # Before torch is loaded. Its idle threads would spin on cores that other programs, or another node, could use: two

@@ -17,7 +17,6 @@ from torch import Tensor
 from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.gpus.ranks import ALONE, Ranks
 from swarm_node.generation.block import BLOCK, Decoder, Drawing, Graphs, Slots, Work, block
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.generation.pacing import Astray, Pace
@@ -26,6 +25,7 @@ from swarm_node.policy.distribution import SamplingRule
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.memory import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.transfer import on_host, to_device
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
@@ -103,10 +103,12 @@ class BatchGenerator:
 
     @property
     def decoder_name(self) -> str:
-        return self._decoder_type.__name__
+        name = self._decoder_type.__name__
+        return name if self._ranks.size == 1 else f"{name}, {self._ranks.size} ranks"
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
+        self._ranks.tell("generate", list(prompts), group_size, stream)
         encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]

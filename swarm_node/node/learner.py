@@ -14,13 +14,12 @@ from swarm_node import starters
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, tasks_of
-from swarm_node.extensions.gpus.leading import LeadingGenerator, LeadingTrainer
-from swarm_node.extensions.gpus.ranks import ALONE, Ranks
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.memory_plan import fitted, plan_here
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
@@ -93,11 +92,9 @@ def build_generator(
 ) -> Generator:
     """A generator in this process, or one that uses a vLLM server if the configuration names one, or wants one."""
     if config.generation.vllm_url or config.generation.vllm == "auto":
-        from swarm_node.extensions.vllm.generator import VllmGenerator  # loads httpx, 5 MB
-
-        return VllmGenerator(policy, config.generation)
-    own = BatchGenerator(policy, config.generation, refresh, ranks)
-    return LeadingGenerator(own, ranks) if ranks.size > 1 else own
+        server: Generator = plugins.load("generators", "vllm")(policy, config.generation)
+        return server
+    return BatchGenerator(policy, config.generation, refresh, ranks)
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
@@ -113,8 +110,7 @@ def build_trainer(
 ) -> GrpoTrainer:
     """The trainer with the objective and the rule for external completions that are named in the configuration."""
     training = config.training
-    kind = LeadingTrainer if ranks.size > 1 and ranks.rank == 0 else GrpoTrainer
-    return kind(
+    return GrpoTrainer(
         policy,
         training,
         config.generation,

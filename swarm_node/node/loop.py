@@ -18,8 +18,6 @@ from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.environments.registry import leaving
-from swarm_node.extensions.gpus.leading import joined, lead
-from swarm_node.extensions.gpus.torchrun import is_rank
 from swarm_node.extensions.hub.pushing import Pushing
 from swarm_node.extensions.page.beside import completed
 from swarm_node.network.client import RemoteNetwork
@@ -36,6 +34,7 @@ from swarm_node.policy.gpu_limit import limit_gpu_memory
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan, amount
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.ranks import count_ranks, lead
 from swarm_node.policy.tried import FILE as TRIED
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.interfaces import Environment, Runner
@@ -67,13 +66,13 @@ def work(
     """Train until `max_rounds`, or until interrupted. The caller owns the home, and closes environment and network."""
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
-    with stoppable(hurried=is_rank()) as stop, suppress(Interrupted), stop.interruptible():
+    with stoppable(hurried=count_ranks() > 1) as stop, suppress(Interrupted), stop.interruptible():
         limit_gpu_memory(config.limits.gpu_memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
         config = kept.pinned()
         tried = Tried(home / TRIED, kept.warnings.append)
-        ranks = joined(config)
+        ranks = lead(config)
         both, config = config, trainer_side(config)
 
         plan: Plan | None = None
@@ -87,7 +86,7 @@ def work(
         with ExitStack() as stack:
             ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
             policy, node = kept.build(make)
-            lead(ranks, config, policy, kept.latest)
+            ranks.begin(config, policy, kept.latest)
             stack.callback(node.generator.close)
             view = node_terminal(console)
             stop.note = view.note

@@ -13,11 +13,11 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from swarm_node import starters
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.gpus import torchrun
 from swarm_node.policy import plan as plans
 from swarm_node.policy.memory import keep_nothing_back
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
+from swarm_node.policy.ranks import count_ranks
 from swarm_node.settings import LearningConfig, LimitsConfig
 
 C = TypeVar("C", bound=LearningConfig)
@@ -50,7 +50,7 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
         4 if config.model.lora.r else model.dtype.itemsize,
         (policy.autocast_dtype or model.dtype).itemsize,
         config.training.layout != "padded" and policy.packing is Packing.NATIVE,
-        torchrun.size() if config.training.shard_optimizer else 1,
+        count_ranks() if config.training.shard_optimizer else 1,
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)

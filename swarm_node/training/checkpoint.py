@@ -112,11 +112,12 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
     counts = read_state(checkpoint)
     trainer.steps = counts["optimizer_steps"]
     trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
+    stepped = set(trainer.stepped)
     for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
         index, name = key.split(".", 1)
         parameter = trainer.parameters[int(index)]
         whole = tensor.dim() == 0 and not tensor.is_floating_point()
-        if trainer.shards.keeps(int(index)):
+        if parameter in stepped:
             trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
 
 

@@ -63,6 +63,19 @@ def take_step(optimizer: torch.optim.Optimizer, number: int) -> None:
         p.grad = gradient
 
 
+def state_tensors(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]) -> dict[str, Tensor]:
+    """The optimiser's state by "INDEX.NAME", in memory of the host; INDEX is that of `parameters`. What several weights
+    share, as the tables of AdamW in 8 bits, stands once for each: safetensors takes nothing that overlaps."""
+    tensors: dict[str, Tensor] = {}
+    places: set[int] = set()
+    for index, parameter in enumerate(parameters):
+        for name, value in optimizer.state.get(parameter, {}).items():
+            tensor = torch.as_tensor(value).detach().cpu().contiguous()
+            tensors[f"{index}.{name}"] = tensor.clone() if tensor.data_ptr() in places else tensor
+            places.add(tensor.data_ptr())
+    return tensors
+
+
 def rounded_by_chance(x: Tensor, generator: torch.Generator) -> Tensor:
     """float32 as bfloat16, up or down with the probability that makes the mean right."""
     bits = x.view(torch.int32)

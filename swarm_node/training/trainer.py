@@ -18,14 +18,13 @@ import torch
 from torch import Tensor
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.gpus.ranks import ALONE, Ranks
-from swarm_node.extensions.gpus.shards import Shards
 from swarm_node.policy import rows, tree
 from swarm_node.policy.batching import dynamic_batches
 from swarm_node.policy.distribution import SamplingRule
 from swarm_node.policy.examples import Example, Totals, flat_values
 from swarm_node.policy.memory import OutOfMemory, attempt
 from swarm_node.policy.policy import Batch, Packing, Policy
+from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.recompute import blocks_of
 from swarm_node.policy.transfer import to_device
 from swarm_node.rollouts.groups import ScoredGroup, Tokens
@@ -44,7 +43,7 @@ from swarm_node.training.objectives import (
     kl_penalty,
     token_weight,
 )
-from swarm_node.training.optimisers import build_optimizer, take_step
+from swarm_node.training.optimisers import build_optimizer, state_tensors, take_step
 
 CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
@@ -102,8 +101,8 @@ class GrpoTrainer:
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
         self._max_completion_length = generation.max_completion_length
         self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
-        self.shards = Shards(self.parameters, ranks, config.shard_optimizer)
-        self.optimizer = build_optimizer(self.shards.kept, config)
+        self.stepped = ranks.kept(self.parameters)  # by this rank; the optimiser has the state of these
+        self.optimizer = build_optimizer(self.stepped, config)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
         self.packing = _choose_packing(policy, config.layout)
@@ -117,6 +116,7 @@ class GrpoTrainer:
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
+        self._ranks.tell("update", list(groups))
         totals, examples = Totals(), []
         try:
             examples = [e for g in groups if g.informative and (e := self._example(g, totals)) is not None]
@@ -130,8 +130,8 @@ class GrpoTrainer:
         return self._report(totals, len(examples)) if examples else StepReport(skipped=totals.skipped)
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
-        """See `Shards.tensors`."""
-        return self.shards.tensors(self.optimizer)
+        """The state of all ranks by "INDEX.NAME", in memory of the host."""
+        return self._ranks.whole(state_tensors(self.optimizer, self.parameters))
 
     def _steps(self, examples: list[Example], totals: Totals) -> None:
         several_steps = self._config.num_iterations * self._config.minibatches > 1
@@ -246,7 +246,7 @@ class GrpoTrainer:
         elif grad_norm > 0.0:
             self._set_learning_rate()
             attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
-            self.shards.spread()
+            self._ranks.spread(self.parameters)
             self._policy.precision.weights_changed()
             self.steps += 1
             totals.steps += 1

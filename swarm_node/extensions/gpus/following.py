@@ -3,11 +3,12 @@
 import os
 import signal
 import threading
+from dataclasses import replace
 
 import torch
 
-from swarm_node.extensions.gpus.leading import Begin, Generate, HandOver, Update, compare
-from swarm_node.extensions.gpus.ranks import Ranks, join, when_gone
+from swarm_node.extensions.gpus.leading import Begin, compare
+from swarm_node.extensions.gpus.ranks import JoinedRanks, join, when_gone
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.learner import build_policy, build_trainer, initial
 from swarm_node.policy.gpu_limit import limit_gpu_memory
@@ -23,23 +24,24 @@ def follow() -> None:
         signal.signal(told, signal.SIG_IGN)  # rank 0 says when it ends: the round in progress needs us
     begun = threading.Event()
     when_gone(os.getppid(), lambda: None if begun.is_set() else os._exit(1))  # torchrun was killed
-    ranks = join()
-    begin: Begin = ranks.told()
+    ranks = join(JoinedRanks)
+    begin: Begin = ranks.told()[1]
     begun.set()
     when_gone(begin.leader, lambda: os._exit(0))
+    ranks = replace(ranks, sharded=begin.config.training.shard_optimizer)
     generator, trainer = _loaded(begin, ranks)
     compare(ranks, trainer.policy)
     while True:
         match ranks.told():
-            case Generate(prompts, group_size, stream):
+            case "generate", prompts, group_size, stream:
                 generator.generate(prompts, group_size, stream)
-            case Update(groups):
+            case "update", groups:
                 trainer.update(groups)
-            case HandOver():
+            case ("optimizer_tensors",):
                 trainer.optimizer_tensors()
 
 
-def _loaded(begin: Begin, ranks: Ranks) -> tuple[BatchGenerator, GrpoTrainer]:
+def _loaded(begin: Begin, ranks: JoinedRanks) -> tuple[BatchGenerator, GrpoTrainer]:
     config = begin.config
     if config.threads:
         torch.set_num_threads(config.threads)

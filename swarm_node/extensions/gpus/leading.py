@@ -5,22 +5,15 @@ It alone has home, identity, network, environment and terminal. following.py is 
 
 import os
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor
+import torch.distributed as dist
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.gpus.ranks import ALONE, Ranks, digest, join, when_gone
-from swarm_node.extensions.gpus.torchrun import is_rank
-from swarm_node.generation.generator import BatchGenerator
+from swarm_node.extensions.gpus.ranks import JoinedRanks, digest, join, together, when_gone
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
-from swarm_node.rollouts.interfaces import Generator
-from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import LearningConfig, NodeConfig
-from swarm_node.training.trainer import GrpoTrainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,82 +26,32 @@ class Begin:
     leader: int  # process id of rank 0
 
 
-@dataclass(frozen=True, slots=True)
-class Generate:
-    """The arguments of `Generator.generate`."""
+@dataclass(frozen=True)
+class LeadingRanks(JoinedRanks):
+    """At rank 0: the others wait in `told` for what it tells."""
 
-    prompts: list[str]
-    group_size: int
-    stream: str
+    def begin(self, config: LearningConfig, policy: Policy, resume: Path | None) -> None:
+        """See Ranks."""
+        self.tell("begin", Begin(config, resume, policy.tried.path, os.getpid()))
+        compare(self, policy)
 
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """The argument of `Trainer.update`."""
-
-    groups: list[ScoredGroup]
-
-
-@dataclass(frozen=True, slots=True)
-class HandOver:
-    """Rank 0 writes a checkpoint: it wants the state of the optimiser that others keep."""
+    def tell(self, call: str, *arguments: object) -> None:
+        """See Ranks. Both sides pickle: they are one program on one machine."""
+        with together():
+            dist.broadcast_object_list([(call, *arguments)], src=0, group=self.talk)
 
 
-class LeadingGenerator(Generator):
-    """Of rank 0: the others generate their share of the prompts."""
-
-    def __init__(self, own: BatchGenerator, ranks: Ranks) -> None:
-        self._own, self._ranks = own, ranks
-
-    @property
-    def decoder_name(self) -> str:
-        return f"{self._own.decoder_name}, {self._ranks.size} ranks"
-
-    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
-        """See interfaces.Generator."""
-        self._ranks.tell(Generate(list(prompts), group_size, stream))
-        return self._own.generate(prompts, group_size, stream)
-
-    def close(self) -> None:
-        """See interfaces.Generator."""
-        self._own.close()
-
-
-class LeadingTrainer(GrpoTrainer):
-    """Of rank 0: the others make the same update, each from its share of the rows."""
-
-    def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
-        """See interfaces.Trainer."""
-        self._ranks.tell(Update(list(groups)))
-        return super().update(groups)
-
-    def optimizer_tensors(self) -> dict[str, Tensor]:
-        """See GrpoTrainer."""
-        if self.shards.sharded:
-            self._ranks.tell(HandOver())
-        return super().optimizer_tensors()
-
-
-def joined(config: NodeConfig) -> Ranks:
+def joined(config: NodeConfig) -> LeadingRanks:
     """The ranks that this process leads, when all have come. UserError for what a node of several cannot do."""
-    if not is_rank():
-        return ALONE
     if config.asynchronous.enabled:
         raise UserError("asynchronous.enabled is for a node of one process: turn it off under torchrun")
     if config.model.device.startswith("cuda:"):
         raise UserError("each rank takes the GPU of its number: leave model.device at auto under torchrun")
     when_gone(os.getppid(), lambda: os.kill(os.getpid(), signal.SIGTERM))  # torchrun was killed: nobody would tell us
-    return join()
+    return join(LeadingRanks, config.training.shard_optimizer)
 
 
-def lead(ranks: Ranks, config: LearningConfig, policy: Policy, resume: Path | None) -> None:
-    """Rank 0, when it has loaded: the others load the same. UserError where they got other weights."""
-    if ranks.size > 1:
-        ranks.tell(Begin(config, resume, policy.tried.path, os.getpid()))
-        compare(ranks, policy)
-
-
-def compare(ranks: Ranks, policy: Policy) -> None:
+def compare(ranks: JoinedRanks, policy: Policy) -> None:
     """At every rank. Ranks that differ would train apart, and nothing else would show it."""
     found = ranks.gather(digest([p for p in policy.model.parameters() if p.requires_grad]))
     if any(each != found[0] for each in found):

@@ -7,7 +7,7 @@ update. Weights of tokens already hold the normalisation over the whole update, 
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.gpus.torchrun import is_rank
+from swarm_node.policy.ranks import Ranks
 
 T = TypeVar("T")
 
@@ -27,23 +27,57 @@ FOREVER = timedelta(days=365)  # a node may rest for days; a rank that ends is n
 BUCKET = 2**23  # numbers that are added up in one message
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """This process among those of its node. Alone, nothing is sent, and every share is the whole."""
+@dataclass(frozen=True)
+class JoinedRanks(Ranks):
+    """This process among several, each with the whole model. Weights and gradients are whole at every rank. AdamW's
+    step of a weight needs nothing of the others, so where ranks share its state the step is the same."""
 
-    rank: int = 0
-    size: int = 1
+    rank: int
+    size: int
     talk: Any = None  # the group for messages, on the CPU; gradients take the default group
+    sharded: bool = False  # each rank keeps the state of its share of the weights, and steps those alone
 
     def share(self, count: int) -> range:
-        """Which of `count` things, in their order, are this rank's."""
+        """See Ranks."""
         return range(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def dealt(self, costs: Sequence[float]) -> list[int]:
-        """Which of these are this rank's, where all ranks are to have about the same cost."""
-        return [index for index, owner in enumerate(self.owners(costs)) if owner == self.rank]
+        """See Ranks."""
+        return [index for index, owner in enumerate(self._owners(costs)) if owner == self.rank]
 
-    def owners(self, costs: Sequence[float]) -> list[int]:
+    def told(self) -> Any:
+        """The next message of rank 0, however long it takes: a call and its arguments."""
+        return self._of_rank(0, None)
+
+    def gather(self, value: T) -> list[T]:
+        """See Ranks."""
+        values: list[Any] = [None] * self.size
+        with together():
+            dist.all_gather_object(values, value, group=self.talk)
+        return values
+
+    def kept(self, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+        """See Ranks."""
+        if not self._divides(parameters):
+            return list(parameters)
+        return [parameters[index] for index in self.dealt([p.numel() for p in parameters])]
+
+    def spread(self, parameters: Sequence[nn.Parameter]) -> None:
+        """See Ranks."""
+        if self._divides(parameters):
+            with together():
+                for p, owner in zip(parameters, self._owners([p.numel() for p in parameters]), strict=True):
+                    dist.broadcast(p.data, src=owner)
+
+    def whole(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """See Ranks. All ranks call it at the same time."""
+        if not self.sharded:
+            return state
+        self.tell("optimizer_tensors")
+        parts = [self._of_rank(rank, state) for rank in range(self.size)]
+        return {key: tensor for part in parts for key, tensor in part.items()}
+
+    def _owners(self, costs: Sequence[float]) -> list[int]:
         """The rank that has each of them: the largest goes first, to the rank with the least so far."""
         loads, owners = [0.0] * self.size, [0] * len(costs)
         for index in sorted(range(len(costs)), key=lambda i: -costs[i]):
@@ -51,50 +85,20 @@ class Ranks:
             loads[owners[index]] += costs[index]
         return owners
 
-    def tell(self, message: object) -> None:
-        """From rank 0 to the others, which wait in `told`. Both pickle: they are one program on one machine."""
-        if self.size > 1:
-            with _together():
-                dist.broadcast_object_list([message], src=0, group=self.talk)
+    def _divides(self, parameters: Sequence[nn.Parameter]) -> bool:
+        """Whether ranks share the state, and each would have something to step."""
+        return self.sharded and self.size <= len(parameters)
 
-    def told(self) -> Any:
-        """The next message of rank 0, however long it takes."""
-        box: list[Any] = [None]
-        with _together():
-            dist.broadcast_object_list(box, src=0, group=self.talk)
-        return box[0]
-
-    def gather(self, value: T) -> list[T]:
-        """The value of every rank, at every rank."""
-        if self.size == 1:
-            return [value]
-        values: list[Any] = [None] * self.size
-        with _together():
-            dist.all_gather_object(values, value, group=self.talk)
-        return values
-
-    def of_rank(self, rank: int, value: T) -> T:
+    def _of_rank(self, rank: int, value: T) -> T:
         """What that rank has, at every rank."""
-        if self.size == 1:
-            return value
         box: list[Any] = [value if rank == self.rank else None]
-        with _together():
+        with together():
             dist.broadcast_object_list(box, src=rank, group=self.talk)
         found: T = box[0]
         return found
 
-    def spread(self, parameters: Sequence[nn.Parameter], owners: Sequence[int]) -> None:
-        """Every parameter becomes what its owner has."""
-        if self.size > 1:
-            with _together():
-                for p, owner in zip(parameters, owners, strict=True):
-                    dist.broadcast(p.data, src=owner)
-
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Every rank's gradient becomes the sum over ranks: to the bit the same everywhere, added in float32. None
-        where no rank has one."""
-        if self.size == 1:
-            return
+        """See Ranks. Sums are to the bit the same everywhere, added in float32."""
         having = self.gather([p.grad is not None for p in parameters])
         wanted = [p for p, *flags in zip(parameters, *having, strict=True) if any(flags)]
         for p in wanted:
@@ -102,32 +106,29 @@ class Ranks:
         for bucket in _buckets(wanted):
             gradients = [p.grad for p in bucket if p.grad is not None]
             flat = torch.cat([gradient.flatten().float() for gradient in gradients])
-            with _together():
+            with together():
                 dist.all_reduce(flat)
             totals = torch.split(flat, [g.numel() for g in gradients])
             for gradient, total in zip(gradients, totals, strict=True):
                 gradient.copy_(total.view_as(gradient))
 
 
-ALONE = Ranks()
+R = TypeVar("R", bound=JoinedRanks)
 
 
-def join(environment: Mapping[str, str] = os.environ) -> Ranks:
-    """This process among its ranks, when all have come; `ALONE` where torchrun started none. UserError where they are
-    on several machines."""
-    if not is_rank(environment):
-        return ALONE
-    if environment["WORLD_SIZE"] != environment["LOCAL_WORLD_SIZE"]:
+def join(kind: type[R], sharded: bool = False) -> R:
+    """This process among its ranks, when all have come. UserError where they are on several machines."""
+    if os.environ["WORLD_SIZE"] != os.environ["LOCAL_WORLD_SIZE"]:
         raise UserError("the ranks of a node are on one machine: start torchrun with --nnodes 1, and a node on each")
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # nobody else is to reach what unpickles
     cuda = torch.cuda.is_available()
     if cuda:
-        torch.cuda.set_device(int(environment["LOCAL_RANK"]))
-    with _together():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    with together():
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=FOREVER)
         talk = dist.new_group(backend="gloo", timeout=FOREVER)
-    return Ranks(dist.get_rank(), dist.get_world_size(), talk)
+    return kind(dist.get_rank(), dist.get_world_size(), talk, sharded)
 
 
 def when_gone(pid: int, act: Callable[[], object]) -> None:
@@ -147,7 +148,7 @@ def digest(tensors: Sequence[Tensor]) -> tuple[float, ...]:
 
 
 @contextmanager
-def _together() -> Iterator[None]:
+def together() -> Iterator[None]:
     """What torch raises where another rank has ended, in one line."""
     try:
         yield

@@ -14,11 +14,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from swarm_node.extensions.gpus.ranks import ALONE, Ranks
-from swarm_node.extensions.gpus.shards import Shards
-from swarm_node.extensions.gpus.torchrun import follows, is_rank
+from swarm_node.extensions.gpus.ranks import JoinedRanks
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints
+from swarm_node.training.optimisers import state_tensors
 from tests.commands import ENDS_SECONDS, ended
 from tests.waiting import until
 
@@ -128,47 +127,30 @@ def test_two_ranks_go_on_for_one_process_and_it_for_them_and_ranks_end_together(
 
 def test_ranks_keep_the_state_of_about_as_much_each_and_together_of_all():
     weights = [torch.nn.Parameter(torch.ones(size)) for size in (90, 10, 40, 50, 30, 20)]
-    shards = [Shards(weights, Ranks(number, 3), sharded=True) for number in range(3)]
-    assert [[sum(map(torch.numel, each.kept)), each.sharded] for each in shards] == [[90, True], [80, True], [70, True]]
-    assert [sum(each.keeps(index) for each in shards) for index in range(6)] == [1] * 6
-    for shard in shards:
-        optimizer = torch.optim.AdamW(shard.kept)
-        for p in shard.kept:
+    shares = [JoinedRanks(number, 3, sharded=True).kept(weights) for number in range(3)]
+    assert [sum(map(torch.numel, kept)) for kept in shares] == [90, 80, 70]
+    assert sorted(id(p) for kept in shares for p in kept) == sorted(map(id, weights))
+    for kept in shares:
+        optimizer = torch.optim.AdamW(kept)
+        for p in kept:
             p.grad = torch.ones_like(p)
         optimizer.step()
-        size = sum(tensor.nbytes for tensor in shard._own(optimizer).values())
-        assert size == 8 * sum(map(torch.numel, shard.kept)) + 4 * len(shard.kept)
-    for whole in (Shards(weights, Ranks(1, 3), sharded=False), Shards(weights[:2], Ranks(1, 3), sharded=True)):
-        assert not whole.sharded and len(whole.kept) in (2, 6)
-    assert not Shards(weights, ALONE, sharded=True).sharded
+        size = sum(tensor.nbytes for tensor in state_tensors(optimizer, weights).values())
+        assert size == 8 * sum(map(torch.numel, kept)) + 4 * len(kept)
+    assert len(JoinedRanks(1, 3).kept(weights)) == 6
+    assert len(JoinedRanks(1, 3, sharded=True).kept(weights[:2])) == 2
 
 
 def test_rows_are_dealt_so_that_ranks_have_about_as_much_to_do():
     costs = [90, 10, 40, 50, 30, 20]
-    shares = [Ranks(number, 3).dealt(costs) for number in range(3)]
+    shares = [JoinedRanks(number, 3).dealt(costs) for number in range(3)]
     assert sorted(index for share in shares for index in share) == list(range(6))
     assert [sum(costs[i] for i in share) for share in shares] == [90, 80, 70]
-    assert ALONE.dealt(costs) == list(range(6))
-    assert [Ranks(number, 3).dealt([5.0]) for number in range(3)] == [[0], [], []]
+    assert [JoinedRanks(number, 3).dealt([5.0]) for number in range(3)] == [[0], [], []]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8])
 def test_prompts_are_shared_in_their_order(count):
-    shares = [Ranks(number, 3).share(count) for number in range(3)]
+    shares = [JoinedRanks(number, 3).share(count) for number in range(3)]
     assert [index for share in shares for index in share] == list(range(count))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-def test_only_torchrun_makes_ranks():
-    started = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "RANK": "1"}
-    assert is_rank(started) and follows(started)
-    assert not follows({**started, "RANK": "0"})
-    assert not is_rank({**started, "WORLD_SIZE": "1"})
-    assert not is_rank({"RANK": "1", "WORLD_SIZE": "2"})  # of another program's
-
-
-def test_alone_nothing_is_sent():
-    weights = [torch.nn.Parameter(torch.ones(2))]
-    ALONE.add_gradients(weights)
-    ALONE.tell("nobody")
-    assert weights[0].grad is None and ALONE.gather(3) == [3]
