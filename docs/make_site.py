@@ -21,7 +21,6 @@ SECTIONS = {  # heading -> pages, or a folder of them, whose README comes first
     "Reference": ["docs/reference", "docs/platforms.md", "protocol/README.md"],
     "Explanation": ["docs/explanation", "ARCHITECTURE.md", "SECURITY.md"],
     "Results": ["docs/results"],
-    "Decisions": ["docs/decisions"],
     "Project": ["CONTRIBUTING.md", "CHANGELOG.md"],
 }
 FOLDERS = ("docs", "docker", "protocol", "examples", "configs")

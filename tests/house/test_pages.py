@@ -4,11 +4,10 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("protocol", "swarm_node", "benchmarks", "studies", "fuzzing", "tests", "docs", "examples")
+ROOMS = ("protocol", "swarm_node", "lab", "tests", "docs", "examples")
 FOLDERS = ("docs", "docker", "protocol", "examples")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
-DECISIONS = ROOT / "docs" / "decisions"
-MOST_WORDS = 900  # of ARCHITECTURE.md: one page that is read to its end
+MOST_WORDS = 3700  # of ARCHITECTURE.md: one essay that is read to its end
 EXAMPLES = ("my_", "FILE")  # names of files that a reader would write
 
 
@@ -64,22 +63,5 @@ def test_every_module_that_a_page_names_exists() -> None:
     assert [f"{page.relative_to(ROOT)}: {name}" for page, name in missing] == []
 
 
-def test_the_architecture_is_one_page() -> None:
+def test_the_architecture_is_one_essay() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split()) <= MOST_WORDS
-
-
-def test_the_index_of_decisions_has_every_record_under_its_number_and_title() -> None:
-    records = sorted(page for page in DECISIONS.glob("*.md") if page.name != "README.md")
-    expected = []
-    for number, record in enumerate(records, start=1):
-        head = record.read_text(encoding="utf-8").splitlines()[0]
-        assert record.name.startswith(f"{number:04}-") and head.startswith(f"# {number}. "), record.name
-        expected.append((str(number), record.name, head.removeprefix(f"# {number}. ")))
-    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| \[(\d+)\]\(([^)]+)\) \| ([^|]+) \|", index, re.MULTILINE) == expected
-
-
-def test_every_record_of_a_decision_says_what_and_why_or_what_instead() -> None:
-    for record in (page for page in DECISIONS.glob("*.md") if page.name != "README.md"):
-        text = record.read_text(encoding="utf-8")
-        assert "\nDecided: " in text and re.search(r"\n(Why|Costs|Not taken): ", text), record.name

@@ -13,7 +13,7 @@ from tests.waiting import PATIENCE, until
 
 SETTLING = 10.0  # seconds after a node's first round
 # Of the rounds behind that, at least. docs/results/at_home.md: 96 to 100 % where little else runs, 52 % on a crowded
-# machine, and 12 % before decision 82.
+# machine, and 12 % before groups served several quick rounds.
 SHARED = 0.3
 
 
