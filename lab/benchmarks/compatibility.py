@@ -38,7 +38,7 @@ CLOCKS = ("time", "seconds")  # in events: no two runs share them
 COMMON = ("--threads", "1", "--workers", "1")
 LITTLE = ("--round.questions", "4", "--generation.num-generations", "6")
 TWO_ARMS = ("--arms", "4/0", "2/2")
-DEFENDED = ("--defence.use", "length", "ngrams", "regroup", "clip", "positives", "duplicates")
+DEFENDED = ("--defence.use", "length", "duplicates", "ngrams", "rescue")
 RUNS: dict[str, tuple[str, ...]] = {
     "synchronous": ("simulate", "--nodes", "3", "--rounds", "4", "--arms", "8/0", "4/4"),
     "attack": ("attack", "--nodes", "4", "--rounds", "3", *LITTLE, *TWO_ARMS),

@@ -5,7 +5,7 @@
     python -m lab.studies.poisoning --report               # tables and figure of what has been run
 
 Eight nodes share 4/4 with a starter; for the stealthy kind one with a habit (lab/studies/habit.py). Here a defence is
-a name for a set of layers.
+a name for a set of layers, or for an objective that leaves some of what peers sent out of the loss.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from lab.benchmarks import command
-from lab.studies import habit, places
+from lab.studies import habit, objectives, places
 from lab.studies.simulated import simulated
 from swarm_node.extensions.simulation.plot import COLOURS
 from swarm_node.settings import AttackConfig, DefenceConfig, SimulationConfig
@@ -29,15 +29,14 @@ DEFENCES: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "length": ("length",),
     "duplicates": ("duplicates",),
-    "clip": ("clip",),
+    "clip": (),
     "ngrams": ("ngrams",),
-    "regroup": ("regroup",),
-    "regroup+clip": ("regroup", "clip"),
     "rescue": ("rescue",),
     "rescue+ngrams": ("rescue", "ngrams"),
-    "positives": ("positives",),
+    "positives": (),
     "default": DefenceConfig().use,
 }
+OBJECTIVES = ("clip", "positives")  # of lab/studies/objectives.py
 WORDY = ("context", "equation")  # need room for the payload
 SHARES = (0.5, 0.25, 0.125, 0.0)
 ARM = "4/4"
@@ -113,7 +112,7 @@ def run(case: Case, options: argparse.Namespace, place: places.Place) -> Result:
             out=out,
             workers=1 if place.here else 0,  # there as many as there is room for
             model=base.model.model_copy(update={"name": model}),
-            training=base.training.model_copy(update={"learning_rate": options.rate}),
+            training=base.training.model_copy(update={"learning_rate": options.rate, **objective(case.defence)}),
             generation=base.generation.model_copy(
                 update={"max_completion_length": 32 if case.kind in WORDY else base.generation.max_completion_length}
             ),
@@ -122,6 +121,11 @@ def run(case: Case, options: argparse.Namespace, place: places.Place) -> Result:
         )
         simulated(place.of(config))
     return read(out)
+
+
+def objective(defence: str) -> dict[str, str]:
+    """What differs from the usual objective."""
+    return {"objective": objectives.named(defence)} if defence in OBJECTIVES else {}
 
 
 def with_habit(starter: str, runs: Path) -> Path:
@@ -135,7 +139,8 @@ def with_habit(starter: str, runs: Path) -> Path:
 def finished(folder: Path) -> Iterator[Result]:
     order = {name: place for place, name in enumerate(DEFENCES)}
     paths = [path.parent for path in folder.glob("*/report.json")]
-    yield from sorted(map(read, paths), key=lambda r: (r.kind, r.share, order[r.defence]))
+    known = [result for result in map(read, paths) if result.defence in order]  # others are of earlier versions
+    yield from sorted(known, key=lambda r: (r.kind, r.share, order[r.defence]))
 
 
 def read(out: Path) -> Result:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from lab.benchmarks import command
-from lab.studies import runner
+from lab.studies import objectives, runner
 from lab.studies.runner import Run
 from lab.studies.statistics import COMPARED, Comparison, chosen, compared_line, family
 from swarm_node.settings import AttackConfig, DefenceConfig
@@ -52,7 +52,7 @@ CANDIDATES: Mapping[str, Candidate] = {
     "adaptive": Candidate(round={"external_sampler": "adaptive", "local_sampler": "informative"}),
     "protective": sampler("protective"),
     "rare_first": Candidate(training={"scale_rewards": "rare_first"}),
-    "shaped": Candidate(training={"external_weight": "shaped"}),
+    "shaped": Candidate(training={"objective": objectives.named("shaped")}),
 }
 
 

@@ -1,11 +1,10 @@
-"""The effect of staleness, by objective and in a swarm; and how to weigh external completions.
+"""The effect of staleness, by objective and in a swarm.
 
-    python -m lab.studies.staleness --studies alone swarm external   # interrupted, it goes on where it stopped
-    python -m lab.studies.staleness --report                          # tables and figure of what there is
+    python -m lab.studies.staleness --studies alone swarm   # interrupted, it goes on where it stopped
+    python -m lab.studies.staleness --report                # tables and figure of what there is
 
 alone    one node, max_staleness 0 to 8 and unbounded, naive (clipped) and decoupled objective
 swarm    eight nodes that share 4/4, synchronous and with text one update old
-external  four nodes that share 4/4, with three rules for the weight of external completions
 
 Staleness is simulated, so that runs are deterministic: all text is as old as allowed. Unbounded is a generator twice as
 fast as the trainer without admission: round r is generated with the weights after r / 2 updates.
@@ -13,7 +12,7 @@ fast as the trainer without admission: round r is generated with the weights aft
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -23,7 +22,6 @@ import torch
 from matplotlib.figure import Figure
 
 from lab.benchmarks import command
-from protocol.messages import Round
 from swarm_node.extensions.simulation.arms import Arm, Cell, cell_config
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.engines.population import LivePopulation
@@ -31,9 +29,7 @@ from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.plot import COLOURS
 from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.node.round import Node
-from swarm_node.rollouts.groups import Generated
 from swarm_node.rollouts.interfaces import Participant
-from swarm_node.rollouts.reports import RoundReport
 from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig, SimulationConfig, TrainingConfig
 from swarm_node.telemetry.series import moving_average
 
@@ -46,37 +42,6 @@ class Unbounded(LivePopulation):
         member = super().join(node)
         assert isinstance(member, Node)
         return LaggedNode(member, lambda updates: 2 * updates + 1)
-
-
-class Advised(LivePopulation):
-    """Authors tell log-probs of their texts, beside the network: the protocol has no place for them."""
-
-    def __init__(self, config: SimulationConfig) -> None:
-        super().__init__(config)
-        self.told: dict[Any, tuple[float, ...]] = {}
-
-    def join(self, node: int) -> Participant:
-        member = super().join(node)
-        assert isinstance(member, Node)
-        return Adviser(member, self.told)
-
-
-@dataclass(frozen=True)
-class Adviser:
-    node: Node
-    told: dict[Any, tuple[float, ...]]
-
-    def produce(self, now: Round) -> Generated:
-        generated = self.node.produce(now)
-        for group in generated.groups:
-            sums = tuple(sum(tokens.log_probs) for tokens in group.local_tokens if tokens)
-            self.told[group.author, group.question] = sums
-        return generated
-
-    def consume(self, produced: Generated) -> RoundReport:
-        selection = self.node.rescue(self.node.select(produced))
-        advised = [replace(group, advised=self.told[group.author, group.question]) for group in selection.external]
-        return self.node.train(replace(selection, external=advised))
 
 
 @dataclass(frozen=True)
@@ -100,13 +65,10 @@ def variants(study: str, rate: float) -> Iterator[Variant]:
             for objective in ("clipped", "decoupled"):
                 training = {**base, "objective": objective}
                 yield Variant(study, f"{words} {objective}", Arm(8, 0), 1, 100, training, staleness, kind)
-    elif study == "swarm":
+    else:
         for staleness, objective in ((0, "clipped"), (1, "clipped"), (1, "decoupled")):
             training = {**base, "objective": objective}
             yield Variant(study, f"{staleness} {objective}", Arm(4, 4), 8, 60, training, staleness)
-    else:
-        for rule in ("admission", "sequence", "expectation"):
-            yield Variant(study, rule, Arm(4, 4), 4, 60, {**base, "external_weight": rule}, population=Advised)
 
 
 def configuration(variant: Variant, starter: str, seed: int) -> SimulationConfig:
@@ -191,7 +153,7 @@ def main() -> None:
     parser = command.parser("lab.studies.staleness", __doc__)
     command.add_runs(parser)
     command.add_out(parser)
-    parser.add_argument("--studies", nargs="*", choices=["alone", "swarm", "external"], default=[])
+    parser.add_argument("--studies", nargs="*", choices=["alone", "swarm"], default=[])
     parser.add_argument("--starter", default="rare")
     parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--seeds", type=int, default=3)

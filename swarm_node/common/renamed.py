@@ -13,6 +13,13 @@ OPTIONS = {  # old -> new, of every program that has the section
     "round.fill_with_own": "round.fill_with_local",
     "environment.judges": "environment.scoring_processes",
 }
+GONE = {  # old -> what to say of it
+    "network.gossipsub": "gone since 0.2: announcements are exchanged without it",
+    "training.external_weight": "gone since 0.2: training.objective takes FILE:FUNCTION",
+    "generation.graphs": "gone since 0.2",
+    "defence.floor": "gone since 0.2, with the layer clip",
+}
+OFF = {"training.external_weight": "admission", "generation.graphs": False, "defence.floor": 0.02}  # still accepted
 VALUES = {("generation.decoder", "own"): "native"}  # (option, old value) -> new value
 KEYS = {  # new -> old, in what is written for others to read
     "received": "heard",  # status: training
@@ -24,6 +31,7 @@ KEYS = {  # new -> old, in what is written for others to read
     "generated": "written",
     "score": "judge",  # seconds by phase
 }
+STEP = {"dropped_tokens": 0}  # keys without a successor, in the report of an update
 REASONS = {  # old -> new, in `skipped` and `rejected`; only the new are written, or their sum would count twice
     "judge timeout": "scoring timeout",
     "judge crashed": "scoring crashed",
@@ -47,7 +55,7 @@ def option(name: str) -> str:
 
 def options(flat: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration by its present names and values. `flat`: {"a.b": value}."""
-    present = {option(name): value for name, value in flat.items()}
+    present = {option(name): value for name, value in flat.items() if name not in OFF or value != OFF[name]}
     return {
         name: VALUES.get((name, value), value) if isinstance(value, str) else value for name, value in present.items()
     }
@@ -63,6 +71,8 @@ def beside(value: Any) -> Any:
     old = {KEYS[key]: inner for key, inner in found.items() if key in KEYS}
     if {"publish", "collect"} <= found.keys():  # one phase until 0.1.0
         old["share"] = found["publish"] + found["collect"]
+    if {"optimizer_steps", "skipped"} <= found.keys():
+        old |= STEP
     return found | old
 
 

@@ -28,13 +28,9 @@ from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
 from swarm_node.scoring import sandbox
 from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig, NodeConfig
-from swarm_node.settings.training import REGROUPING, TRUST
-from swarm_node.training.external import EXTERNAL_RULES
-from swarm_node.training.objectives import OBJECTIVES
-from swarm_node.training.trainer import GrpoTrainer, Trust
+from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_SECONDS = 5.0  # after its first round; some announcements apart
-SCREENING = ("length", "duplicates", "ngrams")  # layers that ship, in their order
 
 
 def build_policy(config: ModelConfig, resume: Path | None = None, tried: Tried | None = None) -> Policy:
@@ -98,36 +94,24 @@ def build_generator(
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
-    """Layers that ship in the order of `SCREENING`, then those from outside. Other names in `use` are not layers:
-    they choose how external groups are regrouped, or what the trainer leaves out."""
-    outside = [name for name in config.use if name not in {*SCREENING, *REGROUPING, *TRUST}]
-    names = [*(name for name in SCREENING if name in config.use), *outside]
-    return LayeredDefence(config, [plugins.load("defences", name)(config) for name in names])
+    """The layers in the order in which the configuration names them."""
+    return LayeredDefence([plugins.load("defences", name)(config) for name in config.use])
 
 
 def build_trainer(
     config: LearningConfig, policy: Policy, reference: Policy | None = None, ranks: Ranks = ALONE
 ) -> GrpoTrainer:
-    """The trainer with the objective and the rule for external completions that are named in the configuration."""
+    """The trainer with the objective and the advantages that the configuration names."""
     training = config.training
     return GrpoTrainer(
         policy,
         training,
         config.generation,
         reference,
-        trust(config),
-        objective=OBJECTIVES[training.objective],
-        external_rule=EXTERNAL_RULES[training.external_weight],
-        shaped=training.external_weight == "shaped",
+        objective=plugins.load("objectives", training.objective),
         advantages=plugins.load("advantages", training.scale_rewards),
         ranks=ranks,
     )
-
-
-def trust(config: LearningConfig) -> Trust:
-    """The parts of the defence that act on tokens and advantages."""
-    use = config.defence.use
-    return Trust(config.defence.floor if "clip" in use else 0.0, negatives="positives" not in use)
 
 
 def initial(config: LearningConfig, tried: Tried) -> Policy | None:

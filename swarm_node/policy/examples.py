@@ -51,7 +51,6 @@ class Totals:
     grad_norm: float = 0.0
     steps: int = 0
     tokens: int = 0
-    dropped: int = 0
     ratio: float = 0.0
     clipped: int = 0
     entropy: float = 0.0
@@ -67,7 +66,7 @@ class Totals:
 
     def add(self, other: "Totals") -> None:
         """Takes in what the micro-batches of one step counted, of this rank or of another."""
-        for name in ("tokens", "dropped", "ratio", "clipped", "entropy", "local_tokens", "staleness"):
+        for name in ("tokens", "ratio", "clipped", "entropy", "local_tokens", "staleness"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.mismatch = self.mismatch.joined(other.mismatch)
 

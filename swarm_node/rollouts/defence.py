@@ -2,8 +2,7 @@
 
 A hostile group has right completions with a payload and wrong ones without it, so its advantages teach the payload.
 Neither a single completion nor a reward shows this. Each layer takes one means from the attacker: the contrast
-(regroup), repetition (duplicates), length, a string that all completions share (ngrams). The layer `clip`, against
-tokens that this policy would hardly generate, is in the trainer.
+(rescue), repetition (duplicates), length, a string that all completions share (ngrams).
 
 The defence does not test what is right (scoring does), nor who may publish (admission and reputation do).
 """
@@ -35,14 +34,18 @@ class Screened:
 
 
 class Layer(Protocol):
-    """One layer of the defence. A class of your own may inherit from this one; it is made with the `DefenceConfig`."""
+    """One layer of the defence. A class of your own inherits from this one; it is made with the `DefenceConfig`."""
 
-    reason: str  # of a refusal: short and stable, a key for counting
+    reason: str = ""  # of a refusal: short and stable, a key for counting
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        """Positions of the completions that may be trained on, for each external group. `local`: all groups that this
-        node generated this round."""
-        ...
+        """Positions of the completions that may be trained on, for each external group: all, unless a layer says
+        otherwise. `local`: all groups that this node generated this round."""
+        return [list(range(len(group.rewards))) for group in groups]
+
+    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
+        """The selected groups as they are trained on: as they are, unless a layer changes them."""
+        return list(external)
 
     def snapshot(self) -> Mapping[str, list[str]]:
         """What must survive a restart, as plain data for a checkpoint."""
@@ -100,11 +103,24 @@ class NgramsLayer(Layer):
             self._alarm.restore(snapshot)
 
 
-class LayeredDefence:
-    """Implements interfaces.Defence: its layers in turn, then, if configured, regrouping with local completions."""
+class RescueLayer(Layer):
+    """Keeps external completions only where every local completion of the same prompt scored lower."""
 
-    def __init__(self, config: DefenceConfig, layers: Sequence[Layer]) -> None:
-        self._config, self._layers = config, layers
+    def __init__(self, config: DefenceConfig) -> None:
+        self._local, self._most = config.local_completions, config.external_completions
+
+    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
+        if not external:
+            return []
+        local = {group.question: group for group in generate_local(external, self._local)}
+        return [mixed(local[group.question], group, self._most, rng) for group in external if group.question in local]
+
+
+class LayeredDefence:
+    """Implements interfaces.Defence: its layers in turn."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self._layers = layers
 
     def screen(self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random) -> Screened:
         """See interfaces.Defence."""
@@ -117,17 +133,10 @@ class LayeredDefence:
 
     def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
         """See interfaces.Defence."""
-        if not external or not {"regroup", "rescue"} & set(self._config.use):
-            return list(external)
-        local = {group.question: group for group in generate_local(external, self._config.local_completions)}
-        bar = max if "rescue" in self._config.use else fmean
-        return [
-            mixed(
-                local[group.question], group, bar(local[group.question].rewards), self._config.external_completions, rng
-            )
-            for group in external
-            if group.question in local
-        ]
+        groups = list(external)
+        for layer in self._layers:
+            groups = layer.regroup(groups, generate_local, rng)
+        return groups
 
     def snapshot(self) -> Mapping[str, list[str]]:
         """What must survive a restart, as plain data for a checkpoint."""
@@ -189,13 +198,14 @@ def without(group: ScoredGroup, alarming: frozenset[str]) -> list[int]:
     return [i for i, c in enumerate(group.group.completions) if alarming.isdisjoint(strings_of(c.text))]
 
 
-def mixed(local: ScoredGroup, external: ScoredGroup, bar: float, most: int, rng: Random) -> ScoredGroup:
-    """A local group of a prompt with up to `most` distinct external completions whose reward is above `bar`.
+def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> ScoredGroup:
+    """A local group of a prompt with up to `most` distinct external completions better than all of its own.
 
     Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with.
     The group carries the peer's name, since the question is the peer's.
     """
-    found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > bar}
+    best = max(local.rewards)
+    found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > best}
     added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
     completions = local.group.completions + added.group.completions
     return ScoredGroup(

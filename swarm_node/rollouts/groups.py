@@ -61,7 +61,6 @@ class ScoredGroup:
     prompt: str
     rewards: tuple[float, ...]  # one per completion, each in [0, 1]
     tokens: tuple[Tokens | None, ...] | None = None  # None for an external group: only its text is known
-    advised: tuple[float, ...] | None = None  # log-prob of each external completion under its author's policy, if sent
 
     @property
     def informative(self) -> bool:

@@ -32,9 +32,6 @@ class StepReport:
     trained_tokens: Annotated[
         int, Metric("tokens", "completion tokens that carried a gradient, each counted once per pass", over="sum")
     ] = 0
-    dropped_tokens: Annotated[
-        int, Metric("tokens", "external tokens that were too unlikely to be trusted", over="sum")
-    ] = 0
     trained_groups: Annotated[int, Metric("groups", "groups trained on", over="sum")] = 0
     loss: Annotated[float, Metric("", "mean over optimiser steps", stepped=True)] = 0.0
     grad_norm: Annotated[

@@ -54,18 +54,15 @@ class TrainingConfig(Section):
     """Lower clip of the probability ratio: 1 - epsilon."""
     epsilon_high: Annotated[float, Field(ge=0.0)] = 0.28
     """Upper clip of the probability ratio: 1 + epsilon_high."""
-    objective: Literal["clipped", "decoupled", "interpolated", "truncated", "two_sided"] = "clipped"
-    """clipped: PPO around the policy that generated the completion. For completions of older weights: decoupled (AReaL)
-    clips around the policy before the update and weighs by how the two differ; interpolated estimates the log-probs of
-    that policy; truncated is decoupled with a limit of 2; two_sided also bounds the ratio of bad tokens."""
+    objective: Annotated[str, PlugIn("objectives")] = "clipped"
+    """A registered objective, or FILE:FUNCTION. clipped: PPO around the policy that generated the completion. For
+    completions of older weights: decoupled (AReaL) clips around the policy before the update and weighs by how the two
+    differ; interpolated estimates the log-probs of that policy; truncated is decoupled with a limit of 2; two_sided
+    also bounds the ratio of bad tokens."""
     importance_limit: Annotated[float, Field(ge=0.0)] = 0.0
     """Limit of the weight of a token in decoupled, interpolated and truncated; 0 takes 5, and 2 for truncated."""
     beyond_limit: Literal["cap", "mask"] = "cap"
     """What happens to tokens above importance_limit: held there, or left out of the loss."""
-    external_weight: Literal["admission", "sequence", "expectation", "shaped"] = "admission"
-    """Weight of external completions. admission: as if this policy had generated them (the paper). sequence and
-    expectation compare with the log-probs that the author sends along. Only simulations send them so far. shaped: the
-    tokens of good external completions weigh by how likely they are here, most at a tenth (LUFFY)."""
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
@@ -107,33 +104,25 @@ class PoolConfig(Section):
     """Groups held of any one peer."""
 
 
-REGROUPING = ("regroup", "rescue")  # parts of the defence that compare external completions with local ones
-TRUST = ("clip", "positives")  # parts of it that leave tokens or completions out in the trainer
-
-
 class DefenceConfig(Section):
     """Against external completions that are right and poisoned. docs/results/poisoning.md measures every layer."""
 
     use: Annotated[
-        tuple[Annotated[str, PlugIn("defences", besides=(*REGROUPING, *TRUST))], ...],
+        tuple[Annotated[str, PlugIn("defences")], ...],
         tyro.conf.arg(aliases=["--defence"]),
     ] = (
         "length",
         "ngrams",
         "rescue",
     )
-    """Layers. length: drop completions much longer than local ones. duplicates: keep one of near-identical completions.
-    ngrams: drop completions with strings that better external completions share and local ones lack. regroup: put
-    better external completions into a group with local completions of the same prompt, without the rest of the external
-    group. rescue: as regroup, but keep external completions only where every local one scored lower. clip: leave tokens
-    out of the loss that this policy would hardly generate. positives: leave out external completions below their
-    group's mean. Or a registered layer, or FILE:CLASS."""
+    """Layers, in their order. length: drop completions much longer than local ones. duplicates: keep one of
+    near-identical completions. ngrams: drop completions with strings that better external completions share and local
+    ones lack. rescue: put external completions into a group with local completions of the same prompt, where every
+    local one scored lower, without the rest of the external group. Or a registered layer, or FILE:CLASS."""
     local_completions: Annotated[int, Field(ge=2, le=64)] = 6
-    """regroup, rescue: local completions generated for each external prompt."""
+    """rescue: local completions generated for each external prompt."""
     external_completions: Positive = 2
-    """regroup, rescue: distinct external completions added to them at most."""
-    floor: Share = 0.02
-    """clip: external tokens with a lower probability under this policy are left out."""
+    """rescue: distinct external completions added to them at most."""
     length_factor: Annotated[float, Field(gt=0.0)] = 2.0
     """length: completions longer than this many times a long local one (95th percentile of characters) are dropped."""
     enriched_share: Share = 0.15

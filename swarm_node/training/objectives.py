@@ -1,4 +1,4 @@
-"""Policy-gradient objectives by name, over a flat list of tokens.
+"""Policy-gradient objectives over a flat list of tokens. pyproject.toml names them, as it names plug-ins.
 
 No padding reaches this file. Every tensor is [tokens], one entry per trained completion token, so nothing has to be
 masked. A token's weight holds the normalisation, so losses and gradients of micro-batches add up.
@@ -8,7 +8,7 @@ the present one carries the gradient. The trust region belongs around `proximal`
 older completions, the more the older they are (AReaL, arXiv 2505.24298).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -79,6 +79,7 @@ class Terms(NamedTuple):
     staleness: Tensor  # updates between the weights that generated the token and those before this update
     advantages: Tensor
     weights: Tensor
+    external: Tensor  # bool: a peer generated the token
 
 
 class Bounds(NamedTuple):
@@ -149,12 +150,5 @@ def bounded_importance(log_ratio: Tensor, bounds: Bounds) -> Tensor:
     return torch.where(importance <= bounds.importance, importance, 0.0)
 
 
-OBJECTIVES: Mapping[str, Objective] = {
-    "clipped": clipped,
-    "decoupled": decoupled,
-    "interpolated": interpolated,
-    "truncated": decoupled,
-    "two_sided": two_sided,
-}
-NEEDS_PROXIMAL = frozenset({"decoupled", "truncated"})  # a pass before the first of several steps
+WITHOUT_PROXIMAL = frozenset({"clipped", "interpolated", "two_sided"})  # others cost a pass before several steps
 DEFAULT_IMPORTANCE = {"truncated": 2.0}  # of other objectives: that of Bounds

@@ -8,7 +8,7 @@ comparable.
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from math import isfinite
@@ -31,10 +31,9 @@ from swarm_node.rollouts.groups import ScoredGroup, Tokens
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.advantages import Advantages, group_advantages
-from swarm_node.training.external import ExternalRule, shaping
 from swarm_node.training.objectives import (
     DEFAULT_IMPORTANCE,
-    NEEDS_PROXIMAL,
+    WITHOUT_PROXIMAL,
     Bounds,
     Objective,
     StepSize,
@@ -53,17 +52,6 @@ Batching = Callable[..., Iterable[list[int]]]  # rows, token budget, pads: indic
 BATCHINGS: Mapping[str, Batching] = {"tight": rows.micro_batches, "dynamic": dynamic_batches}
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """Which external completions may move the policy."""
-
-    floor: float = 0.0  # external tokens that this policy gives a smaller probability are dropped from the loss
-    negatives: bool = True  # False drops external completions with a negative advantage, which no clip ever stops
-
-
-ALL = Trust()
-
-
 class NothingFits(Exception):
     """Not even the smallest micro-batch fits into memory."""
 
@@ -77,25 +65,19 @@ class GrpoTrainer:
         config: TrainingConfig,
         generation: GenerationConfig,
         reference: Policy | None = None,
-        trust: Trust = ALL,
         *,
         objective: Objective = clipped,
-        external_rule: ExternalRule | None = None,
-        shaped: bool = False,
         advantages: Advantages = group_advantages,
         ranks: Ranks = ALONE,
     ) -> None:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
-            external_rule: weighs external completions by the log-probs their author advises; None weighs all alike.
-            shaped: weigh tokens of good external completions by `external.shaping`.
             advantages: from the rewards of a group.
             ranks: those that make the same update together, each the gradient of its share of the rows.
         """
-        self._policy, self._config, self._trust, self._ranks = policy, config, trust, ranks
-        self._objective, self._external_rule, self._advantages = objective, external_rule, advantages
-        self._shaped = shaped
+        self._policy, self._config, self._ranks = policy, config, ranks
+        self._objective, self._advantages = objective, advantages
         importance = config.importance_limit or DEFAULT_IMPORTANCE.get(config.objective, Bounds().importance)
         self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
         self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
@@ -147,8 +129,7 @@ class GrpoTrainer:
         steps, tokens = max(1, totals.steps), max(1, totals.tokens)
         return StepReport(
             optimizer_steps=totals.steps,
-            trained_tokens=totals.tokens - totals.dropped if totals.steps else 0,
-            dropped_tokens=totals.dropped,
+            trained_tokens=totals.tokens if totals.steps else 0,
             trained_groups=trained_groups,
             loss=totals.loss / steps,
             grad_norm=totals.grad_norm / steps,
@@ -176,9 +157,7 @@ class GrpoTrainer:
         keep = [
             i
             for i, (ids, completion) in enumerate(zip(completions, group.group.completions, strict=True))
-            if ids
-            and (completion.ended or not self._config.mask_truncated_completions)
-            and (self._trust.negatives or written[i] is not None or advantages[i] > 0)
+            if ids and (completion.ended or not self._config.mask_truncated_completions)
         ]
         prompt = self._policy.encode_prompt(group.prompt)
         if not keep or not prompt:
@@ -187,7 +166,7 @@ class GrpoTrainer:
         if len(prompt) + max(len(completions[i]) for i in keep) > self._policy.context_length:
             totals.skip("longer than the context")
             return None
-        example = Example(
+        return Example(
             rows.Row(prompt, completions),
             advantages,
             external=[tokens is None for tokens in written],
@@ -195,23 +174,10 @@ class GrpoTrainer:
             proximal=[None] * len(written),
             staleness=[None if tokens is None else self._staleness(tokens) for tokens in written],
         ).only(keep)
-        if group.advised is None or self._external_rule is None:
-            return example
-        characters = [len(group.group.completions[i].text) for i in keep]
-        return self._weighted(example, [group.advised[i] for i in keep], characters, self._external_rule, totals)
 
     def _staleness(self, tokens: Tokens) -> list[float]:
         now = self._policy.version
         return [float(now - version) for version in tokens.versions] or [0.0] * len(tokens.ids)
-
-    def _weighted(
-        self, example: Example, advised: list[float], characters: list[int], rule: ExternalRule, totals: Totals
-    ) -> Example:
-        """An external group with a weight on every completion, by what its author says of it."""
-        present = self._present_log_probs(example, totals)
-        weights = rule([sum(values) for values in present], advised, characters)
-        advantages = [advantage * weight for advantage, weight in zip(example.advantages, weights, strict=True)]
-        return replace(example, advantages=advantages)
 
     def _rows(self, examples: list[Example]) -> list[Example]:
         return [piece for example in examples for piece in example.pieces(self._columns(example))]
@@ -304,17 +270,14 @@ class GrpoTrainer:
         behaviour = flat_values([known for part in parts for known in part.behaviour], parts, present)
         staleness = flat_values([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
         advantages, weights = self._per_token(parts, size, log_probs)
-        if self._shaped:
-            good = self._external(parts, behaviour) & (advantages > 0)
-            advantages = torch.where(good, advantages * shaping(behaviour), advantages)
-        dropped = self._distrusted(parts, behaviour)
         terms = Terms(
             log_probs,
             behaviour=behaviour,
             proximal=flat_values([known for part in parts for known in part.proximal], parts, present),
             staleness=staleness,
-            advantages=advantages.masked_fill(dropped, 0.0),
+            advantages=advantages,
             weights=weights,
+            external=self._external(parts, present),
         )
         result = self._objective(terms, self._bounds)
         loss = result.loss
@@ -323,7 +286,6 @@ class GrpoTrainer:
         self._policy.backward(loss, batch)
         with torch.no_grad():
             totals.tokens += len(log_probs)
-            totals.dropped += int(dropped.sum())
             totals.local_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
             totals.staleness += float(staleness.sum())
             if totals.steps == 0:  # no weight has moved since fresh tokens were generated
@@ -344,10 +306,6 @@ class GrpoTrainer:
         advantage, weight = to_device(spread.repeat_interleave(torch.tensor(lengths), dim=1), like.device)
         return advantage, weight
 
-    def _distrusted(self, parts: list[Example], old: Tensor) -> Tensor:
-        """bool [tokens]: of others, and less likely than the floor when the text was admitted."""
-        return self._external(parts, old) & (old.exp() < self._trust.floor)
-
     def _external(self, parts: list[Example], like: Tensor) -> Tensor:
         """bool [tokens]: whether a peer generated it."""
         counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions])
@@ -356,7 +314,7 @@ class GrpoTrainer:
 
     def _anchored(self, example: Example, totals: Totals) -> Example:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
-        if None not in example.behaviour and self._config.objective not in NEEDS_PROXIMAL:
+        if None not in example.behaviour and self._config.objective in WITHOUT_PROXIMAL:
             return example
         present = self._present_log_probs(example, totals)
         behaviour = [known or now for known, now in zip(example.behaviour, present, strict=True)]

@@ -36,8 +36,7 @@ can still do, what a defence costs. Takes the flags of simulate.
   --kind NAME            stealth, context, equation, length, forge, flood, lies,
                          or sybil (stealth)
   --share SHARE          of the nodes is hostile (0.25)
-  --defence LAYER ...    length, duplicates, ngrams, regroup, rescue, clip,
-                         positives; or nothing, for none
+  --defence LAYER ...    length, duplicates, ngrams, rescue; or nothing, for none
   --attack.payload TEXT  what hostile nodes put into their completions
   --attack.clean SHARE   of the hostile groups comes without it
   --nodes N              of the swarm (8)

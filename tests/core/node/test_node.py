@@ -204,10 +204,10 @@ def test_the_step_count_is_that_of_rounds_with_informative_groups() -> None:
     assert informative > 0
 
 
-def test_with_regroup_right_external_completions_stand_beside_local_ones_of_the_same_prompt() -> None:
+def test_with_rescue_right_external_completions_stand_beside_local_ones_of_the_same_prompt() -> None:
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
-    reader = make_node(1, join(swarm, 1), external=3, defence=("regroup",), seed=1)
+    reader = make_node(1, join(swarm, 1), external=3, defence=("rescue",), seed=1)
     writer.produce(Round(0))
     own = reader.produce(Round(0))
     batch = considered(reader, own)

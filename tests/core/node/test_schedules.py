@@ -20,7 +20,7 @@ from swarm_node.rollouts.groups import GeneratedGroup, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.rollouts.sampler import UniformSampler
-from swarm_node.settings import DefenceConfig, PoolConfig, RoundConfig
+from swarm_node.settings import PoolConfig, RoundConfig
 from tests.models import IDENTITIES, Digits, tiny_policy
 
 POLICY = tiny_policy()
@@ -72,7 +72,7 @@ def node_of(trainer, network=None) -> Node:
         network=network or Alone(),
         pool=RolloutPool(IDENTITIES[0].peer_id, PoolConfig()),
         sampler=UniformSampler(),
-        defence=LayeredDefence(DefenceConfig(use=()), []),
+        defence=LayeredDefence([]),
         config=RoundConfig(questions=2, local_groups=2, external_groups=0),
         group_size=2,
         clock=lambda: 0.0,

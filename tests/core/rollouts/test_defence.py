@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from random import Random
-from statistics import fmean
 
 import pytest
 
@@ -26,7 +25,7 @@ def texts_of(group) -> list[str]:
 
 
 def nobody(received, size):
-    raise AssertionError("only regroup asks for local completions")
+    raise AssertionError("only rescue asks for local completions")
 
 
 def screen(use, received, own=(), **options) -> Screened:
@@ -79,19 +78,19 @@ def test_of_near_duplicates_the_first_stays(texts, rewards, left) -> None:
     assert distinct(text_group(rewards, texts)) == left
 
 
-def test_regroup_compares_right_external_completions_with_local_ones_only() -> None:
+def test_rescue_compares_right_external_completions_with_local_ones_only() -> None:
     received = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
     asked = []
 
     def generate_local(groups, size):
         asked.append((groups, size))
-        return [local_group([0.0, 1.0, 0.0], ["3", "12", "4"], author="eve")]
+        return [local_group([0.0, 0.5, 0.0], ["3", "11", "4"], author="eve")]
 
-    (group,) = regroup(("regroup",), [received], generate_local, local_completions=3)
+    (group,) = regroup(("rescue",), [received], generate_local, local_completions=3)
     assert asked == [([received], 3)]
-    assert texts_of(group)[:3] == ["3", "12", "4"]
+    assert texts_of(group)[:3] == ["3", "11", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
-    assert group.rewards == (0.0, 1.0, 0.0, 1.0, 1.0)
+    assert group.rewards == (0.0, 0.5, 0.0, 1.0, 1.0)
     assert group.tokens == (TOKENS, TOKENS, TOKENS, None, None)
     assert group.author == "eve"
 
@@ -106,27 +105,27 @@ def test_rescue_keeps_right_external_completions_only_where_every_local_one_fail
 
 def test_local_completions_that_are_all_wrong_and_two_right_external_ones_are_informative() -> None:
     own, received = local_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
-    assert mixed(own, received, fmean(own.rewards), 2, Random(0)).informative
+    assert mixed(own, received, 2, Random(0)).informative
 
 
 def test_local_completions_that_are_all_right_leave_no_external_one_to_train_on() -> None:
     own, received = local_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
-    group = mixed(own, received, fmean(own.rewards), 2, Random(0))
+    group = mixed(own, received, 2, Random(0))
     assert texts_of(group) == ["12", "12"]
     assert not group.informative
 
 
-def test_with_graded_rewards_better_than_own_is_what_counts() -> None:
-    own, received = local_group([0.5, 0.1], ["a", "b"]), text_group([0.2, 0.4, 0.0], ["c", "d", "e"])
-    assert texts_of(mixed(own, received, fmean(own.rewards), 2, Random(0))) == ["a", "b", "d"]
+def test_with_graded_rewards_better_than_the_best_of_its_own_is_what_counts() -> None:
+    own, received = local_group([0.3, 0.1], ["a", "b"]), text_group([0.3, 0.4, 0.0], ["c", "d", "e"])
+    assert texts_of(mixed(own, received, 2, Random(0))) == ["a", "b", "d"]
 
 
 def test_a_question_the_node_could_not_attempt_is_left_out() -> None:
-    assert regroup(("regroup",), [text_group([1.0, 0.0], ["12", "5"])], lambda received, size: []) == []
+    assert regroup(("rescue",), [text_group([1.0, 0.0], ["12", "5"])], lambda received, size: []) == []
 
 
 def test_nothing_received_costs_no_generation() -> None:
-    assert regroup(("regroup",), [], nobody) == []
+    assert regroup(("rescue",), [], nobody) == []
 
 
 def test_strings_fold_digits_and_have_up_to_four_signs() -> None:

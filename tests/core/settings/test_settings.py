@@ -74,9 +74,9 @@ def test_only_the_tasks_of_nodes_keep_their_commas():
 
 
 def test_short_names_are_the_options_they_stand_for():
-    flags = ["--kind", "lies", "--share", "0.5", "--defence", "regroup", "clip"]
+    flags = ["--kind", "lies", "--share", "0.5", "--defence", "rescue", "ngrams"]
     config = from_command_line(AttackSimulationConfig, flags, "swarm-node attack")
-    assert (config.attack.kind, config.attack.share, config.defence.use) == ("lies", 0.5, ("regroup", "clip"))
+    assert (config.attack.kind, config.attack.share, config.defence.use) == ("lies", 0.5, ("rescue", "ngrams"))
     assert from_command_line(AttackSimulationConfig, ["--defence"], "swarm-node attack").defence.use == ()
     assert from_command_line(AskConfig, ["--json"], "swarm-node status").json_output
 

@@ -5,9 +5,12 @@ from math import log
 import pytest
 import torch
 
-from swarm_node.training.objectives import OBJECTIVES, Bounds, Terms, bounded_importance, decoupled, interpolated
+from swarm_node.common import plugins
+from swarm_node.training.objectives import Bounds, Terms, bounded_importance, decoupled, interpolated
 
+OBJECTIVES = {name: plugins.load("objectives", name) for name in plugins.registered("objectives")}
 NAMES = sorted(OBJECTIVES)
+LOCAL = torch.tensor([False])
 
 
 def terms(theta, behaviour, proximal, advantage, *, staleness=1.0, weight=1.0) -> Terms:
@@ -15,7 +18,7 @@ def terms(theta, behaviour, proximal, advantage, *, staleness=1.0, weight=1.0) -
     values = [torch.tensor([log(p)], dtype=torch.float64) for p in (theta, behaviour, proximal)]
     values[0].requires_grad_()
     rest = [torch.tensor([x], dtype=torch.float64) for x in (staleness, advantage, weight)]
-    return Terms(*values, *rest)
+    return Terms(*values, *rest, LOCAL)
 
 
 def loss_and_slope(name: str, given: Terms, bounds: Bounds = Bounds()) -> tuple[float, float]:  # noqa: B008
@@ -97,11 +100,11 @@ def test_slopes_are_those_of_the_loss(name) -> None:
     used = "decoupled" if name == "interpolated" else name
 
     def loss(log_probs: torch.Tensor) -> torch.Tensor:
-        given = Terms(log_probs, behaviour, constant, staleness, advantages, weights)
+        given = Terms(log_probs, behaviour, constant, staleness, advantages, weights, LOCAL)
         return OBJECTIVES[used](given, Bounds()).loss
 
     assert torch.autograd.gradcheck(loss, (theta,))
-    ours = OBJECTIVES[name](Terms(theta, behaviour, proximal, staleness, advantages, weights), Bounds()).loss
+    ours = OBJECTIVES[name](Terms(theta, behaviour, proximal, staleness, advantages, weights, LOCAL), Bounds()).loss
     (slope,) = torch.autograd.grad(ours, theta)
     (reference,) = torch.autograd.grad(loss(theta), theta)
     assert torch.equal(slope, reference)

@@ -9,16 +9,14 @@ import pytest
 import torch
 
 from protocol.messages import Completion
+from swarm_node.common import plugins
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.distribution import SamplingRule, log_probs_of
 from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
-from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
-from swarm_node.training.advantages import group_advantages
-from swarm_node.training.external import EXTERNAL_RULES, GAMMA
-from swarm_node.training.objectives import OBJECTIVES
-from swarm_node.training.trainer import ALL, GrpoTrainer, Trust
+from swarm_node.training.objectives import clipped
+from swarm_node.training.trainer import GrpoTrainer
 from tests.models import (
     EOS,
     MANY_EOS,
@@ -402,63 +400,30 @@ def mixed_group(policy) -> ScoredGroup:
     return ScoredGroup(received.group, own.prompt, received.rewards, (*own.tokens, None, None))
 
 
-def gradients_of(policy, group, trust=ALL, **training) -> tuple[list[torch.Tensor], StepReport]:
-    trainer = GrpoTrainer(policy, TrainingConfig(**{"max_grad_norm": 1e9, **training}), GENERATION, trust=trust)
-    found: list[torch.Tensor] = []
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_an_objective_is_told_which_tokens_a_peer_generated(layout) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    group = mixed_group(policy)
+    rewards, prompt = list(group.rewards), characters()(group.prompt).input_ids
+    reference, total = copy.deepcopy(policy.model), torch.zeros(())
+    for tokens, reward in zip(group.tokens, rewards, strict=True):
+        if tokens:
+            log_probs = plain_log_probs(reference, prompt, list(tokens.ids))
+            ratio = (log_probs - log_probs.detach()).exp()
+            total = total - (ratio * (reward - fmean(rewards)) / stdev(rewards)).mean() / 4
+    total.backward()
+
+    def without_external(terms, bounds):
+        return clipped(terms._replace(advantages=terms.advantages.masked_fill(terms.external, 0.0)), bounds)
+
+    training = TrainingConfig(max_grad_norm=1e9, layout=layout)
+    trainer, found = GrpoTrainer(policy, training, GENERATION, objective=without_external), []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: found.extend(p.grad.clone() for p in policy.model.parameters() if p.grad is not None)
     )
-    report = trainer.update([group])
-    return found, report
-
-
-@pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_unlikely_external_tokens_leave_the_loss_and_local_ones_stay(layout) -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    group, floor = mixed_group(policy), 0.005
-    rewards = list(group.rewards)
-    mean, deviation = fmean(rewards), stdev(rewards)
-    prompt = characters()(group.prompt).input_ids
-    reference, total, dropped = copy.deepcopy(policy.model), torch.zeros(()), 0
-    for tokens, completion, reward in zip(group.tokens, group.group.completions, rewards, strict=True):
-        ids = list(tokens.ids) if tokens else [*characters()(completion.text).input_ids, EOS]
-        log_probs = plain_log_probs(reference, prompt, ids)
-        trusted = torch.ones(len(ids)) if tokens else (log_probs.detach().exp() >= floor).float()
-        dropped += int((1 - trusted).sum())
-        ratio = (log_probs - log_probs.detach()).exp()
-        total = total - (trusted * ratio * (reward - mean) / deviation).mean() / 4
-    total.backward()
-    assert 0 < dropped < 7  # the case has both kinds
-    found, report = gradients_of(policy, group, Trust(floor=floor), layout=layout)
-    assert report.dropped_tokens == dropped
+    trainer.update([group])
     for ours, theirs in zip(found, reference.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs.grad, atol=1e-5, rtol=1e-3)
-
-
-def test_a_floor_touches_no_group_of_its_own() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    (group,) = local_groups(policy, count=1)
-    plain, _ = gradients_of(copy.deepcopy(policy), group)
-    floored, report = gradients_of(policy, group, Trust(floor=1.0))
-    assert report.dropped_tokens == 0
-    assert all(map(torch.equal, plain, floored))
-
-
-def test_an_external_group_that_is_unlikely_throughout_moves_nothing() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    before = weights_of(policy.model)
-    trainer = GrpoTrainer(policy, TrainingConfig(), GENERATION, trust=Trust(floor=1.0))
-    report = trainer.update([text_group([1.0, 0.0], ["7", "ab"])])
-    assert (report.optimizer_steps, report.trained_tokens) == (0, 0)
-    assert all(map(torch.equal, before, weights_of(policy.model)))
-
-
-def test_external_negatives_can_be_left_out_and_local_ones_stay() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    group = mixed_group(policy)
-    local_tokens = sum(len(tokens.ids) for tokens in group.tokens if tokens)
-    _, report = gradients_of(policy, group, Trust(negatives=False))
-    assert report.trained_tokens == local_tokens + len("7!x") + 1
 
 
 def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several_steps() -> None:
@@ -493,7 +458,7 @@ def stale(groups: list[ScoredGroup], shift: float, version: int = 0) -> list[Sco
 def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
     policy = tiny_policy(eos=MANY_EOS)
     config = TrainingConfig(objective=objective, max_grad_norm=1e9, **training)
-    trainer = GrpoTrainer(policy, config, GENERATION, objective=OBJECTIVES[objective])
+    trainer = GrpoTrainer(policy, config, GENERATION, objective=plugins.load("objectives", objective))
     seen: list[torch.Tensor] = []
     trainer.optimizer.register_step_pre_hook(lambda *_: seen.extend(p.grad.clone() for p in policy.model.parameters()))
     trainer.update(stale(local_groups(policy), shift))
@@ -517,14 +482,16 @@ def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
     assert masked == []  # every token beyond the limit: no gradient, and so no step
 
 
-@pytest.mark.parametrize("objective", ["decoupled", "truncated", "interpolated"])
+@pytest.mark.parametrize(
+    "objective", ["decoupled", "truncated", "interpolated", "swarm_node.training.objectives:decoupled"]
+)
 def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objective) -> None:
     """A second step on fresh text sees a ratio around where the first began: it is what PPO would have done."""
     results = []
     for name in (objective, "clipped"):
         policy = tiny_policy(eos=MANY_EOS)
         config = TrainingConfig(objective=name, num_iterations=3, learning_rate=1e-2)
-        GrpoTrainer(policy, config, GENERATION, objective=OBJECTIVES[name]).update(local_groups(policy))
+        GrpoTrainer(policy, config, GENERATION, objective=plugins.load("objectives", name)).update(local_groups(policy))
         results.append(weights_of(policy.model))
     assert all(torch.allclose(x, y, atol=1e-4) for x, y in zip(*results, strict=True))
 
@@ -538,54 +505,6 @@ def test_staleness_is_reported_in_updates_and_an_uninformative_round_counts_as_o
     old, new = stale(groups[:1], 0.0), stale(groups[1:], 0.0, version=2)
     assert 0.0 < trainer.update(old + new).staleness < 2.0
     assert trainer.update(stale(groups, 0.0, version=3)).staleness == 0.0
-
-
-def external_gradient(rule: str, advised: tuple[float, ...] | None) -> torch.Tensor:
-    policy = tiny_policy(eos=MANY_EOS)
-    trainer = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GENERATION, external_rule=EXTERNAL_RULES[rule])
-    seen: list[torch.Tensor] = []
-    trainer.optimizer.register_step_pre_hook(
-        lambda *_: seen.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
-    )
-    received = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
-    trainer.update([replace(received, advised=advised)])
-    return seen[0]
-
-
-def test_text_that_its_author_found_as_likely_as_we_do_weighs_as_without_advice() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    prompt = policy.encode_prompt("1+1=")
-    ids = [policy.encode_completion(Completion(text=text, ended=True)) for text in ("12", "abc", "4x", "7")]
-    advised = tuple(plain_log_probs(policy.model, prompt, one).sum().item() for one in ids)
-    plain, agreed = external_gradient("sequence", None), external_gradient("sequence", advised)
-    assert torch.allclose(plain, agreed, rtol=1e-3, atol=1e-5)
-    assert torch.equal(external_gradient("admission", advised), plain)
-
-
-@pytest.mark.parametrize("rule", ["sequence", "expectation"])
-def test_text_that_its_author_found_far_likelier_than_we_do_hardly_counts(rule) -> None:
-    assert external_gradient(rule, (0.0,) * 4).norm() < 0.1 * external_gradient(rule, None).norm()
-
-
-def test_shaped_weighs_good_external_tokens_by_their_probability_here_and_leaves_the_others() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    trainer = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GENERATION, shaped=True)
-    seen: list[torch.Tensor] = []
-    trainer.optimizer.register_step_pre_hook(
-        lambda *_: seen.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
-    )
-    texts, rewards = ["12", "abc"], [1.0, 0.0]
-    reference = tiny_policy(eos=MANY_EOS)
-    prompt, loss = reference.encode_prompt("1+1="), torch.zeros(())
-    for text, advantage in zip(texts, group_advantages(rewards), strict=True):
-        ids = reference.encode_completion(Completion(text=text, ended=True))
-        p = plain_log_probs(reference.model, prompt, ids).exp()
-        value = p / (p + GAMMA) if advantage > 0 else p / p.detach()  # LUFFY's f(p); the ratio
-        loss = loss - (value * advantage).mean() / len(texts)
-    loss.backward()
-    expected = torch.cat([p.grad.flatten() for p in reference.model.parameters()])
-    trainer.update([text_group(rewards, texts)])
-    assert torch.allclose(seen[0], expected, rtol=1e-3, atol=1e-6)
 
 
 # --- a device without memory --------------------------------------------------------------------------------------

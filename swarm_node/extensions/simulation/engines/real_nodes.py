@@ -274,5 +274,6 @@ def _new_rounds(node: RealNode) -> Iterator[RoundReport]:
 
 
 def _report(fields: Mapping[str, Any]) -> RoundReport:
-    values = {**fields, "step": StepReport(**fields["step"]), "seconds": renamed.phases(fields["seconds"])}
+    step = StepReport(**{name: value for name, value in fields["step"].items() if name not in renamed.STEP})
+    values = {**fields, "step": step, "seconds": renamed.phases(fields["seconds"])}
     return RoundReport(**{**values, "peer_id": PeerId(values["peer_id"]), "round": Round(values["round"])})

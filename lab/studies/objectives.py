@@ -1,0 +1,52 @@
+"""Objectives that only studies use. Each changes what a peer's completions contribute, and else is `clipped`.
+
+A study names one as `training.objective = named("shaped")`.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from swarm_node.training.objectives import Bounds, Terms, TokenLoss, clipped
+
+GAMMA = 0.1  # of LUFFY's shaping, as published
+FLOOR = 0.02  # probability below which a node would hardly generate a token
+
+
+def named(name: str) -> str:
+    """One of the functions below as the value of an option. The workers of a simulation cannot import `lab`."""
+    return f"{Path(__file__).resolve()}:{name}"
+
+
+def shaped(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """The tokens of a peer's good completions weigh by how likely they are here (LUFFY)."""
+    good = terms.external & (terms.advantages > 0)
+    advantages = torch.where(good, terms.advantages * shaping(terms.behaviour), terms.advantages)
+    return clipped(terms._replace(advantages=advantages), bounds)
+
+
+def shaping(log_probs: Tensor) -> Tensor:
+    """LUFFY's weight of a token by its log-prob, in (0, 1/4]; [tokens] in and out.
+
+    LUFFY (arXiv 2504.14945) replaces the ratio by f(p) = p / (p + g), g = 0.1. At the first step the gradient of f(p)
+    is this weight times that of log p: f'(p) p = g p / (p + g)^2. It is largest at p = g, and small where a token is
+    all but certain, and where it is all but impossible.
+    """
+    p = log_probs.exp()
+    return GAMMA * p / (p + GAMMA) ** 2
+
+
+def clip(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """Without a peer's tokens that this node would hardly have generated when it took the completion in."""
+    return _without(terms.external & (terms.behaviour.exp() < FLOOR), terms, bounds)
+
+
+def positives(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """Without a peer's completions that are no better than the mean of their group. The loss is divided by the number
+    of all completions, those too."""
+    return _without(terms.external & (terms.advantages <= 0), terms, bounds)
+
+
+def _without(left_out: Tensor, terms: Terms, bounds: Bounds) -> TokenLoss:
+    return clipped(terms._replace(advantages=terms.advantages.masked_fill(left_out, 0.0)), bounds)

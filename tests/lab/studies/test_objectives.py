@@ -1,0 +1,51 @@
+"""Objectives of studies: what becomes of a peer's tokens, and that nothing becomes of the others."""
+
+from math import log
+
+import pytest
+import torch
+
+from lab.studies import objectives
+from lab.studies.objectives import FLOOR, GAMMA, named, shaping
+from swarm_node.common import plugins
+from swarm_node.training.objectives import Bounds, Terms, clipped
+
+PROBABILITIES = (0.9, 0.1, 0.5 * FLOOR, 0.5 * FLOOR, 0.9, 0.1)
+ADVANTAGES = (1.0, 1.0, 1.0, 1.0, -1.0, -1.0)
+EXTERNAL = (True, True, True, False, True, False)
+
+
+def slopes(objective) -> list[float]:
+    """Of the loss by each token's log-prob, at the first step."""
+    behaviour = torch.tensor([log(p) for p in PROBABILITIES], dtype=torch.float64)
+    theta, zeros = behaviour.clone().requires_grad_(), torch.zeros_like(behaviour)
+    advantages, external = torch.tensor(ADVANTAGES, dtype=torch.float64), torch.tensor(EXTERNAL)
+    terms = Terms(theta, behaviour, behaviour, zeros, advantages, torch.ones_like(zeros), external)
+    objective(terms, Bounds()).loss.backward()
+    return theta.grad.tolist()
+
+
+def luffy(p: float) -> float:
+    return GAMMA * p / (p + GAMMA) ** 2
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("shaped", [-luffy(0.9), -0.25, -luffy(0.5 * FLOOR), -1.0, 1.0, 1.0]),
+        ("clip", [-1.0, -1.0, 0.0, -1.0, 1.0, 1.0]),
+        ("positives", [-1.0, -1.0, -1.0, -1.0, 0.0, 1.0]),
+    ],
+)
+def test_each_objective_changes_what_a_peer_contributes_and_nothing_else(name, expected) -> None:
+    assert slopes(clipped) == pytest.approx([-a for a in ADVANTAGES])
+    assert slopes(getattr(objectives, name)) == pytest.approx(expected)
+    assert slopes(plugins.load("objectives", named(name))) == pytest.approx(expected)  # as a simulation finds it
+
+
+def test_shaping_is_the_gradient_of_p_over_p_plus_g() -> None:
+    log_probs = torch.tensor([-0.001, -1.0, log(GAMMA), -5.0, -20.0], dtype=torch.float64, requires_grad=True)
+    p = log_probs.exp()
+    (p / (p + GAMMA)).sum().backward()
+    assert torch.allclose(shaping(log_probs.detach()), log_probs.grad)
+    assert float(shaping(torch.tensor(log(GAMMA)))) == pytest.approx(0.25) == float(log_probs.grad.max())
