@@ -1,27 +1,20 @@
 """In chunks, and with blocks computed again, an update is the one that it is with all memory in the world."""
 
-import threading
 from collections.abc import Callable
+from functools import partial
 
 import peft
 import pytest
 import torch
 from torch import Tensor
 
-from swarm_node.extensions.fp8.kernels import REFERENCE
-from swarm_node.extensions.fp8.linear import swap_linears
-from swarm_node.policy import chunked, recompute, rows, tree
-from swarm_node.policy import policy as policies
-from swarm_node.policy.distribution import SamplingRule
-from swarm_node.policy.policy import Packing, Policy
+from swarm_node.policy import recompute, rows
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import VOCABULARY, text_group, tiny_policy
-
-RULES = (SamplingRule(), SamplingRule(0.7), SamplingRule(1.0, 0.9), SamplingRule(1.2, 0.95, 50), SamplingRule(top_k=20))
-PACKED = [rows.Row([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]), rows.Row([20, 21], [[22, 23, 24, 25], [26, 27]])]
-ALONE = [rows.Row(row.prompt, [completion]) for row in PACKED for completion in row.completions]
+from tests.gradients import ALONE, RULES, WAYS, assert_alike, gradients, use_chunks
+from tests.models import text_group, tiny_policy
 
 
 def with_lora(policy: Policy) -> Policy:
@@ -30,52 +23,16 @@ def with_lora(policy: Policy) -> Policy:
     return Policy(peft.get_peft_model(policy.model, adapters), policy.tokenizer, policy.device)
 
 
-def with_fp8(policy: Policy) -> Policy:
-    policy.precision = swap_linears(policy.model, REFERENCE, True)
-    return policy
-
-
 def plain(policy: Policy) -> Policy:
     return policy
 
 
-KINDS = {"plain": plain, "LoRA": with_lora, "FP8": with_fp8}
-WAYS = {"padded": None, "mask": Packing.MASK, "blocks": Packing.BLOCKS, "native": Packing.NATIVE}
+KINDS = {"plain": plain, "LoRA": with_lora}
 
 
 @pytest.fixture
 def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Turns chunks on, of 3 tokens each, or off."""
-
-    def switch(on: bool) -> None:
-        monkeypatch.setattr(policies, "SMALL_VOCABULARY", 1 if on else 2**11)
-        monkeypatch.setattr(chunked, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
-
-    return switch
-
-
-def gradients(policy: Policy, way: Packing | None, rule: SamplingRule, thread: bool = False) -> list[Tensor]:
-    """Log-probs, entropy, and the gradient of every parameter."""
-    policy.__dict__["packing"] = way
-    if way in (Packing.BLOCKS, Packing.NATIVE):
-        batch = tree.build(PACKED, policy.device)
-    else:
-        batch = rows.build(PACKED if way is Packing.MASK else ALONE, policy.pad_id, policy.device)
-    log_probs, entropy = policy.log_probs(batch, rule)
-    loss = (log_probs * torch.linspace(-1, 1, len(log_probs))).sum()
-    if thread:  # as on a GPU, where autograd has threads of its own
-        worker = threading.Thread(target=policy.backward, args=(loss, batch))
-        worker.start()
-        worker.join()
-    else:
-        policy.backward(loss, batch)
-    return [log_probs.detach(), entropy, *(p.grad for p in policy.model.parameters() if p.requires_grad)]
-
-
-def assert_alike(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-6) -> None:
-    assert len(ours) == len(theirs)
-    for got, wanted in zip(ours, theirs, strict=True):
-        assert (got - wanted).norm() <= tolerance * max(1.0, float(wanted.norm()))
+    return partial(use_chunks, monkeypatch)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,10 +14,9 @@ import pytest
 import torch
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.fp8 import kernels
-from swarm_node.extensions.fp8.linear import swap_linears
 from swarm_node.extensions.vllm.generator import FAILURES, VllmGenerator
 from swarm_node.policy.loading import load_policy
+from swarm_node.policy.precision import Precision
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
@@ -141,9 +140,13 @@ def test_what_vllm_does_not_do_is_refused_at_start(config, message) -> None:
         VllmGenerator(tiny_policy(), GenerationConfig(max_completion_length=8, **config))
 
 
-def test_fp8_is_refused_at_start() -> None:
+class Coarse(Precision):
+    plain = False
+
+
+def test_a_precision_of_its_own_is_refused_at_start() -> None:
     policy = tiny_policy()
-    policy.precision = swap_linears(policy.model, kernels.REFERENCE, True)
+    policy.precision = Coarse()
     with pytest.raises(UserError, match=r"model\.precision fp8"):
         VllmGenerator(policy, GenerationConfig(vllm="auto"))
 

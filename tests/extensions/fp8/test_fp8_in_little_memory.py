@@ -1,0 +1,38 @@
+"""In chunks, and with blocks computed again, gradients in FP8 are those that they are with all memory in the world."""
+
+import pytest
+
+from swarm_node.extensions.fp8.kernels import REFERENCE
+from swarm_node.extensions.fp8.linear import swap_linears
+from swarm_node.policy.policy import Policy
+from tests.gradients import RULES, WAYS, assert_alike, gradients, use_chunks
+from tests.models import tiny_policy
+
+PACKED_WAYS = [way for name, way in WAYS.items() if name != "native"]  # it knows plain layers only
+
+
+def fp8_policy() -> Policy:
+    policy = tiny_policy("Qwen2")
+    policy.precision = swap_linears(policy.model, REFERENCE, True)
+    return policy
+
+
+@pytest.mark.parametrize("way", PACKED_WAYS)
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_chunks_change_no_gradient(way, rule, monkeypatch) -> None:
+    direct = gradients(fp8_policy(), way, rule)
+    use_chunks(monkeypatch, True)
+    policy = fp8_policy()
+    ours = gradients(policy, way, rule)
+    assert policy._head is not None
+    assert_alike(ours, direct, tolerance=3e-6)  # oneDNN rounds products by the kind of CPU
+
+
+@pytest.mark.parametrize("way", PACKED_WAYS)
+@pytest.mark.parametrize("chunks", [True, False], ids=["chunks", "direct"])
+def test_blocks_that_are_computed_again_change_no_gradient(way, chunks, monkeypatch) -> None:
+    use_chunks(monkeypatch, chunks)
+    kept = gradients(fp8_policy(), way, RULES[3])
+    policy = fp8_policy()
+    policy.checkpointing = True
+    assert_alike(gradients(policy, way, RULES[3], thread=True), kept, tolerance=0.0)
