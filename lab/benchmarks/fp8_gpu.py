@@ -27,7 +27,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
-from swarm_node.training.mismatch import Mismatch
+from swarm_node.training.totals import Mismatch
 
 BUDGET = 540.0  # seconds; work that would take longer is left out
 GIBIBYTE = 2**30

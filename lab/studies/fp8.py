@@ -24,7 +24,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig, ModelConfig
-from swarm_node.training.mismatch import Mismatch
+from swarm_node.training.totals import Mismatch
 
 FLOWS: Mapping[str, str] = {
     "bf16": "BF16",

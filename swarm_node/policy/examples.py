@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from swarm_node.policy import rows
-from swarm_node.training.mismatch import Mismatch
+from swarm_node.training.totals import Mismatch
 
 NONE = Mismatch()
 Recorded = Sequence[list[float] | None]  # per completion a value for every token; None where none was recorded
