@@ -51,7 +51,7 @@ BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 OPTIONS = """# Every option
 
-For users who set up a node or an experiment. `make reference` makes this page from the code.
+Here you can look up every option of a node or an experiment. `make reference` makes this page from the code.
 
 An option has one name and four places. `training.learning_rate` is
 
@@ -73,7 +73,7 @@ Some flags have a short form: `--peers` is `--network.peers`, and may be repeate
 
 EVENTS = """# events.jsonl: every event
 
-For those who read what a node or a simulation has written, with a program of their own. `make reference` makes this
+Here you can look up what a line of events.jsonl holds, to read it with a program of your own. `make reference` makes this
 page from the code.
 
 The file lies in the home of a node and in the report folder of a simulation. Each line is one JSON object. The file
@@ -87,7 +87,7 @@ RunStarted, CellStarted, CellRound, CellFinished, CellFailed, Notice, Warned and
 
 REPORT = """# report.json: the result of a simulation
 
-For those who compare experiments with a program of their own. `make reference` makes this page from the code.
+Here you can look up what report.json holds, to compare experiments with a program of your own. `make reference` makes this page from the code.
 
 `swarm-node simulate` and `attack` write it into the folder that `--out` names, when all arms and seeds are done. Two
 runs with the same configuration on the same machine differ in `cost` alone. A list "per seed" has the order of `seeds`;

@@ -22,7 +22,7 @@ CONSTANTS = {"INSTALL"}  # dictionaries of them
 
 HEAD = """# Messages, and what to do
 
-For those who have an error or a warning in front of them. `make reference` makes this page from the code and from
+Here you can look up what to do about an error or a warning. `make reference` makes this page from the code and from
 messages.toml.
 
 An error is one line that begins with `swarm-node:`, and the command ends with exit code 2. A warning begins with
