@@ -22,8 +22,6 @@ BLOCK = 16  # tokens between two looks at what has ended, on a device that is wa
 class Decoder(Protocol):
     """Incremental logits for slots [prompts, group], numbered prompt by prompt."""
 
-    place: int | None  # changes when buffers move; None for a decoder whose shapes change with every token
-
     def __init__(self, policy: Policy) -> None: ...
 
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
@@ -96,36 +94,3 @@ def block(decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots) -> tup
     if len(tokens) == 1:
         return at, tokens[0][None], log_probs[0][None]
     return at, torch.stack(tokens), torch.stack(log_probs)
-
-
-class Graphs:
-    """Takes a block as one CUDA graph, which is recorded the second time that a block of these shapes comes."""
-
-    def __init__(self) -> None:
-        self._key: Any = None
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._given: list[Tensor] = []
-        self._made: tuple[Slots, Tensor, Tensor] | None = None
-
-    def __call__(self, decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor, Tensor]:
-        """As `block`."""
-        key = (id(decoder), decoder.place, uniform.shape)
-        given = [uniform, at.token, at.length, at.running, at.mean]
-        if decoder.place is None or key != self._key:  # the first time also warms up what recording cannot
-            self._key, self._graph = key, None
-            return block(decoder, drawing, uniform, at)
-        if self._graph is None:
-            self._given = [x.clone() for x in given]
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
-                self._made = block(decoder, drawing, self._given[0], Slots(*self._given[1:]))
-        for mine, theirs in zip(self._given, given, strict=True):
-            mine.copy_(theirs)
-        self._graph.replay()
-        assert self._made is not None
-        made, tokens, log_probs = self._made
-        return (
-            Slots(made.token.clone(), made.length.clone(), made.running.clone(), made.mean.clone()),
-            tokens.clone(),
-            log_probs.clone(),
-        )

@@ -60,8 +60,6 @@ class ModelDecoder:
     transformers looks at its mask for every token, which a device is waited for.
     """
 
-    place: int | None = None
-
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._cache: Any = None
@@ -110,8 +108,6 @@ class RecomputeDecoder:
 
     Rows are fed one prompt length at a time and without padding, because recurrent layers see pads.
     """
-
-    place: int | None = None
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy

@@ -17,7 +17,7 @@ from torch import Tensor
 from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion
 from swarm_node.common.errors import UserError
-from swarm_node.generation.block import BLOCK, Decoder, Drawing, Graphs, Slots, Work, block
+from swarm_node.generation.block import BLOCK, Decoder, Drawing, Slots, Work, block
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
@@ -85,16 +85,18 @@ class BatchGenerator:
         config: GenerationConfig,
         refresh: Callable[[], bool] | None = None,
         ranks: Ranks = ALONE,
+        work: Work = block,
     ) -> None:
         """`refresh` is asked before every token, on a GPU before every block: it may put newer weights into `policy`,
-        and says whether it did. `ranks` generate together, each for its share of the prompts."""
+        and says whether it did. `ranks` generate together, each for its share of the prompts. `work` takes a block of
+        tokens; measurements pass another one."""
         self._policy, self._config, self._refresh, self._ranks = policy, config, refresh, ranks
         self._rule = SamplingRule(config.temperature, config.top_p, config.top_k)
         self._decoder_type = choose_decoder(policy, config.decoder)
         self._pace = Pace(config.max_concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
-        self._work: Work = Graphs() if config.graphs and policy.device.type == "cuda" else block
+        self._work = work
         if config.max_completion_length >= policy.context_length:
             raise UserError(
                 f"max_completion_length {config.max_completion_length} leaves no room for a prompt: "

@@ -74,9 +74,6 @@ class GenerationConfig(Section):
     decoder: Literal["auto", "native", "model"] = "auto"
     """native: our decoder for Llama and Qwen shapes. model: the forward of transformers. auto: native if its logits
     agree with the model's."""
-    graphs: bool = False
-    """On CUDA, record a block of 16 tokens as one graph and replay it: fewer launches, more memory. Not yet run on a
-    card."""
     vllm: Literal["off", "auto"] = "off"
     """auto: start a vLLM server for this node, watch it, and end it. Or name one that runs, by vllm_url."""
     vllm_python: str = ""

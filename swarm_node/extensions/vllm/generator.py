@@ -289,5 +289,3 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
         raise UserError("a vLLM server generates with plain weights: model.precision fp8 is not for it, take bf16")
     if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
         raise UserError("a vLLM server generates with plain weights: leave out model.quantization, or vLLM")
-    if config.graphs:
-        raise UserError("generation.graphs is for our own decoder: leave it out with vLLM")

@@ -13,7 +13,6 @@ trusted blindly: `decoding.agrees` compares its logits with the model's before i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any
 
 import torch
@@ -28,8 +27,7 @@ from swarm_node.policy.transfer import to_device
 from swarm_node.policy.tree_attention import attention_dtype
 
 BLOCK = 16  # tokens by which the room for keys and values grows on a CPU, where a step costs what it attends to
-DEVICE_BLOCK = 128  # elsewhere, where buffers that move cost a new graph
-PLACES = count(1)
+DEVICE_BLOCK = 128  # elsewhere, so that buffers seldom move
 PACKED_FROM = 2**17  # weights of a product that gains from packing; with 2**15 it loses 15 % in float32
 
 
@@ -102,7 +100,6 @@ class LlamaDecoder:
         self._new = 0  # tokens for which there was room since prefill
         self._most = 0  # there will ever be
         self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
-        self.place: int | None = 0
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
@@ -116,7 +113,6 @@ class LlamaDecoder:
         real, lengths = to_device(on_cpu, self._device), to_device(ends, self._device)
         self._prefix, self._new, self._most = [], 0, max_new
         self._at.zero_()
-        self._moved()
         cos, sin = self._rope_table(place % longest)
 
         def padded(x: Tensor) -> Tensor:  # [P, heads, longest, dim]; zeros, since a weight of 0 does not hide a NaN
@@ -167,7 +163,6 @@ class LlamaDecoder:
         self._prefix = [(k[flat], v[flat]) for k, v in self._prefix]
         place = (prompts[:, None, None], heads[:, None], members[:, None, :])
         self._suffix = [(k[place], v[place]) for k, v in self._suffix]
-        self._moved()
 
     def _grow(self) -> None:
         """Room for a block of new tokens, zeros and masked.
@@ -179,11 +174,6 @@ class LlamaDecoder:
         more = BLOCK if self._device.type == "cpu" else max(BLOCK, min(missing, DEVICE_BLOCK))
         self._suffix = [(F.pad(k, (0, 0, 0, more)), F.pad(v, (0, 0, 0, more))) for k, v in self._suffix]
         self._bias = F.pad(self._bias, (0, more), value=float("-inf"))
-        self._moved()
-
-    def _moved(self) -> None:
-        """Buffers lie elsewhere now, or have another shape."""
-        self.place = next(PLACES)
 
     def _attend_new(self, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """One new token per slot attends to its prompt (one product per prompt) and to its own new tokens."""

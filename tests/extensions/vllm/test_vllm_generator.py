@@ -131,7 +131,6 @@ def test_a_server_that_never_takes_an_update_is_a_mistake_of_the_user_in_the_end
     ("config", "message"),
     [
         ({"stop_below": -3.0}, "generation.stop_below"),
-        ({"graphs": True}, "generation.graphs"),
         ({"vllm": "auto", "vllm_url": "http://127.0.0.1:8000"}, "leave out generation.vllm_url"),
     ],
 )
