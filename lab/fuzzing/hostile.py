@@ -24,7 +24,7 @@ from lab.benchmarks import command
 from lab.fuzzing.hostile_answers import answers
 from lab.fuzzing.right_answers import right_answer
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.reasoning_gym.environment import PARTIAL, SCORER_MODULE
 from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.rollouts.groups import Skipped
@@ -116,7 +116,7 @@ def run(names: Sequence[str], only: int | None = None, library: bool = True) -> 
         listener.setblocking(False)
         texts = some(answers(folder, listener.getsockname()[1]), only)
         results: dict[str, dict[str, Tally]] = {}
-        with ScoringClient(SOURCE, version("reasoning-gym"), TIME_LIMIT, MEMORY_LIMIT) as scoring:
+        with ScoringClient(SOURCE, version("reasoning-gym"), TIME_LIMIT, MEMORY_LIMIT, SCORER_MODULE) as scoring:
             scoring.ask([(names[0], "library", SEED, 0, None)])
             assert scoring.pid is not None
             session = scoring.pid  # the scoring process leads one

@@ -20,6 +20,7 @@ from lab.benchmarks import command
 from lab.fuzzing.right_answers import answered
 from protocol.limits import MAX_COMPLETION_CHARS
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from swarm_node.environments.reasoning_gym.environment import SCORER_MODULE
 from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.scoring.client import ScoringClient
 
@@ -93,7 +94,7 @@ def ours(name: str) -> Slowest:
 def hanging() -> dict[str, list[tuple[float, float]]]:
     """Seconds with the library's scorer, and CPU seconds with ours, of each completion that is known to hang it."""
     found: dict[str, list[tuple[float, float]]] = {}
-    with ScoringClient(HOSTILE_SOURCE, version("reasoning-gym"), TIME_LIMIT, 1024) as client:
+    with ScoringClient(HOSTILE_SOURCE, version("reasoning-gym"), TIME_LIMIT, 1024, SCORER_MODULE) as client:
         for name, texts in HANGING.items():
             client.ask([(name, "library", SEED, 0, ("1",))])
             item = LibraryItem(name, next(iter(CATALOGUE[name].values())), SEED, 0)

@@ -52,11 +52,12 @@ class ScoringClient:
     """One scoring process, started by `prepare` or the first question, and again after each death. Any thread may
     ask."""
 
-    def __init__(self, source: str, version: str, time_limit: float, memory_limit: int) -> None:
-        """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes."""
+    def __init__(self, source: str, version: str, time_limit: float, memory_limit: int, scorers: str = "") -> None:
+        """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes; `scorers`: the module
+        of the environment's `contract.Scorers`, if it has one."""
         self.restarts = 0  # processes killed or found dead, and replaced
         self.layers: dict[str, bool] = {}  # of the sandbox, by name: whether it holds here; known once the process runs
-        self._source = absolute(source)
+        self._source, self._scorers = absolute(source), scorers
         self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
         self._process: subprocess.Popen[bytes] | None = None
@@ -150,6 +151,7 @@ class ScoringClient:
                     "-m",
                     "swarm_node.scoring.server",
                     self._source,
+                    self._scorers,
                     *options,
                 ],
                 stdin=theirs.fileno(),

@@ -5,10 +5,11 @@ A source runs inside the scoring process only. It is a module, or a class withou
     version = "1"
     def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
 
-An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md.
+An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md. An environment
+of ours may also bring a module of `Scorers`, which score without the source.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -25,11 +26,21 @@ class Item(Protocol):
 
 @runtime_checkable
 class Portable(Protocol):
-    """An item that can also be scored without its source: by one of our own scorers, in the fork server."""
+    """An item that can also be scored without its source: by one of the environment's `Scorers`, in the fork server."""
 
     @property
     def portable(self) -> tuple[str, Mapping[str, Any]] | None:
         """Name of the scorer and what it needs to know, as JSON can hold it; None if this one cannot."""
+        ...
+
+
+class Scorers(Protocol):
+    """A module of scorers that need no source. It imports little: the fork server loads it, where a fork is cheap."""
+
+    PLAIN: Container[str]  # names of those that hand an answer to no parser: one child may score texts of all authors
+
+    def score_with(self, name: str, entry: Mapping[str, Any], text: str) -> float:
+        """Reward of one answer by the scorer of this name, in [0, 1]; name and entry are a `Portable` item's."""
         ...
 
 

@@ -1,5 +1,7 @@
 """The fork server: forked from the scoring process before that imports its library, it scores what needs none of it.
 
+It scores with the module of scorers that the environment named at the start of the scoring process.
+
 A fork costs by the memory a process has: here a fifth of what it costs in the scoring process, where the library takes
 100 MB. Like the scoring process it never looks at an answer itself; its children do.
 """
@@ -13,11 +15,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
 from swarm_node.scoring import children
 from swarm_node.scoring.children import Child
 from swarm_node.scoring.confinement import allow_cpu, silence
-from swarm_node.scoring.contract import CHILD_ITEMS
+from swarm_node.scoring.contract import CHILD_ITEMS, Scorers
 from swarm_node.scoring.frames import Reader, encode
 from swarm_node.scoring.sandbox import Sandbox
 from swarm_node.scoring.seccomp import LAST_WRITABLE
@@ -32,18 +33,19 @@ class KeyItem:
 
     prompt = ""
 
-    def __init__(self, name: str, entry: Mapping[str, Any]) -> None:
-        self._scorer, self._entry = SCORERS[name], entry
+    def __init__(self, scorers: Scorers, name: str, entry: Mapping[str, Any]) -> None:
+        self._scorers, self._name, self._entry = scorers, name, entry
 
     def score(self, text: str) -> float:
-        return score(self._scorer, answer_of(text), self._entry)
+        return self._scorers.score_with(self._name, self._entry, text)
 
 
 class ForkServer:
     """The scoring process's end. Lives as long as the scoring process does."""
 
-    def __init__(self, sandbox: Sandbox, time_limit: float, lifeline: int) -> None:
+    def __init__(self, scorers: Scorers, sandbox: Sandbox, time_limit: float, lifeline: int) -> None:
         """`lifeline`: the scoring process's, closed in the new process."""
+        self.scorers = scorers
         self._connection, theirs = socket.socketpair()
         if os.fork() == 0:
             try:
@@ -51,7 +53,7 @@ class ForkServer:
                 os.close(lifeline)
                 sandbox.die_with_parent()
                 silence()
-                serve(theirs, sandbox, time_limit)
+                serve(theirs, scorers, sandbox, time_limit)
             finally:
                 os._exit(0)
         theirs.close()
@@ -68,16 +70,17 @@ class ForkServer:
         return cast(list[children.Verdict], verdicts)
 
 
-def serve(connection: socket.socket, sandbox: Sandbox, time_limit: float) -> None:
+def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_limit: float) -> None:
     """Score until the scoring process closes its end. While there is nothing to do, children are made ready for what
     comes."""
     gc.collect()
     gc.freeze()
     reader, spares = Reader(connection.recv), deque[Child]()
+    read_work = partial(_read_work, scorers)
     while True:
         if not spares:  # then several at once: what this process writes between two forks is copied, page by page
             while len(spares) < SPARES and not select.select([connection], [], [], 0)[0]:
-                spares.append(Child(sandbox, time_limit, _read_work))
+                spares.append(Child(sandbox, time_limit, read_work))
         tasks = reader.read()
         if tasks is None:
             return
@@ -85,13 +88,13 @@ def serve(connection: socket.socket, sandbox: Sandbox, time_limit: float) -> Non
         verdicts: list[children.Verdict] = []
         while len(verdicts) < len(tasks):
             rest = tasks[len(verdicts) :]
-            child = spares.popleft() if spares else Child(sandbox, time_limit, _read_work)
+            child = spares.popleft() if spares else Child(sandbox, time_limit, read_work)
             child.send(encode(rest))
             verdicts += child.verdicts([len(texts) for _, texts in rest])
         connection.sendall(encode(verdicts))
 
 
-def _read_work() -> list[children.Work]:
+def _read_work(scorers: Scorers) -> list[children.Work]:
     """In a child, which has nothing but this descriptor."""
     tasks = Reader(partial(os.read, LAST_WRITABLE)).read()
-    return [(KeyItem(name, entry), texts) for (name, entry), texts in tasks or ()]
+    return [(KeyItem(scorers, name, entry), texts) for (name, entry), texts in tasks or ()]

@@ -1,9 +1,10 @@
 """The scoring process: rebuilds questions and has completions scored, away from the node's memory, keys and torch.
 
-`client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE LIFELINE MEMORY TIME`, with a
-clean environment, PYTHONHASHSEED=0 and a socket as standard input. It never reads a text of a peer. Children score the
-texts (`children.py`): forked from here where the scorer is the library's, from the fork server (`forkserver.py`) where
-it is our own. `cohort` says whose texts may share a child. One reply per item, in order.
+`client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE SCORERS LIFELINE MEMORY TIME`, with a
+clean environment, PYTHONHASHSEED=0 and a socket as standard input. These arguments alone choose what is loaded. It
+never reads a text of a peer. Children score the texts (`children.py`): forked from here where the source's item scores,
+from the fork server (`forkserver.py`) where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says
+whose texts may share a child. One reply per item, in order.
 
 Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt
 Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", [score, ...] or {"skipped": reason}
@@ -17,30 +18,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 from swarm_node.common import loading
-from swarm_node.environments.reasoning_gym.scorers.scorers import PLAIN
 from swarm_node.scoring import children, contract
 from swarm_node.scoring.building import Address, Builder
 from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
-from swarm_node.scoring.contract import Item, Portable, Source
+from swarm_node.scoring.contract import Item, Portable, Scorers, Source
 from swarm_node.scoring.forkserver import ForkServer
 from swarm_node.scoring.frames import Reader, encode
 from swarm_node.scoring.sandbox import Sandbox
 
 Asked = tuple[Address, Sequence[str] | None]
 Reply = str | list[float] | dict[str, str]
-Key = tuple[str, Mapping[str, Any]]  # name of a scorer of ours and what it needs to know
+Key = tuple[str, Mapping[str, Any]]  # name of a scorer and what it needs to know
 Where = Literal["forkserver", "here"]
 Cohort = tuple[Where, int | None]  # from which process a child is forked, and for whom: a seed, or None for everybody
 
 
 def main() -> None:
     """The whole life of a scoring process: confine itself, load the source, answer until the node hangs up."""
-    source_name, lifeline, memory, time_limit = sys.argv[1:]
+    source_name, scorers_name, lifeline, memory, time_limit = sys.argv[1:]
     die_with(int(lifeline))
     confine(int(memory))
     allow_cpu(60)  # for imports
     sandbox = Sandbox()
-    forkserver = ForkServer(sandbox, float(time_limit), int(lifeline))  # now: the library makes a process heavy to fork
+    forkserver = None
+    if scorers_name:  # now: the library makes a process heavy to fork
+        scorers = cast(Scorers, loading.load(scorers_name))
+        forkserver = ForkServer(scorers, sandbox, float(time_limit), int(lifeline))
     connection = socket.socket(fileno=os.dup(0))
     source = load(source_name)
     silence()  # only now: until here the node reads standard error, to tell the user what is missing
@@ -61,8 +64,10 @@ def load(target: str) -> Source:
 class ScoringServer:
     """Builds questions and scores answers to them, batch by batch."""
 
-    def __init__(self, source: Source, sandbox: Sandbox, forkserver: ForkServer, time_limit: float) -> None:
+    def __init__(self, source: Source, sandbox: Sandbox, forkserver: ForkServer | None, time_limit: float) -> None:
+        """`forkserver`: None where the environment has no scorers beside its source."""
         self._sandbox, self._light, self._time_limit = sandbox, forkserver, time_limit
+        self._scorers = forkserver.scorers if forkserver else None
         self._builder = Builder(source)
 
     def serve(self, connection: socket.socket) -> None:
@@ -82,7 +87,7 @@ class ScoringServer:
         together: dict[Cohort, list[tuple[int, children.Work]]] = {}
         for place, (item, (address, texts)) in enumerate(zip(built, asked, strict=True)):
             if not isinstance(item, str) and texts is not None:
-                together.setdefault(cohort(address, item), []).append((place, (item, texts)))
+                together.setdefault(cohort(address, item, self._scorers), []).append((place, (item, texts)))
         for (where, _), members in together.items():
             verdicts = self._score(where, [pair for _, pair in members])
             for (place, _), verdict in zip(members, verdicts, strict=True):
@@ -91,22 +96,23 @@ class ScoringServer:
 
     def _score(self, where: Where, work: Sequence[children.Work]) -> list[children.Verdict]:
         if where == "forkserver":
+            assert self._light is not None
             return self._light.score([(key, texts) for item, texts in work if (key := portable(item))])
         return children.score(work, self._sandbox, self._time_limit)
 
 
-def cohort(address: Address, item: Item) -> Cohort:
+def cohort(address: Address, item: Item, scorers: Scorers | None) -> Cohort:
     """Items of the same cohort are scored in one child: all that have a plain scorer; else those of one author only.
 
-    A plain scorer, our own, does nothing with an answer but compare strings and read numbers, so there is nothing to
+    A plain scorer of ours does nothing with an answer but compare strings and read numbers, so there is nothing to
     take over, and who hangs or dies all the same costs its group alone. The library's scorers, and ours that hand
     the answer to a parser, get a child per author: whoever could forge a neighbour of its own could have forged that
     directly. An author is a seed, which is a digest of author and round that admission checks.
     """
     key, (_, _, seed, _) = portable(item), address
-    if key is None:
+    if scorers is None or key is None:
         return "here", seed
-    return "forkserver", None if key[0] in PLAIN else seed
+    return "forkserver", None if key[0] in scorers.PLAIN else seed
 
 
 def portable(item: Item) -> Key | None:

@@ -13,6 +13,7 @@ from swarm_node.settings import EnvironmentConfig
 
 NAME = "reasoning_gym"
 SOURCE = "swarm_node.environments.reasoning_gym.source"
+SCORER_MODULE = "swarm_node.environments.reasoning_gym.scorers.scorers"
 PARTIAL = 0.5  # a grid of zeros matches nine tenths of many games of life; a list of guesses holds the answer
 
 
@@ -36,7 +37,7 @@ class ReasoningGym(ScoredEnvironment):
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
         for task in tasks:
             find(task, [KIND])
-        pool = ScoringPool(lambda: ScoringClient(SOURCE, VERSION, time_limit, memory_limit), processes)
+        pool = ScoringPool(lambda: ScoringClient(SOURCE, VERSION, time_limit, memory_limit, SCORER_MODULE), processes)
         super().__init__(NAME, VERSION, TASKS, tasks, pool, RewardRule(scoring, PARTIAL), instruction)
 
 

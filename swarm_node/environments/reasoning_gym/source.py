@@ -16,7 +16,7 @@ from reasoning_gym.factory import DATASETS
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.reasoning_gym.scorers.scorers import NEEDED, SCORERS, SETTINGS, answer_of, score
+from swarm_node.environments.reasoning_gym.scorers.scorers import NEEDED, SCORERS, SETTINGS, score_with
 
 version = installed("reasoning-gym")  # the package's own __version__ lags behind its releases
 
@@ -40,7 +40,7 @@ class LibraryItem:
 
     def score(self, text: str) -> float:
         name, entry = self.portable
-        return score(SCORERS[name], answer_of(text), entry)
+        return score_with(name, entry, text)
 
 
 def _facts(name: str, dataset: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from swarm_node.environments.reasoning_gym.catalogue import (
     STARTER_TASKS,
     VERSION,
 )
+from swarm_node.environments.reasoning_gym.environment import SCORER_MODULE
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS
 from swarm_node.scoring.client import Item, ScoringClient
 
@@ -34,7 +35,7 @@ def every_question() -> list[Item]:
 
 @pytest.fixture(scope="module")
 def scoring() -> Iterator[ScoringClient]:
-    with ScoringClient(PATIENT, VERSION, 5.0, 1024) as client:
+    with ScoringClient(PATIENT, VERSION, 5.0, 1024, SCORER_MODULE) as client:
         yield client
 
 

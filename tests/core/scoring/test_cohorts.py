@@ -52,10 +52,9 @@ class Watched(ForkServer):
 @pytest.fixture
 def scored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
     monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, "die": die, "hang": hang})
-    monkeypatch.setattr("swarm_node.scoring.forkserver.SCORERS", scorers.SCORERS)
-    monkeypatch.setattr(server, "PLAIN", scorers.PLAIN | {"die", "hang"})
+    monkeypatch.setattr(scorers, "PLAIN", scorers.PLAIN | {"die", "hang"})
     sandbox, (end, lifeline) = Sandbox(), os.pipe()
-    light = Watched(sandbox, 1.0, end)
+    light = Watched(scorers, sandbox, 1.0, end)
     light.shared = []
     source = types.SimpleNamespace(VERSION="1", build=lambda dataset, *address: Question(dataset))
     scoring = server.ScoringServer(source, sandbox, light, 1.0)
@@ -82,9 +81,20 @@ def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another
     assert replies == [SCORES] * 9
     assert shared == [["gcd", "n_queens", "lcm", "gcd"], ["string_insertion"] * 2, ["string_insertion"]]
     companies = {
-        server.cohort((name, "tiny", seed, 0), Question(name)) for name in ("gcd", "library") for seed in (1, 2)
+        server.cohort((name, "tiny", seed, 0), Question(name), scorers)
+        for name in ("gcd", "library")
+        for seed in (1, 2)
     }
     assert companies == {("forkserver", None), ("here", 1), ("here", 2)}
+
+
+def test_where_the_environment_has_no_scorers_its_items_score_in_a_child_per_author() -> None:
+    source = types.SimpleNamespace(VERSION="1", build=lambda dataset, *address: Question(dataset))
+    scoring = server.ScoringServer(source, Sandbox(), None, 1.0)
+    assert scoring.replies([asked_of("gcd", 1), asked_of("gcd", 2), asked_of("library", 1)]) == [SCORES] * 3
+    assert server.cohort(("gcd", "tiny", 7, 0), Question("gcd"), None) == ("here", 7)
+    while children._ended:
+        children.reap()
 
 
 @pytest.mark.slow
@@ -104,7 +114,7 @@ def used(function: types.FunctionType) -> set[str]:
         names |= {*code.co_names}
         codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
     found = [each for name in names if isinstance(each := function.__globals__.get(name), types.FunctionType)]
-    helpers = [each for each in found if each.__module__.startswith("swarm_node.scoring")]
+    helpers = [each for each in found if each.__module__.startswith("swarm_node.environments.reasoning_gym.scorers")]
     return names.union(*(used(helper) for helper in helpers if helper is not function))
 
 

@@ -337,6 +337,11 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {  # of a data set's configuration, be
 }
 
 
+def score_with(name: str, entry: Entry, text: str) -> float:
+    """Reward of a completion by the scorer of this name: what the fork server calls."""
+    return score(SCORERS[name], answer_of(text), entry)
+
+
 def answer_of(text: str) -> str:
     """What stands in the last <answer> ... </answer>, or else the whole text, without the white space around it if
     that is little: pages of it, or odd signs, say something. In linear time, which the library's extraction is not."""
