@@ -16,10 +16,13 @@ OPTIONS = {  # old -> new, of every program that has the section
 GONE = {  # old -> what to say of it
     "network.gossipsub": "gone since 0.2: announcements are exchanged without it",
     "training.external_weight": "gone since 0.2: training.objective takes FILE:FUNCTION",
-    "generation.graphs": "gone since 0.2",
     "defence.floor": "gone since 0.2, with the layer clip",
 }
-OFF = {"training.external_weight": "admission", "generation.graphs": False, "defence.floor": 0.02}  # still accepted
+OFF = {  # values that changed nothing: still accepted
+    "network.gossipsub": False,
+    "training.external_weight": "admission",
+    "defence.floor": 0.02,
+}
 VALUES = {("generation.decoder", "own"): "native"}  # (option, old value) -> new value
 KEYS = {  # new -> old, in what is written for others to read
     "received": "heard",  # status: training

@@ -50,6 +50,12 @@ def test_an_old_option_is_accepted_from_file_environment_and_flags(name: str, tm
         assert of(from_command_line(NodeConfig, ["=".join(flags)], "run"), name) == present(name)
 
 
+def test_a_file_may_still_say_that_an_option_that_is_gone_was_off(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in renamed.OFF.items()))
+    assert resolve(NodeConfig, file, {}) == NodeConfig()
+
+
 def test_the_environment_goes_before_the_file_whichever_name_each_uses(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     for in_file, variable in (("own_samples", "LOCAL_COMPLETIONS"), ("local_completions", "OWN_SAMPLES")):
@@ -62,6 +68,8 @@ def test_every_renamed_key_is_written_under_both_names_at_any_depth() -> None:
         assert renamed.beside({"a": [{new: 3}]}) == {"a": [{new: 3, old: 3}]}
     seconds = {"generate": 1.0, "score": 2.0, "publish": 0.5, "collect": 0.25}
     assert renamed.beside(seconds) == {**seconds, "judge": 2.0, "share": 0.75}
+    step = {"optimizer_steps": 1, "skipped": {}}
+    assert renamed.beside({"step": step}) == {"step": {**step, "dropped_tokens": 0}}
 
 
 def test_seconds_of_a_waiting_round_or_an_event_of_0_1_are_read_by_their_present_names() -> None:
