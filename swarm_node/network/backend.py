@@ -82,17 +82,6 @@ class Backend(Protocol):
         """Full multiaddrs by which others may reach this node now: listening, observed, relayed; best first."""
         ...
 
-    async def join(self, topic: str, receive: Callable[[bytes], None]) -> None:
-        """Take part in a GossipSub topic, once. `receive` gets what any member published, unchecked, maybe own things.
-
-        CallFailed where the backend was made without gossipsub.
-        """
-        ...
-
-    async def publish(self, data: bytes) -> None:
-        """To all members of the topic, best effort."""
-        ...
-
     async def wait_closed(self) -> str:
         """Returns only when the host has died by itself, with the reason: whoever supervises starts another."""
         ...

@@ -132,8 +132,8 @@ def _line(kind: type[BaseModel], problem: Any, given: Sequence[Source]) -> str:
         return f"{written}: {wrong(problem, secret)}"
     near = meant(key, describe(kind))
     where = written.removesuffix(key) if written.endswith(key) else ""
-    advice = f"; did you mean {near!r}?" if near else "; see `swarm-node run --help-all`"
-    return f"{where}unknown key {printable(key)!r}{advice}"
+    advice = f"did you mean {near!r}?" if near else "see `swarm-node run --help-all`"
+    return f"{where}unknown key {printable(key)!r}; {renamed.GONE.get(key, advice)}"
 
 
 def _written(key: str, given: Sequence[Source]) -> str:
@@ -162,7 +162,7 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Call
             if "." in key:
                 near = meant(key, sorted(every))
                 advice = f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
-                raise UserError(f"{name} is no option; {advice}")
+                raise UserError(f"{name} is no option; {renamed.GONE.get(key, advice)}")
             strange.append(name)
         elif text.startswith(OTHERS) and "." not in key:
             strange.append(name)

@@ -101,6 +101,7 @@ def _find(known: Mapping[str, tuple[Option, bool]], name: str, command: str) -> 
     if found is None:
         near = meant(name, known)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
+        advice = renamed.GONE.get(name.removeprefix("--").replace("-", "_"), advice)
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
 

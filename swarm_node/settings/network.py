@@ -43,8 +43,6 @@ class NetworkConfig(Section):
     """Be reached through a relay if no connection can come in directly."""
     mdns: bool = True
     """Find nodes on the same local network without bootstrap nodes."""
-    gossipsub: bool = False
-    """Also spread announcements by GossipSub. Quicker; for local networks of up to 64 nodes."""
     upload_limit: Positive = 1024
     """Kilobytes per second that all peers together may fetch from this node."""
     max_connections: Positive = 64

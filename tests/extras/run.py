@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "results" / "extras.md"
 LANES = {
     "base": ["tests/extras/base.py", "tests/protocol", "tests/lab/test_starters.py"],
-    "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "gossip", "multiaddr", "relays", "start")],
+    "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "multiaddr", "relays", "start")],
     "docker": ["tests/extensions/simulation/test_docker.py"],
     "memory": ["tests/core/training/test_optimisers.py", "tests/core/training/test_four_bits.py"],
     "docs": ["tests/house/test_site.py"],
@@ -23,12 +23,12 @@ LANES = {
     "trackio": ["tests/extensions/trackers/test_trackers.py"],
     "trl": ["tests/extensions/trl/test_trl.py"],
     "dev": ["tests/extensions/fp8/test_fp8_triton.py", "tests/core/training/test_trainer_beside_trl.py"],
-    "bench": ["tests/benchmarks"],
+    "bench": ["tests/lab/benchmarks"],
     "vllm": ["tests/extras/real_vllm.py"],
 }
 HEAD = """# Every extra in an environment of its own
 
-For those who change what an extra installs.
+This table shows that each extra works without the others.
 
 `make test-extras` makes a virtual environment for each extra of `pyproject.toml`, and one for none, installs
 `swarm-node` with it and runs the tests that belong to it. The base install starts and trains, and names the extra that

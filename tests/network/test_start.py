@@ -20,7 +20,7 @@ DEAD = f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(b'd' * 32).peer_id}"
     [
         {"relay": True, "peers": (DEAD,)},
         {"bootstrap": True, "relay": True, "peers": (DEAD,)},
-        {"announce": ("/ip4/127.0.0.1/tcp/31330",), "gossipsub": True},
+        {"announce": ("/ip4/127.0.0.1/tcp/31330",)},
     ],
     ids=["node", "bootstrap", "announcing"],
 )

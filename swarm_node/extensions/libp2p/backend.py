@@ -18,7 +18,6 @@ from libp2p.custom_types import TProtocol
 from libp2p.network.config import ConnectionConfig, RetryConfig
 from libp2p.peer.id import ID
 from libp2p.peer.peerstore import PeerStore
-from libp2p.pubsub.pubsub import Pubsub
 from libp2p.security.noise.transport import PROTOCOL_ID as NOISE
 from libp2p.security.noise.transport import Transport as NoiseTransport
 from libp2p.stream_muxer.yamux.yamux import PROTOCOL_ID as YAMUX
@@ -30,7 +29,6 @@ from multiaddr import Multiaddr
 from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES, Identity
 from protocol.messages import PeerId
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.libp2p import gossip as libp2p_gossip
 from swarm_node.extensions.libp2p.guard import GuardedHost, GuardedSwarm, remote_address
 from swarm_node.extensions.libp2p.relay import STOP, accept, dial_through
 from swarm_node.extensions.libp2p.trio_thread import TrioThread
@@ -60,7 +58,6 @@ class Libp2pBackend(Backend):
         max_connections: int,
         max_inbound: int,
         relays: Sequence[str] = (),
-        gossipsub: bool = False,
         gate: DialGate | None = None,
     ) -> None:
         """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
@@ -78,9 +75,6 @@ class Libp2pBackend(Backend):
         self._asking = Asking(self._open_in_time)
         self._relays = Relays(self, self._open_stream, relays)
         self._tending: asyncio.Task[None] | None = None
-        self._gossipsub = gossipsub
-        self._topic = ""
-        self._pubsub: Pubsub | None = None
 
     @property
     def thread(self) -> TrioThread:
@@ -136,14 +130,6 @@ class Libp2pBackend(Backend):
         else:
             known = await self._reach(self._list_addresses) | set(self._relays.addresses())
         return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
-
-    async def join(self, topic: str, receive: Callable[[bytes], None]) -> None:
-        if not self._gossipsub:
-            raise CallFailed(Failure.UNSUPPORTED, "gossipsub is off")
-        await self._reach(self._join, topic, receive)
-
-    async def publish(self, data: bytes) -> None:
-        await self._reach(self._publish, data)
 
     async def wait_closed(self) -> str:
         return f"py-libp2p ended: {await self.thread.wait_ended() or 'stopped'}"
@@ -297,26 +283,6 @@ class Libp2pBackend(Backend):
     async def _list_addresses(self) -> set[str]:
         listening = [str(address) for it in self.swarm.listeners.values() for address in it.get_addrs()]
         return {address for bound in listening for address in on_interfaces(bound)}
-
-    async def _join(self, topic: str, receive: Callable[[bytes], None]) -> None:
-        joined = trio.Event()
-
-        def ready(pubsub: Pubsub) -> None:
-            self._topic, self._pubsub = topic, pubsub
-            joined.set()
-
-        host = self._host
-        assert host is not None
-        self.thread.spawn(lambda: libp2p_gossip.serve(host, topic, self.thread.in_asyncio(receive), ready))
-        await joined.wait()
-
-    async def _publish(self, data: bytes) -> None:
-        if self._pubsub is None:
-            raise CallFailed(Failure.UNSUPPORTED, "no topic was joined")
-        try:
-            await self._pubsub.publish(self._topic, data)
-        except Exception as error:  # the library raises all kinds of things when a member's stream is not what it was
-            raise CallFailed(Failure.UNREACHABLE, type(error).__name__) from error
 
     # And this in asyncio again.
 

@@ -76,10 +76,6 @@ class TrioThread:
 
         self._post(begin)
 
-    def in_asyncio(self, work: Callable[[T], object]) -> Callable[[T], None]:
-        """`work`, to be called from trio and done in asyncio, soon."""
-        return lambda argument: self._post(work, argument)
-
     async def wait_ended(self) -> str:
         """Why the loop ended; "" if it was stopped."""
         return await asyncio.shield(self._ended)

@@ -21,12 +21,10 @@ from swarm_node.network.access import Access
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
-from swarm_node.network.exchange.buckets import Bucket, Rate
 from swarm_node.network.exchange.calls import Calls
 from swarm_node.network.exchange.contacts import Contacts
 from swarm_node.network.exchange.fetching import Fetching
 from swarm_node.network.exchange.gossip import Gossip
-from swarm_node.network.exchange.incoming import receive
 from swarm_node.network.exchange.knowledge import Knowledge
 from swarm_node.network.exchange.local_announcement import LocalAnnouncement
 from swarm_node.network.exchange.peers import PeerView, peer_views
@@ -36,9 +34,7 @@ from swarm_node.network.exchange.store import GroupStore
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
-BROADCASTS = Rate(per_second=20.0, burst=128.0)  # announcements looked at: 64 nodes on one network need a tenth
 GONE = 3  # failed calls in a row after which a sampled peer makes room
-BROADCAST = PeerId("")  # stands for whoever passed on what was broadcast: together they are one source
 
 
 class Exchange:
@@ -73,7 +69,6 @@ class Exchange:
         self._answers = Answers(self._knowledge, config.upload_limit, now)
         self._gossip = Gossip(self._knowledge, calls, config.exchange_seconds, now)
         self._fetching = Fetching(self._knowledge, calls, now)
-        self._broadcasts = Bucket(BROADCASTS, BROADCASTS.burst, now)
         self._ticked = now  # seconds
 
     # What the trainer's side says.
@@ -170,18 +165,6 @@ class Exchange:
         if peer != self._knowledge.identity.peer_id:
             contact = self._knowledge.contacts.learn(peer, addresses)
             contact.given = contact.given or bool(addresses)
-
-    def announcement(self) -> bytes:
-        """This node's newest one, sealed; b"" before the first."""
-        return self._knowledge.local_announcement.sealed
-
-    def broadcast(self, sealed: bytes, now: float) -> None:
-        """What somebody published on GossipSub. It goes the way of any announcement, but is rationed: anybody can."""
-        if self._broadcasts.holds(1.0, now):
-            self._broadcasts.take(1.0)
-            receive(self._knowledge, sealed, BROADCAST, now, now)
-        else:
-            self._knowledge.counters["announcements broadcast and left: too many"] += 1
 
     def allow(self, access: Access) -> None:
         """From now on, deal with whom and what the user's lists let pass."""

@@ -63,24 +63,16 @@ class ExchangeRunner:
         self._backend: Backend | None = None
         self._acting: set[asyncio.Task[None]] = set()
 
-    async def run(self, backend: Backend, topic: str = "") -> str:
-        """Start this backend, exchange over it until it dies, and say why it did. UserError where it cannot start.
-
-        `topic`: of GossipSub, to be used beside the exchange; "" for none.
-        """
+    async def run(self, backend: Backend) -> str:
+        """Start this backend, exchange over it until it dies, and say why it did. UserError where it cannot start."""
         handlers = {protocol: self._handler(protocol) for protocol in self.exchange.protocols}
         tasks: list[asyncio.Task[Any]] = []
         try:
             await backend.start(handlers, self.exchange.protocols)
             self._backend = backend
-            loops = [
-                self._tick(),
-                self._refresh(backend),
-                *(self._enter(backend, each) for each in self.bootstrap_nodes),
-            ]
-            if topic:
-                loops.append(self._broadcast(backend, topic))
-            tasks = [asyncio.create_task(each) for each in (backend.wait_closed(), *loops)]
+            entering = [self._enter(backend, each) for each in self.bootstrap_nodes]
+            loops = [backend.wait_closed(), self._tick(), self._refresh(backend), *entering]
+            tasks = [asyncio.create_task(each) for each in loops]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return next(str(task.result()) for task in done)  # a loop ends only by a mistake of ours: raised here
         finally:
@@ -126,19 +118,6 @@ class ExchangeRunner:
                     self.exchange.reachable(addresses)
                     self._changed(addresses)
             await asyncio.sleep(REFRESH_SECONDS)
-
-    async def _broadcast(self, backend: Backend, topic: str) -> None:
-        """Own announcements out, those of others in: sooner than exchanges bring them, for a network that floods."""
-        joined, told = False, b""
-        while True:
-            with suppress(CallFailed):
-                if not joined:
-                    await backend.join(topic, lambda data: self.exchange.broadcast(data, self._clock()))
-                    joined = True
-                if (own := self.exchange.announcement()) != told:
-                    await backend.publish(own)
-                    told = own
-            await asyncio.sleep(TICK_SECONDS)
 
     def _meet(self, backend: Backend, connections: Sequence[Any]) -> None:
         before, self.connected = self.connected, frozenset(each.peer for each in connections)

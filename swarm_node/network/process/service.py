@@ -125,9 +125,8 @@ class NetworkService:
             self._port = self._choose_port()
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
             config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
-            topic = f"swarm-node/{limits.VERSION}/{self._swarm}" if config.gossipsub else ""
             backend = make_backend(config, self._identity, self._serve_only, self._gate, self._sockets)
-            return await self.runner.run(backend, topic)
+            return await self.runner.run(backend)
         except UserError as error:
             if self._serve_only:
                 raise

@@ -75,7 +75,6 @@ def make_backend(
         listen=listen,
         announce=config.announce,
         relay_service=bootstrap,
-        gossipsub=config.gossipsub,
         max_connections=config.max_connections,
         binary=config.p2pd,
         sockets=sockets,
@@ -107,6 +106,4 @@ def _libp2p(
         from swarm_node.extensions.libp2p.backend import Libp2pBackend
     except ImportError as error:
         raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
-    return Libp2pBackend(
-        identity, listen, config.announce, config.max_connections, config.max_inbound, relays, config.gossipsub, gate
-    )
+    return Libp2pBackend(identity, listen, config.announce, config.max_connections, config.max_inbound, relays, gate)

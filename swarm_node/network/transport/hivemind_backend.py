@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -77,7 +77,6 @@ class HivemindBackend(Backend):
         self._looked = 0.0
         self._hanging_up: asyncio.Task[None] | None = None
         self._tending: list[asyncio.Task[None]] = []
-        self._topic = ""
         self._useful: dict[PeerId, float] = {}  # when p2pd was last told of it
         self._silent: dict[PeerId, float] = {}  # since when every call has timed out
 
@@ -186,18 +185,6 @@ class HivemindBackend(Backend):
         response = await self._reach(pb().Request(type=pb().Request.IDENTIFY))
         known = {text for data in response.identify.addrs if (text := _text(data))} | set(self._relays.addresses())
         return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
-
-    async def join(self, topic: str, receive: Callable[[bytes], None]) -> None:
-        self._topic = topic
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                await self.daemon.subscribe(topic, receive)
-        except (DaemonError, EOFError, OSError) as error:
-            raise CallFailed(Failure.UNSUPPORTED, _detail(error)) from error
-
-    async def publish(self, data: bytes) -> None:
-        message = pb().PSRequest(type=pb().PSRequest.PUBLISH, topic=self._topic, data=data)
-        await self._reach(pb().Request(type=pb().Request.PUBSUB, pubsub=message))
 
     async def wait_closed(self) -> str:
         return await self.daemon.wait_closed()

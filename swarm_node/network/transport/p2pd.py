@@ -67,7 +67,6 @@ class Flags:
     listen: Sequence[str]
     announce: Sequence[str] = ()  # instead of what the daemon sees itself
     relay_service: bool = False  # be a relay, and be sure to be reachable
-    gossipsub: bool = False
     max_connections: int = 64
     binary: str = ""  # "": the one in hivemind's package
     sockets: Path | None = None  # where the folder of its sockets is made; None: in the temporary folder
@@ -85,7 +84,6 @@ class Flags:
             f"-connLo={self.max_connections}",
             f"-connHi={self.max_connections + self.max_connections // 2}",
             "-connGrace=20s",
-            f"-pubsub={int(self.gossipsub)}",
             f"-idleTimeout={ORPHAN_SECONDS}s",
         ]
         if self.announce:
@@ -105,7 +103,6 @@ class Daemon:
         self._draining: asyncio.Task[None] | None = None
         self._leash: asyncio.StreamWriter | None = None
         self._doorway: Doorway | None = None
-        self._inbound: set[asyncio.Task[None]] = set()
 
     @classmethod
     async def start(cls, identity: Identity, flags: Flags) -> Self:
@@ -173,24 +170,6 @@ class Daemon:
             _, reader, writer = await self._connect(request)
         return Pipe(reader, writer)
 
-    async def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> None:
-        """Join a topic; what is published there goes to `receive` until the daemon ends. Errors as in `request`."""
-        wanted = pb().PSRequest(type=pb().PSRequest.SUBSCRIBE, topic=topic)
-        _, reader, writer = await self._connect(pb().Request(type=pb().Request.PUBSUB, pubsub=wanted))
-
-        async def listen() -> None:
-            message = pb().PSMessage()
-            try:
-                while True:
-                    await _read_message(reader, message)
-                    receive(message.data)
-            except (EOFError, OSError):  # the daemon has ended: `wait_closed` says so
-                writer.close()
-
-        task = asyncio.create_task(listen())
-        self._inbound.add(task)
-        task.add_done_callback(self._inbound.discard)
-
     async def wait_closed(self) -> str:
         """Why the daemon ended; returns once it has."""
         code = await self._process.wait()
@@ -204,8 +183,6 @@ class Daemon:
         """Ends the daemon and all that was waiting for it."""
         if self._doorway is not None:
             self._doorway.close()
-        for task in self._inbound:
-            task.cancel()
         if self._leash is not None:
             self._leash.close()
         if self._process.returncode is None:

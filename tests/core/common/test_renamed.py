@@ -1,12 +1,14 @@
 """Names of 0.1.0 go on for one release: options are accepted, keys are written beside the new ones."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from swarm_node.common import renamed
+from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line, resolve
 from swarm_node.settings.sources import describe, flatten
@@ -48,6 +50,21 @@ def test_an_old_option_is_accepted_from_file_environment_and_flags(name: str, tm
     assert of(from_command_line(NodeConfig, flags, "run"), name) == present(name)
     if VALUES[name] is not False:
         assert of(from_command_line(NodeConfig, ["=".join(flags)], "run"), name) == present(name)
+
+
+@pytest.mark.parametrize("name", renamed.GONE)
+def test_an_option_that_is_gone_is_said_to_be_gone_wherever_it_stands(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(f"{name} = true\n")
+    variable = "SWARM_NODE_" + name.replace(".", "__").upper()
+    for given in (
+        lambda: resolve(NodeConfig, file, {}),
+        lambda: resolve(NodeConfig, None, {variable: "true"}),
+        lambda: from_command_line(NodeConfig, ["--" + name.replace("_", "-")], "run"),
+    ):
+        with pytest.raises(UserError, match=re.escape(renamed.GONE[name])):
+            given()
+    assert name not in describe(NodeConfig)
 
 
 def test_a_file_may_still_say_that_an_option_that_is_gone_was_off(tmp_path: Path) -> None:
