@@ -1,15 +1,13 @@
-"""What the trainer works on: groups as token ids with what is recorded of every token, and sums over micro-batches."""
+"""What the trainer works on: groups as token ids, with what is recorded of every token."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from swarm_node.policy import rows
-from swarm_node.training.totals import Mismatch
 
-NONE = Mismatch()
 Recorded = Sequence[list[float] | None]  # per completion a value for every token; None where none was recorded
 
 
@@ -41,34 +39,6 @@ class Example:
             [self.proximal[i] for i in chosen],
             [self.staleness[i] for i in chosen],
         )
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums over the micro-batches of one update."""
-
-    loss: float = 0.0
-    grad_norm: float = 0.0
-    steps: int = 0
-    tokens: int = 0
-    ratio: float = 0.0
-    clipped: int = 0
-    entropy: float = 0.0
-    local_tokens: int = 0
-    staleness: float = 0.0
-    halvings: int = 0
-    mismatch: Mismatch = NONE
-    skipped: dict[str, int] = field(default_factory=dict)
-
-    def skip(self, reason: str) -> None:
-        """Counts a group that was left out."""
-        self.skipped[reason] = self.skipped.get(reason, 0) + 1
-
-    def add(self, other: "Totals") -> None:
-        """Takes in what the micro-batches of one step counted, of this rank or of another."""
-        for name in ("tokens", "ratio", "clipped", "entropy", "local_tokens", "staleness"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.mismatch = self.mismatch.joined(other.mismatch)
 
 
 def flat_values(recorded: Recorded, parts: list[Example], otherwise: Tensor) -> Tensor:

@@ -1,9 +1,6 @@
-"""How far the log-probs of training are from those of generation, for tokens that had the same weights in both.
+"""What one update adds up over its micro-batches, for the report of the round."""
 
-A decoder and a training forward differ in the order of sums, precision and FP8. This measures by how much.
-"""
-
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,7 +8,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Sums over tokens so far; add with `plus` and `joined`."""
+    """How far the log-probs of training are from those of generation, for tokens that had the same weights in both: a
+    decoder and a training forward differ in the order of sums and in precision. Sums over tokens so far; add with
+    `plus` and `joined`."""
 
     tokens: int = 0
     absolute: float = 0.0  # sum of |difference of log-probs|
@@ -48,3 +47,34 @@ class Mismatch:
             max(self.largest, other.largest),
             self.k3 + other.k3,
         )
+
+
+NONE = Mismatch()
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the micro-batches of one update."""
+
+    loss: float = 0.0
+    grad_norm: float = 0.0
+    steps: int = 0
+    tokens: int = 0
+    ratio: float = 0.0
+    clipped: int = 0
+    entropy: float = 0.0
+    local_tokens: int = 0
+    staleness: float = 0.0
+    halvings: int = 0
+    mismatch: Mismatch = NONE
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def skip(self, reason: str) -> None:
+        """Counts a group that was left out."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def add(self, other: "Totals") -> None:
+        """Takes in what the micro-batches of one step counted, of this rank or of another."""
+        for name in ("tokens", "ratio", "clipped", "entropy", "local_tokens", "staleness"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.mismatch = self.mismatch.joined(other.mismatch)

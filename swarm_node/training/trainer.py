@@ -21,7 +21,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.policy import rows, tree
 from swarm_node.policy.batching import dynamic_batches
 from swarm_node.policy.distribution import SamplingRule
-from swarm_node.policy.examples import Example, Totals, flat_values
+from swarm_node.policy.examples import Example, flat_values
 from swarm_node.policy.memory import OutOfMemory, attempt
 from swarm_node.policy.policy import Batch, Packing, Policy
 from swarm_node.policy.ranks import ALONE, Ranks
@@ -43,6 +43,7 @@ from swarm_node.training.objectives import (
     token_weight,
 )
 from swarm_node.training.optimisers import build_optimizer, state_tensors, take_step
+from swarm_node.training.totals import Totals
 
 CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help

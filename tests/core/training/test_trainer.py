@@ -187,7 +187,7 @@ def targets_of(policy, groups, **training) -> list[list[int]]:
 
 
 def _totals():
-    from swarm_node.policy.examples import Totals
+    from swarm_node.training.totals import Totals
 
     return Totals()
 
