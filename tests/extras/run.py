@@ -41,7 +41,7 @@ def run(lane: str) -> tuple[bool, str]:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     sys.stdout.write(done.stdout)
     last = done.stdout.strip().splitlines()[-1].strip("= ")
-    tests = ", ".join(f"`{path.removeprefix('tests/')}`" for path in LANES[lane])
+    tests = ", ".join(f"`{path}`" for path in LANES[lane])
     return done.returncode == 0, f"| {lane} | {tests} | {last} |"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "Makefile", *(ROOT / "docs").rglob("*.md")]
 FOLDERS = ("benchmarks", "studies", "fuzzing")
-OURS = "|".join(FOLDERS)
+OURS = f"(?:{'|'.join(FOLDERS)})"
 
 
 def documented(pattern: str) -> set[str]:
@@ -15,14 +15,14 @@ def documented(pattern: str) -> set[str]:
 
 
 def test_every_command_in_the_documents_is_a_module_that_runs() -> None:
-    modules = documented(rf"python -m\s+((?:{OURS})\.\w+)")
+    modules = documented(rf"python -m\s+(lab\.{OURS}\.\w+)")
     assert len(modules) > 15
     missing = {name for name in modules if (spec := find_spec(name)) is None or not runs(Path(str(spec.origin)))}
     assert missing == set()
 
 
 def test_every_file_of_ours_in_the_documents_exists() -> None:
-    files = documented(rf"(?<!tests/)\b((?:{OURS})/\w+\.py)\b")
+    files = documented(rf"(?<!tests/)\b(lab/{OURS}/\w+\.py)\b")
     assert len(files) > 4
     assert {name for name in files if not (ROOT / name).is_file()} == set()
 
@@ -30,13 +30,13 @@ def test_every_file_of_ours_in_the_documents_exists() -> None:
 def test_every_command_says_in_its_folder_that_it_is_there_and_is_run_as_it_says() -> None:
     """Its name is in the docstring of the folder, and what its own help and docstring call it is what it is."""
     for folder in FOLDERS:
-        listed = (ROOT / folder / "__init__.py").read_text()
-        for file in (file for file in (ROOT / folder).glob("*.py") if runs(file)):
+        listed = (ROOT / "lab" / folder / "__init__.py").read_text()
+        for file in (file for file in (ROOT / "lab" / folder).glob("*.py") if runs(file)):
             text = file.read_text()
             assert re.search(rf"\b{file.stem}\b", listed), file
-            assert set(re.findall(rf"python -m ((?:{OURS})\.\w+)", text)) <= {f"{folder}.{file.stem}"}, file
-            for made in re.findall(rf'parser\(\s*"((?:{OURS})\.\w+)"', text):
-                assert made == f"{folder}.{file.stem}", file
+            assert set(re.findall(rf"python -m (lab\.{OURS}\.\w+)", text)) <= {f"lab.{folder}.{file.stem}"}, file
+            for made in re.findall(rf'parser\(\s*"(lab\.{OURS}\.\w+)"', text):
+                assert made == f"lab.{folder}.{file.stem}", file
 
 
 def runs(file: Path) -> bool:

@@ -2,6 +2,9 @@
 
 Rank 0 is the node. The others do their share of what it tells them: of the prompts of a generation, of the rows of an
 update. Weights of tokens already hold the normalisation over the whole update, so gradients of ranks only add up.
+
+Torch's DistributedDataParallel would average them, and hooks into a forward that packed rows do not call. So does FSDP,
+whose ranks also exchange in each forward: rows could not be dealt by length, and no rank could halve a batch alone.
 """
 
 import os
