@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from protocol import announcing, codec, limits
+from protocol import codec, limits
 from protocol.addressing import question_seed
 from protocol.identity import verify
-from protocol.messages import NAME_PATTERN, Announcement, PeerId, Question, RolloutGroup, Round
+from protocol.messages import NAME_PATTERN, PeerId, Question, RolloutGroup, Round
 from protocol.rejection import Reason, Rejected
 
-__all__ = ["AdmissionRules", "Reason", "Rejected", "Verifier", "admit", "authenticate", "review"]
+__all__ = ["AdmissionRules", "Reason", "Rejected", "admit", "authenticate", "review"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +79,3 @@ def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
         (Reason.UNKNOWN_QUESTION, lambda: not rules.knows(question)),
     )
     return next((reason for reason, objects in checks if objects()), None)
-
-
-class Verifier:
-    """The costly checks, in one place, so that a simulation of thousands of nodes can do each check once for all.
-
-    Pure functions of bytes and swarm name: remembering their results changes only the time they take."""
-
-    def peek(self, sealed: bytes) -> Announcement | Rejected:
-        """See `announcing.peek`."""
-        return announcing.peek(sealed)
-
-    def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> Reason | None:
-        """See `announcing.objection`."""
-        return announcing.objection(sealed, announcement, swarm)
-
-    def authenticate(self, envelope: bytes, swarm: str) -> RolloutGroup | Rejected:
-        """See `authenticate`."""
-        return authenticate(envelope, swarm)

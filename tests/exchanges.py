@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from random import Random
 
-from lab.studies.simulated_exchange import Answering, SharedVerifier, SimulatedPeer, World
+from lab.studies.simulated_exchange import Answering, SimulatedPeer, World
 from protocol import announcing, codec
-from protocol.admission import AdmissionRules, Verifier
+from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, RolloutGroup, Round
-from protocol.rejection import Rejected
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.settings import NetworkConfig
 from tests.groups import group
@@ -51,21 +50,6 @@ def announced(
     return announcing.seal(announcement, author, SWARM)
 
 
-class CountingVerifier(Verifier):
-    """The real verifier, which counts its costly checks."""
-
-    def __init__(self) -> None:
-        self.checks = 0
-
-    def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> object:  # type: ignore[override]
-        self.checks += 1
-        return super().objection(sealed, announcement, swarm)
-
-    def authenticate(self, envelope: bytes, swarm: str) -> RolloutGroup | Rejected:
-        self.checks += 1
-        return super().authenticate(envelope, swarm)
-
-
 class Swarm:
     """Nodes 0, 1, ... At first all others know only node 0."""
 
@@ -74,7 +58,6 @@ class Swarm:
         self.members: list[SimulatedPeer] = []
         self.exchanges: list[Exchange] = []
         self._every = every  # seconds between rounds
-        self._verifiers: dict[str, SharedVerifier] = {}
         self._rng = Random(f"swarm/{seed}")
 
     def add(
@@ -88,8 +71,7 @@ class Swarm:
         """A node that publishes, unless it wants nothing and has nothing."""
         number = len(self.exchanges)
         who, config = identity(number), NetworkConfig()
-        random, verifier = Random(f"node/{number}"), self.verifier(swarm)
-        exchange = Exchange(who, swarm, config, random, self.world.now, verifier=verifier, rules=rules)
+        exchange = Exchange(who, swarm, config, Random(f"node/{number}"), self.world.now, rules=rules)
         member = self.world.join(who.peer_id, exchange, address(number, network))
         if self.members:
             first = self.members[0]
@@ -108,9 +90,6 @@ class Swarm:
     def hostile(self, number: int, party: Answering, network: int | None = None) -> SimulatedPeer:
         """A peer that follows no rules."""
         return self.world.join(identity(number).peer_id, party, address(number, network))
-
-    def verifier(self, swarm: str = SWARM) -> SharedVerifier:
-        return self._verifiers.setdefault(swarm, SharedVerifier(10_000))
 
     def run(self, seconds: float) -> None:
         self.world.run(seconds)

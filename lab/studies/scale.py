@@ -3,10 +3,8 @@
     python -m lab.studies.scale --json
 
 The state machines are those of a node and their bytes are real; the network is an event queue with latency and loss.
-All nodes run in one process, so every distinct announcement and group is parsed and verified once for all of them (a
-node verifies what it receives itself: 66 us each). Groups are small and counted as 10 KB. Nodes know the bootstrap
-nodes, which do not train, and join during the first two rounds. After a while 30 % die at once and as many new ones
-join.
+All nodes run in one process. Groups are small and counted as 10 KB. Nodes know the bootstrap nodes, which do not train,
+and join during the first two rounds. After a while 30 % die at once and as many new ones join.
 """
 
 import resource
@@ -20,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from lab.benchmarks import command
-from lab.studies.simulated_exchange import SharedVerifier, SimulatedPeer, World
+from lab.studies.simulated_exchange import SimulatedPeer, World
 from protocol import codec, limits
 from protocol.addressing import question_seed
 from protocol.identity import Identity
@@ -58,7 +56,6 @@ class Swarm:
         self.rng = Random(f"scale/{seed}/{nodes}")
         self.world = world or World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
         self.world.on_delivery = self._delivered
-        self.verifier = SharedVerifier(6 * nodes)
         self.members: list[SimulatedPeer] = []
         self.published: dict[tuple[PeerId, int], float] = {}  # (author, round) -> seconds
         self.window: Window | None = None
@@ -92,9 +89,8 @@ class Swarm:
         number, self._count = self._count, self._count + 1
         identity = Identity.from_seed_bytes(self.rng.randbytes(32))
         rng = Random(self.rng.random())
-        exchange = Exchange(
-            identity, SWARM, NetworkConfig(upload_limit=1_000_000), rng, self.world.now, serve_only, self.verifier
-        )
+        config = NetworkConfig(upload_limit=1_000_000)
+        exchange = Exchange(identity, SWARM, config, rng, self.world.now, serve_only)
         address = f"/ip4/{20 + number // 65536}.{number // 256 % 256}.{number % 256}.7/tcp/31330"
         return self.world.join(identity.peer_id, exchange, address), identity, exchange
 

@@ -13,43 +13,12 @@ from random import Random
 from typing import Protocol
 
 from protocol import limits
-from protocol.admission import Verifier
-from protocol.messages import Announcement, PeerId, RolloutGroup
-from protocol.rejection import Reason, Rejected
-from swarm_node.common.lru import Lru
+from protocol.messages import PeerId
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 
 TICK = 1.0  # seconds
-
-
-class SharedVerifier(Verifier):
-    """Checks each distinct message once for all nodes of one swarm name: results depend only on the bytes."""
-
-    def __init__(self, size: int) -> None:
-        self._peeked: Lru[bytes, Announcement | Rejected] = Lru(size)
-        self._objections: Lru[bytes, Reason | None] = Lru(size)
-        self._groups: Lru[bytes, RolloutGroup | Rejected] = Lru(size)
-
-    def peek(self, sealed: bytes) -> Announcement | Rejected:
-        peeked = self._peeked.peek(sealed)
-        if peeked is None:
-            peeked = super().peek(sealed)
-            self._peeked.put(sealed, peeked)
-        return peeked
-
-    def objection(self, sealed: bytes, announcement: Announcement, swarm: str) -> Reason | None:
-        if sealed not in self._objections:  # None is a valid value
-            self._objections.put(sealed, super().objection(sealed, announcement, swarm))
-        return self._objections.peek(sealed)
-
-    def authenticate(self, envelope: bytes, swarm: str) -> RolloutGroup | Rejected:
-        group = self._groups.peek(envelope)
-        if group is None:
-            group = super().authenticate(envelope, swarm)
-            self._groups.put(envelope, group)
-        return group
 
 
 class Answering(Protocol):

@@ -88,7 +88,7 @@ class Answers:
 
     def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
         """A caller brings its own announcement and no other: nobody pushes a list of friends into the view."""
-        announcement = self._knowledge.verifier.peek(sealed)
+        announcement = announcing.peek(sealed)
         good = not isinstance(announcement, Rejected) and announcement.author == caller
         if not good or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED:
             self._knowledge.charge(caller, BAD_REPLY_POINTS, now, "bad announcement")

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from protocol import announcing, codec, limits, wire
-from protocol.admission import AdmissionRules, Verifier
+from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.access import Access
@@ -50,7 +50,6 @@ class Exchange:
         random: Random,
         now: float,
         serve_only: bool = False,
-        verifier: Verifier | None = None,
         rules: AdmissionRules | None = None,
     ) -> None:
         self._knowledge = Knowledge(
@@ -59,7 +58,6 @@ class Exchange:
             rng=random,
             local_announcement=LocalAnnouncement(identity, swarm, now),
             store=GroupStore(config.serve_rounds),
-            verifier=verifier or Verifier(),
             view=View(),
             contacts=Contacts(),
             rules=rules,

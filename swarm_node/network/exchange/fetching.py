@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from protocol import announcing, codec, wire
-from protocol.admission import review
+from protocol.admission import authenticate, review
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Rejected
 from swarm_node.common.lru import Lru
@@ -129,7 +129,7 @@ class Fetching:
             knowledge.counters["pull: hash mismatch"] += 1
             knowledge.ban(source, now, "pull: hash mismatch")
             return None
-        group = knowledge.verifier.authenticate(envelope, knowledge.swarm)
+        group = authenticate(envelope, knowledge.swarm)
         if isinstance(group, Rejected):
             knowledge.counters[f"pull {group.reason}"] += 1
             knowledge.ban(source, now, f"pull {group.reason}")

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from protocol import wire
+from protocol import announcing, wire
 from protocol.messages import Announcement, PeerId
 from protocol.rejection import Rejected
 from swarm_node.network.exchange.addresses import full, is_public, network_of
@@ -29,7 +29,7 @@ def receive(
 ) -> Verdict:
     """Take in what `source` says or carries. `made`: when its author made it, on this node's clock. `pushed`: nobody
     had asked."""
-    announcement = knowledge.verifier.peek(sealed)
+    announcement = announcing.peek(sealed)
     if isinstance(announcement, Rejected):
         knowledge.counters[f"announcement {announcement.reason}"] += 1
         verdict = Verdict.FORGED
@@ -88,7 +88,7 @@ def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes
 
 
 def _is_forged(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> bool:
-    objection = knowledge.verifier.objection(sealed, announcement, knowledge.swarm)
+    objection = announcing.objection(sealed, announcement, knowledge.swarm)
     if objection:
         knowledge.counters[f"announcement {objection}"] += 1
     return objection is not None

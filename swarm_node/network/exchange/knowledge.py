@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from protocol import limits
-from protocol.admission import AdmissionRules, Verifier
+from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Hello, PeerId
 from swarm_node.network.access import Access
@@ -27,7 +27,6 @@ class Knowledge:
     rng: Random
     local_announcement: LocalAnnouncement
     store: GroupStore
-    verifier: Verifier
     view: View
     contacts: Contacts
     rules: AdmissionRules | None = None  # what the trainer lets in; None where nobody trains: all that is genuine
