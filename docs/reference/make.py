@@ -33,7 +33,7 @@ from swarm_node.settings import (
 )
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import PlugIn
-from swarm_node.telemetry.events import Event
+from swarm_node.telemetry.events import Written
 
 HERE = Path(__file__).parent
 COMMANDS: Mapping[str, type[BaseModel]] = {
@@ -180,7 +180,7 @@ def _value(about: FieldInfo) -> str:
 
 
 def events_page() -> str:
-    parts = [described(kind, "##") for kind in get_args(Event)]
+    parts = [described(kind, "##") for kind in get_args(Written)]
     nested = [described(kind, "###") for kind in (RoundReport, StepReport, Overlap)]
     figures = [
         row(f"`{name}`", about.unit or "-", about.meaning, _over(about.over, about.stepped))

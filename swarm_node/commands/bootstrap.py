@@ -16,7 +16,6 @@ from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.landlock import OWN
 from swarm_node.common.printable import printable
-from swarm_node.extensions.page.beside import beside, completed
 from swarm_node.network.process import cache, control
 from swarm_node.network.process.confined import confine
 from swarm_node.network.process.control import socket_path
@@ -27,6 +26,9 @@ from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.leftovers import socket_room
 from swarm_node.settings import BootstrapConfig, NetworkConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.events import Begun
+from swarm_node.telemetry.observers import observe
+from swarm_node.telemetry.sinks import Telemetry
 
 PAGE = """\
 usage: swarm-node bootstrap [--port N] [--home FOLDER] [--peers MULTIADDR ...]
@@ -71,9 +73,6 @@ async def _serve(
                 show(address)
         keeper.addresses(addresses)
 
-    def confined() -> None:
-        confine(_network(config), sockets, {home: OWN, socket_path(home).parent: OWN})
-
     identity, tasks = load_identity(home), SampledTasks()
     service = NetworkService(
         identity,
@@ -96,8 +95,11 @@ async def _serve(
     except (OSError, UserError) as error:
         warn(f"this node cannot be asked for its status: {error}")
         server = None
-    with beside(home, config, warn, public=True, started=confined):
-        besides = [keeper.run(), tasks.keep_looking(service)] if config.page else [keeper.run()]
+    with Telemetry(show=warn) as telemetry:
+        observers = observe(telemetry, home, config)
+        confine(_network(config), sockets, {home: OWN, socket_path(home).parent: OWN})
+        telemetry.emit(Begun())
+        besides = [keeper.run(), tasks.keep_looking(service)] if observers else [keeper.run()]
         try:
             await _live(service, besides)
         finally:
@@ -137,7 +139,7 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. Addresses go to standard output, what is wrong to standard error."""
-    config = from_command_line(BootstrapConfig, completed(argv), "swarm-node bootstrap", flags_only=True)
+    config = from_command_line(BootstrapConfig, argv, "swarm-node bootstrap", flags_only=True)
 
     def tell(text: str) -> None:
         print(printable(text, 400), file=sys.stderr, flush=True)

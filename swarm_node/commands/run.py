@@ -18,14 +18,16 @@ from swarm_node.commands.table import Command
 from swarm_node.common import interrupts
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
-from swarm_node.extensions.page.beside import beside, completed
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.network import build_network
 from swarm_node.policy.models import check_model
 from swarm_node.policy.ranks import follow
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.events import Begun
+from swarm_node.telemetry.observers import observe
 from swarm_node.telemetry.recent import RecentRounds
+from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
 
 PAGE = """\
@@ -54,8 +56,9 @@ A list is given by comma or space alike. Options can stand in CONFIG.toml too:
 def run(config: NodeConfig, console: Console) -> None:
     """Train until `max_rounds`, or until interrupted."""
     home = config.home.expanduser()
-    with owned(home), ExitStack() as stack:
-        stack.enter_context(beside(home, config, partial(say, console)))
+    with owned(home), Telemetry(show=partial(say, console)) as telemetry, ExitStack() as stack:
+        observe(telemetry, home, config)
+        telemetry.emit(Begun())
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
@@ -65,7 +68,7 @@ def run(config: NodeConfig, console: Console) -> None:
         stack.callback(network.close)
         with quickly():
             from swarm_node.node.loop import work  # now, not above: it loads torch
-        work(config, identity.peer_id, environment, network, progress, console)
+        work(config, identity.peer_id, environment, network, telemetry, progress, console)
 
 
 def command(argv: list[str]) -> None:
@@ -73,7 +76,7 @@ def command(argv: list[str]) -> None:
     interrupts.nothing_to_save()
     follow()  # never returns where this process is to do what another rank says
     os.umask(0o077)  # whatever is written from here on is for this user alone
-    config = from_command_line(NodeConfig, completed(argv), "swarm-node run")
+    config = from_command_line(NodeConfig, argv, "swarm-node run")
     # Before torch is loaded. Its idle threads would spin on cores that other programs, or another node, could use: two
     # nodes on two cores take a tenth of the time for a round without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -4,11 +4,9 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from time import sleep
 
@@ -18,8 +16,6 @@ from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.environments.registry import leaving
-from swarm_node.extensions.hub.pushing import Pushing
-from swarm_node.extensions.page.beside import completed
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.beside import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
@@ -40,15 +36,11 @@ from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.interfaces import Environment, Runner
 from swarm_node.scoring import sandbox
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.command_line import origins, sources_of
-from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, RunStarted, Warned
-from swarm_node.telemetry.jsonlines import JsonLines
-from swarm_node.telemetry.manifest import manifest, write_manifest
-from swarm_node.telemetry.observers import build_trackers
+from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, RunStarted, Trained, Warned
 from swarm_node.telemetry.recent import RecentRounds
-from swarm_node.telemetry.sample_writer import watcher
-from swarm_node.telemetry.sinks import Sink, Telemetry
-from swarm_node.telemetry.terminal import NodeView, node_terminal, say
+from swarm_node.telemetry.records import keep_records
+from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.terminal import node_terminal
 from swarm_node.training.trainer import GrpoTrainer
 
 LINE_CHARS = 400  # of what the network says
@@ -60,10 +52,12 @@ def work(
     peer_id: PeerId,
     environment: Environment,
     network: RemoteNetwork,
+    telemetry: Telemetry,
     progress: RecentRounds,
     console: Console,
 ) -> None:
-    """Train until `max_rounds`, or until interrupted. The caller owns the home, and closes environment and network."""
+    """Train until `max_rounds`, or until interrupted. The caller owns the home, and closes environment, network and
+    telemetry."""
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
     with stoppable(hurried=count_ranks() > 1) as stop, suppress(Interrupted), stop.interruptible():
@@ -90,8 +84,10 @@ def work(
             stack.callback(node.generator.close)
             view = node_terminal(console)
             stop.note = view.note
-            telemetry = stack.enter_context(_telemetry(home, config, console, view, progress))
-            node = replace(node, watch=watcher(config, home, lambda text: telemetry.emit(Warned(text))))
+            telemetry.add(view)
+            telemetry.add(progress)
+            keep_records(telemetry, home, config)
+            node = replace(node, watch=lambda selection: telemetry.emit(Trained(selection)))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan), kept.done))
             kept.tell(telemetry)
             if plan and not plan.fits:
@@ -102,8 +98,6 @@ def work(
                 telemetry.emit(Warned(sandbox.describe(layers)))
             validation = Validation(config, environment, node.generator, kept.best_reward)
             stack.callback(validation.close)
-            pushing = Pushing(home, config.push)
-            stack.callback(pushing.close)
             stop.updating = lambda: isinstance(node.trainer, GrpoTrainer) and node.trainer.updating
             runner = stack.enter_context(
                 driving(
@@ -118,11 +112,12 @@ def work(
                 )
             )
             keeper = Keeper(config, node, policy, telemetry)
+            telemetry.add(keeper)
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)
             guests = (guest, traffic, progress)
-            session = Session(runner, keeper, validation, network, stop, telemetry, pushing, *guests, kept.done)
+            session = Session(runner, keeper, validation, network, stop, telemetry, *guests, kept.done)
             session.run(config.max_rounds)
 
 
@@ -136,7 +131,6 @@ class Session:
     network: RemoteNetwork
     stop: Stop
     telemetry: Telemetry
-    pushing: Pushing
     guest: Guest
     traffic: Traffic
     progress: RecentRounds
@@ -165,13 +159,10 @@ class Session:
             self._pass_on()
             if self.validation.due(self.done):
                 self._validate()
-            if self.keeper.due(self.done) or self.pushing.due(self.done):
+            if self.keeper.due(self.done):
                 self.keeper.save(self.done, self.runner.waiting())
-            if self.pushing.due(self.done):
-                self.pushing.start()
         if self.done > start:
             self._save_last(self.runner.waiting())
-        self._tell(self.pushing.lines(wait=True))
         self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds"))
 
     def _validate(self) -> None:
@@ -223,42 +214,9 @@ class Session:
             self.addresses = self.network.addresses
             self.telemetry.emit(Listening(self.addresses))
         self._count()
-        self._tell([*self.network.lines(), *self.pushing.lines()])
-
-    def _tell(self, lines: Sequence[tuple[str, bool]]) -> None:
-        for text, warning in lines:
+        for text, warning in self.network.lines():
             shown = printable(text, LINE_CHARS)
             self.telemetry.emit(Warned(shown) if warning else Notice(shown))
-
-
-@contextmanager
-def _telemetry(
-    home: Path, config: NodeConfig, console: Console, view: NodeView, progress: RecentRounds
-) -> Iterator[Telemetry]:
-    """To the terminal, the home folder and whoever asks. A folder that cannot be written costs its files, no more."""
-    sinks: list[Sink] = [view, progress]
-    warn = partial(say, console)
-    try:
-        write_manifest(home / "manifest.json", manifest("node", config, [config.seed]) | {"origins": _origins()})
-        most = config.tracking.max_megabytes * 1_000_000
-        sinks.append(JsonLines(home / "events.jsonl", warn, most=most))
-        sinks += build_trackers(config.tracking, home, warn)
-        trouble = ""
-    except OSError as error:
-        trouble = f"{home} cannot be written: {error.strerror}; training goes on, make room there"
-    with Telemetry(sinks) as telemetry:
-        if trouble:
-            telemetry.emit(Warned(trouble))
-        yield telemetry
-
-
-def _origins() -> dict[str, str]:
-    """Where options come from, by name: "file", "environment" or "flag". Empty where a program made the configuration,
-    as a simulation does."""
-    argv = sys.argv[2:] if sys.argv[1:2] == ["run"] else sys.argv[1:]
-    with suppress(UserError, OSError):
-        return origins(sources_of(NodeConfig, completed(argv), "swarm-node run")[1])
-    return {}
 
 
 def _facts(policy: Policy, node: Node, plan: Plan | None) -> dict[str, str]:

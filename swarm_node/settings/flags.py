@@ -14,6 +14,7 @@ from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings.mistakes import meant
+from swarm_node.settings.sections import Alone
 
 TRUTH = {"true": True, "false": False}  # what may stand behind a switch
 
@@ -26,6 +27,7 @@ class Option:
     switch: bool  # --network.mdns, --network.no-mdns
     several: bool  # takes all words up to the next flag
     may_be_empty: bool  # the flag alone empties a list that is not empty by itself
+    alone: str  # the value of a flag that stands alone; "" where it needs one
 
 
 @dataclass(slots=True)
@@ -79,7 +81,8 @@ def _add(found: dict[str, tuple[Option, bool]], kind: type[BaseModel], prefix: s
             _add(found, about.annotation, f"{prefix}{name}.")
             continue
         several = get_origin(about.annotation) is tuple
-        option = Option(prefix + name, about.annotation is bool, several, bool(about.default))
+        alone = next((mark.value for mark in about.metadata if isinstance(mark, Alone)), "")
+        option = Option(prefix + name, about.annotation is bool, several, bool(about.default), alone)
         flag = f"--{prefix}{name}".replace("_", "-")
         marks = [alias for mark in about.metadata for alias in getattr(mark, "aliases", None) or ()]
         for each in (flag, *marks):
@@ -120,7 +123,7 @@ def _behind(option: Option, rest: list[str]) -> list[str]:
         return [rest.pop(0)] if rest and rest[0].lower() in TRUTH else []
     taken: list[str] = []
     while rest and (option.several or not taken):
-        if _is_flag(rest[0]) and (option.several or rest[0].startswith("--")):
+        if _is_flag(rest[0]) and (option.several or option.alone or rest[0].startswith("--")):
             break
         taken.append(rest.pop(0))
     return taken
@@ -132,7 +135,7 @@ def _value(option: Option, says: bool, name: str, given: list[str]) -> str | lis
         if text not in TRUTH:
             raise UserError(f"{name} takes true or false, or stands alone, not {printable(given[0], 60)!r}")
         return TRUTH[text] is says
-    empty = not any(given) if option.several else not given
+    empty = not any(given) if option.several else not given and not option.alone
     if empty and not (option.several and option.may_be_empty):
         raise UserError(f"{name} needs a value")
-    return given if option.several else given[0]
+    return given if option.several else (given or [option.alone])[0]

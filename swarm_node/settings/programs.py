@@ -11,7 +11,8 @@ from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.sections import Count, PlugIn, Positive, Section, SwarmName
+from swarm_node.settings.page import LISTEN
+from swarm_node.settings.sections import Alone, Count, PlugIn, Positive, Section, SwarmName
 from swarm_node.settings.taskset import TasksetConfig
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
 
@@ -106,7 +107,7 @@ class NodeConfig(LearningConfig):
     validation: ValidationConfig = ValidationConfig()
     push: PushConfig = PushConfig()
     samples: SamplesConfig = SamplesConfig()
-    page: str = ""
+    page: Annotated[str, Alone(LISTEN)] = ""
     """HOST:PORT of a page that shows this node in a browser, a process of its own; --page alone takes 127.0.0.1:8420.
     Empty: none."""
     page_names: tuple[str, ...] = ()
@@ -175,7 +176,7 @@ class BootstrapConfig(Section):
     """Peers connected at the same time."""
     upload_limit: Positive = 4096
     """Kilobytes per second that all peers together may fetch from this node."""
-    page: str = ""
+    page: Annotated[str, Alone(LISTEN)] = ""
     """HOST:PORT of a page with the public view of the swarm, a process of its own; --page alone takes 127.0.0.1:8420.
     Empty: none."""
     page_names: tuple[str, ...] = ()

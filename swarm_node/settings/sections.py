@@ -29,6 +29,13 @@ class PlugIn:
 
 
 @dataclass(frozen=True)
+class Alone:
+    """Marks an option whose flag may stand without a value, and says which value it has then."""
+
+    value: str
+
+
+@dataclass(frozen=True)
 class WithCommas:
     """Marks a list whose entries may hold commas. In all other lists a comma separates entries."""
 

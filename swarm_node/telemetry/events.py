@@ -1,12 +1,19 @@
 """Everything that can happen in a run, as small frozen values. Plain data: no clock, no text formatting, no I/O.
 
-Sinks turn events into a terminal view or JSON lines. Code that emits an event does not know the sinks.
+Sinks turn events into a terminal view or JSON lines. Code that emits an event does not know the sinks. events.jsonl
+holds the events of `Written`; the others are for sinks of the same process alone.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from swarm_node.rollouts.groups import Selection
 from swarm_node.rollouts.reports import RoundReport
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The command has begun and has loaded nothing heavy yet. Before it, sinks start no thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,13 @@ class RoundDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Trained:
+    """The node has trained on a round; its `RoundDone` follows."""
+
+    selection: Selection  # the groups, with text of strangers
+
+
+@dataclass(frozen=True, slots=True)
 class Listening:
     """Where others reach the node has changed."""
 
@@ -41,6 +55,11 @@ class Resting:
     """The node rests, or goes on: it is a guest on its machine."""
 
     reason: str  # why it rests; empty when it goes on
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointWanted:
+    """A sink needs a checkpoint after this round, also where none is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +159,7 @@ class CellFailed:
     error: str  # one line
 
 
-Event = (
+Written = (
     RunStarted
     | RoundDone
     | Listening
@@ -155,3 +174,4 @@ Event = (
     | CellFinished
     | CellFailed
 )
+Event = Written | Begun | Trained | CheckpointWanted

@@ -13,7 +13,7 @@ from typing import Any
 
 from swarm_node.common import private, renamed
 from swarm_node.common.files import plain
-from swarm_node.telemetry.events import Event
+from swarm_node.telemetry.events import Event, Written
 from swarm_node.telemetry.lines import Lines
 
 LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
@@ -37,6 +37,8 @@ class JsonLines:
         self._lines = Lines(path, fresh=fresh)
 
     def take(self, event: Event) -> None:
+        if not isinstance(event, Written):
+            return
         record = {
             "time": round(self._clock(), 3),
             "event": type(event).__name__,

@@ -1,26 +1,45 @@
 """What of a round is worth a look, for the ring of samples."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from swarm_node.common import plugins
 from swarm_node.rollouts.groups import ScoredGroup, Selection
-from swarm_node.settings import NodeConfig
+from swarm_node.settings import NodeConfig, Section
+from swarm_node.telemetry.events import Event, RunStarted, Trained, Warned
 from swarm_node.telemetry.samples import Sample, SampleRing
+from swarm_node.telemetry.sinks import Telemetry
 
 
-def watcher(config: NodeConfig, home: Path, warn: Callable[[str], None]) -> Callable[[Selection], None] | None:
-    """What a node hands its selections to; None where the option is off."""
-    if not config.samples.enabled:
+def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter | None":
+    """None where the option is off, and for commands that train nothing."""
+    if not isinstance(config, NodeConfig) or not config.samples.enabled:
         return None
-    advantages = plugins.load("advantages", config.training.scale_rewards)
-    ring = SampleRing(home, config.samples.kilobytes * 1024, advantages, warn)
+    return SampleWriter(home, config, telemetry)
 
-    def watch(selection: Selection) -> None:
-        if ring.due():
-            ring.take(selection.generated.round, list(samples_of(selection)))
 
-    return watch
+class SampleWriter:
+    """An observer that keeps samples of what a node trains on."""
+
+    def __init__(self, home: Path, config: NodeConfig, telemetry: Telemetry) -> None:
+        self._home, self._config, self._telemetry = home, config, telemetry
+        self._ring: SampleRing | None = None
+
+    def take(self, event: Event) -> None:
+        """UserError where the rule for advantages, which may be a plug-in, cannot be loaded."""
+        match event:
+            case RunStarted():
+                advantages = plugins.load("advantages", self._config.training.scale_rewards)
+                most_bytes = self._config.samples.kilobytes * 1024
+                self._ring = SampleRing(self._home, most_bytes, advantages, self._warn)
+            case Trained(selection) if self._ring is not None and self._ring.due():
+                self._ring.take(selection.generated.round, list(samples_of(selection)))
+
+    def close(self) -> None:
+        pass
+
+    def _warn(self, text: str) -> None:
+        self._telemetry.emit(Warned(text))
 
 
 def samples_of(selection: Selection) -> Iterator[Sample]:

@@ -1,6 +1,6 @@
 """The fan-out of events: one `emit`, any number of sinks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
@@ -24,11 +24,20 @@ class Sink(Protocol):
 class Telemetry:
     """Hands every event to every sink. A sink whose output is gone (a closed pipe) is dropped, and training goes on."""
 
-    def __init__(self, sinks: Sequence[Sink]) -> None:
-        self._sinks = list(sinks)
+    def __init__(self, sinks: Sequence[Sink] = (), show: Callable[[str], None] = lambda text: None) -> None:
+        """
+        Args:
+            show: prints a line on the user's terminal at once, in any thread. No sink gets the line.
+        """
+        self._sinks, self.show = list(sinks), show
+
+    def add(self, sink: Sink) -> None:
+        """From now on `sink` takes every event, after the sinks that are here already."""
+        self._sinks.append(sink)
 
     def emit(self, event: Event) -> None:
-        """To every sink, in their order. Text, which may be that of a library's error, is without secrets."""
+        """To every sink, in their order; a sink may emit another event while it takes one. Text, which may be that of a
+        library's error, is without secrets."""
         match event:
             case Notice(text) | Warned(text) | RunFinished(text):
                 event = replace(event, text=hidden(text))
@@ -38,7 +47,7 @@ class Telemetry:
             try:
                 sink.take(event)
             except OSError:
-                self._sinks.remove(sink)
+                self._sinks = [each for each in self._sinks if each is not sink]
 
     def close(self) -> None:
         while self._sinks:

@@ -15,11 +15,13 @@ from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.environments.registry import build_environment
+from swarm_node.extensions.trackers.observer import Trackers
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.reports import METRICS
-from swarm_node.settings import LearningConfig, NodeConfig, TrackingConfig
+from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.telemetry.observers import Guarded, build_trackers
+from swarm_node.telemetry.events import RunStarted
+from swarm_node.telemetry.observers import Guarded
 from tests.commands import ended
 
 ROOT = Path(__file__).parents[2]
@@ -194,7 +196,7 @@ def test_a_tracker_that_fails_costs_its_figures_and_not_the_run() -> None:
 
     said: list[str] = []
     broken = Broken()
-    guarded = Guarded("broken", broken, said.append)
+    guarded = Guarded("tracker broken", broken, said.append)
     guarded.take(Notice("a"))
     guarded.take(Notice("b"))
     guarded.close()
@@ -205,7 +207,7 @@ def test_a_tracker_that_fails_costs_its_figures_and_not_the_run() -> None:
 def test_a_tracker_that_cannot_begin_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("class Bad:\n def __init__(self, folder): raise ValueError('no')")
     with pytest.raises(UserError, match=r"tracker .*bad\.py:Bad cannot begin: ValueError: no"):
-        build_trackers(TrackingConfig(to=(f"{tmp_path / 'bad.py'}:Bad",)), tmp_path, lambda text: None)
+        Trackers([f"{tmp_path / 'bad.py'}:Bad"], tmp_path, print).take(RunStarted("node", ""))
 
 
 def test_an_environment_that_raises_costs_its_groups_and_not_the_node_also_where_it_is_the_only_one(

@@ -1,45 +1,74 @@
-"""A running node brings its model to the hub every so many rounds, beside training. What fails is a warning."""
+"""An observer that uploads the model of a running node to the hub, beside training. What fails is a warning."""
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.hub.export import newest
-from swarm_node.extensions.hub.push import push
-from swarm_node.settings import PushConfig
+from swarm_node.common.printable import printable
+from swarm_node.settings import NodeConfig, PushConfig, Section
+from swarm_node.telemetry.events import (
+    CheckpointSaved,
+    CheckpointWanted,
+    Event,
+    Notice,
+    RoundDone,
+    RunFinished,
+    Warned,
+)
+from swarm_node.telemetry.sinks import Telemetry
+
+LINE_CHARS = 400  # of what the hub's library says
+CHECKPOINTS = "checkpoints"  # folder in the home; those of the best validation are in another one
+
+
+def pushing(home: Path, config: Section, telemetry: Telemetry) -> "Pushing | None":
+    """None where the option is off, and for commands that train nothing. UserError without a repository."""
+    if not isinstance(config, NodeConfig) or not config.push.every:
+        return None
+    if not config.push.repo:
+        raise UserError("push.every needs a repository: set push.repo to NAME/MODEL")
+    return Pushing(home, config.push, telemetry.emit)
 
 
 class Pushing:
-    """At most one upload at a time; a checkpoint that comes during one is left to the next."""
+    """Asks for a checkpoint every `push.every` rounds and uploads it. One upload goes on at a time; a checkpoint that
+    is saved during one is not uploaded."""
 
-    def __init__(self, home: Path, config: PushConfig) -> None:
-        if config.every and not config.repo:
-            raise UserError("push.every needs a repository: set push.repo to NAME/MODEL")
-        self._home, self._config = home, config
+    def __init__(self, home: Path, config: PushConfig, emit: Callable[[Event], None]) -> None:
+        self._home, self._config, self._emit = home, config, emit
+        self._due = 0  # rounds after which a checkpoint is to be uploaded, once it is saved
         self._thread = ThreadPoolExecutor(1, "push")
         self._going: Future[str] | None = None
 
-    def due(self, done: int) -> bool:
-        """Whether to push after `done` rounds."""
-        return bool(self._config.every) and done % self._config.every == 0
-
-    def start(self) -> None:
-        """Push the newest checkpoint, without waiting for it."""
-        if self._going is None:
-            config = self._config
-            checkpoint = newest(self._home)
-            self._going = self._thread.submit(push, self._home, checkpoint, config.repo, config.public, config.merge)
-
-    def lines(self, wait: bool = False) -> list[tuple[str, bool]]:
-        """What came of it since the last call, and whether it is a warning."""
-        if self._going is None or not (wait or self._going.done()):
-            return []
-        going, self._going = self._going, None
-        error = going.exception()
-        if error is None:
-            return [(f"pushed to {going.result()}", False)]
-        return [(f"not pushed: {error}; training goes on", True)]
+    def take(self, event: Event) -> None:
+        match event:
+            case RoundDone(report=report) if (report.round + 1) % self._config.every == 0:
+                self._due = report.round + 1
+                self._emit(CheckpointWanted())
+            case CheckpointSaved(round=done, path=path) if done == self._due and Path(path).parent.name == CHECKPOINTS:
+                self._due = 0
+                self._start(Path(path))
+        self._tell(wait=isinstance(event, RunFinished))
 
     def close(self) -> None:
         """Lets an upload end that has begun."""
         self._thread.shutdown()
+
+    def _start(self, checkpoint: Path) -> None:
+        if self._going is None:
+            from swarm_node.extensions.hub.push import push  # now, not above: it would hold up the start of a node
+
+            config = self._config
+            self._going = self._thread.submit(push, self._home, checkpoint, config.repo, config.public, config.merge)
+
+    def _tell(self, wait: bool) -> None:
+        """How an upload ended, once it has."""
+        if self._going is None or not (wait or self._going.done()):
+            return
+        going, self._going = self._going, None
+        error = going.exception()
+        if error is None:
+            self._emit(Notice(printable(f"pushed to {going.result()}", LINE_CHARS)))
+        else:
+            self._emit(Warned(printable(f"not pushed: {error}; training goes on", LINE_CHARS)))

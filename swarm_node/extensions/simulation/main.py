@@ -28,7 +28,7 @@ from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import usable_cores
-from swarm_node.telemetry.observers import build_trackers
+from swarm_node.telemetry.observers import observe
 from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
 
@@ -85,8 +85,10 @@ def _simulate(
     todo = [cell for cell in cells if cell not in finished]
     warn = partial(say, console, style="yellow")
     terminal = simulation_terminal(console, len(todo), config.rounds, config.round.questions, clock)
-    trackers = build_trackers(config.tracking, folder.path, warn)
-    with Telemetry([JsonLines(folder.events, warn), terminal, *trackers]) as telemetry:
+    with Telemetry(show=warn) as telemetry:
+        observe(telemetry, folder.path, config)
+        telemetry.add(JsonLines(folder.events, warn))
+        telemetry.add(terminal)
         telemetry.emit(RunStarted("simulation", str(folder.path), _facts(config)))
         if warning:
             telemetry.emit(Warned(warning))

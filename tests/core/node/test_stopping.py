@@ -139,10 +139,9 @@ def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
     idle = SimpleNamespace(due=lambda done: False, resting=lambda: "", exceeded=lambda traffic: False, megabytes=0.0)
     runner = SimpleNamespace(run_round=lambda now: SimpleNamespace(external_informative=0), waiting=list)
     keeper = SimpleNamespace(due=lambda done: False, save=lambda done, waiting: saved.append(done) or "")
-    pushing = SimpleNamespace(due=lambda done: False, lines=lambda wait=False: [])
     progress = SimpleNamespace(note=lambda name, value: None)
     with stoppable() as stop:
-        Session(runner, keeper, idle, quiet, stop, Loses([]), pushing, idle, idle, progress, 7).run(0)  # type: ignore[arg-type]
+        Session(runner, keeper, idle, quiet, stop, Loses([]), idle, idle, progress, 7).run(0)  # type: ignore[arg-type]
     assert saved == [8]
 
 

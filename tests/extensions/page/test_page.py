@@ -14,7 +14,9 @@ import httpx
 import psutil
 import pytest
 
-from swarm_node.extensions.page.beside import completed
+from swarm_node.settings import BootstrapConfig, NodeConfig
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.page import LISTEN
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, read_until, started
@@ -24,10 +26,12 @@ SMALL = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads",
 
 
 def test_the_flag_alone_has_the_usual_address() -> None:
-    usual = f"--page={LISTEN}"
-    assert completed(["--page"]) == [usual]
-    assert completed(["a.toml", "--page", "--seed", "1"]) == ["a.toml", usual, "--seed", "1"]
-    assert completed(["--page", "0.0.0.0:8080", "--seed", "1"]) == ["--page", "0.0.0.0:8080", "--seed", "1"]
+    for kind in (NodeConfig, BootstrapConfig, ContributeConfig):
+        assert from_command_line(kind, [], "swarm-node").page == ""
+        assert from_command_line(kind, ["--page"], "swarm-node").page == LISTEN
+        assert from_command_line(kind, ["--page", "--swarm", "ours"], "swarm-node").page == LISTEN
+        assert from_command_line(kind, ["--page", "[::1]:80", "--swarm", "ours"], "swarm-node").page == "[::1]:80"
+        assert from_command_line(kind, ["--page=0.0.0.0:8080"], "swarm-node").page == "0.0.0.0:8080"
 
 
 @pytest.mark.slow

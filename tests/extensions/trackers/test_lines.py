@@ -10,11 +10,10 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.trackers import csv_tracker
 from swarm_node.extensions.trackers.csv_tracker import CsvTracker
+from swarm_node.extensions.trackers.observer import Trackers
 from swarm_node.extensions.trackers.trackers import RESUMED
-from swarm_node.settings.programs import TrackingConfig
 from swarm_node.telemetry.events import RoundDone, RunStarted
 from swarm_node.telemetry.lines import PIECE, Lines
-from swarm_node.telemetry.observers import build_trackers
 from swarm_node.telemetry.samples import Sample, SampleRing
 from tests.core.telemetry.test_jsonlines import FillingDisk
 from tests.extensions.trackers.test_trackers import Keeping
@@ -55,7 +54,7 @@ def test_a_line_that_the_disk_takes_a_part_of_is_taken_back(tmp_path: Path) -> N
 def test_what_is_no_plain_file_is_neither_waited_for_nor_followed(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "rounds.csv")
     with pytest.raises(UserError, match="tracker csv cannot begin"):
-        build_trackers(TrackingConfig(to=("csv",)), tmp_path, lambda text: None)
+        Trackers(["csv"], tmp_path, print).take(RunStarted("node", ""))
 
 
 def test_rounds_that_are_done_again_after_a_kill_are_marked_by_their_run(tmp_path: Path, round_report) -> None:
@@ -85,8 +84,9 @@ def test_a_table_with_other_columns_is_put_aside(tmp_path: Path, round_report) -
 
 def test_a_table_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path, round_report) -> None:
     warnings: list[str] = []
-    (tracker,) = build_trackers(TrackingConfig(to=("csv",)), tmp_path, warnings.append)
-    lines = tracker._tracker._lines
+    tracker = Trackers(["csv"], tmp_path, warnings.append)
+    tracker.take(RunStarted("node", ""))
+    lines = tracker._begun[0]._sink._lines
     disk = lines._file = FillingDisk(lines._file, room=30)
     tracker.take(RoundDone(round_report(0)))
     tracker.take(RoundDone(round_report(1)))

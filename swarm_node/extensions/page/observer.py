@@ -1,0 +1,70 @@
+"""An observer that shows its run on a page, in a process of its own. Whatever becomes of that, the node goes on."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from swarm_node.common.children import OF_THE_USER, clean_environment
+from swarm_node.common.printable import printable
+from swarm_node.settings import BootstrapConfig, NodeConfig, Section
+from swarm_node.settings.page import listening
+from swarm_node.telemetry.events import Begun, Event
+from swarm_node.telemetry.sinks import Telemetry
+
+END_SECONDS = 3.0
+LINE_CHARS = 400  # of what the page says
+
+
+def page(home: Path, config: Section, telemetry: Telemetry) -> "PageProcess | None":
+    """None where no page is asked for. UserError for a wrong address. A bootstrap node shows the public view."""
+    if not isinstance(config, NodeConfig | BootstrapConfig) or not config.page:
+        return None
+    listening(config.page)  # a mistake in it is worth no process
+    public = config.page_public if isinstance(config, NodeConfig) else True
+    command = [sys.executable, "-P", "-m", "swarm_node", "page", str(home), "--listen", config.page, "--with-parent"]
+    command += ["--names", *config.page_names] if config.page_names else []
+    command += [flag for flag, on in (("--public", public), ("--open-metrics", config.page_open_metrics)) if on]
+    return PageProcess(command, telemetry.show)
+
+
+class PageProcess:
+    """Starts when it is made and ends with the run. `show` gets its lines: the address, and what is wrong."""
+
+    def __init__(self, command: list[str], show: Callable[[str], None]) -> None:
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        self._process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
+            command,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C is for the node: the page ends with it
+            env=clean_environment(OF_THE_USER),
+            **streams,
+        )
+        self._show, self._closing = show, threading.Event()
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, Begun):
+            threading.Thread(target=self._pass_on, daemon=True, name="page").start()
+
+    def close(self) -> None:
+        self._closing.set()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            with suppress(PermissionError):  # of a confined node, whose page ends when it finds itself alone
+                self._process.kill()
+                self._process.wait()
+
+    def _pass_on(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if not self._closing.is_set():
+                self._show(printable(line.rstrip("\n"), LINE_CHARS))
+        if not self._closing.is_set():
+            code = self._process.wait()
+            self._show(f"the page has ended, exit code {code}; the node goes on: swarm-node page starts another one")

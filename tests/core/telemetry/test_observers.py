@@ -1,0 +1,141 @@
+"""The seam of observers: who is made, what they may do while they take an event, and what their mistakes cost."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
+from swarm_node.settings import BootstrapConfig, NodeConfig, Section
+from swarm_node.telemetry.events import Begun, CheckpointWanted, Event, Notice, RunFinished, Trained
+from swarm_node.telemetry.jsonlines import JsonLines
+from swarm_node.telemetry.observers import observe
+from swarm_node.telemetry.sample_writer import SampleWriter, samples
+from swarm_node.telemetry.sinks import Sink, Telemetry
+
+
+class Recorder:
+    """Keeps events."""
+
+    def __init__(self, taken: list[Event]) -> None:
+        self.taken, self.closed = taken, False
+
+    def take(self, event: Event) -> None:
+        self.taken.append(event)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """In place of what installed packages register."""
+
+    def register(**factories: object) -> None:
+        monkeypatch.setattr(plugins, "registered", lambda kind: factories)
+        monkeypatch.setattr(plugins, "load", lambda kind, name: factories[name])
+
+    return register
+
+
+def test_only_observers_whose_options_are_on_listen_and_the_factory_gets_the_whole_configuration(
+    tmp_path: Path, register: Callable[..., None]
+) -> None:
+    taken: list[Event] = []
+    on = Recorder(taken)
+
+    def nodes_alone(folder: Path, config: Section, telemetry: Telemetry) -> Sink | None:
+        assert folder == tmp_path
+        return on if isinstance(config, NodeConfig) else None
+
+    register(nodes_alone=nodes_alone, never=lambda folder, config, telemetry: None)
+    with Telemetry() as telemetry:
+        assert observe(telemetry, tmp_path, BootstrapConfig()) == 0
+        assert observe(telemetry, tmp_path, NodeConfig()) == 1
+        telemetry.emit(Begun())
+    assert taken == [Begun()] and on.closed
+
+
+def test_what_an_observer_emits_reaches_the_others_before_the_event_that_it_takes(
+    tmp_path: Path, register: Callable[..., None]
+) -> None:
+    class LastWord(Recorder):
+        def take(self, event: Event) -> None:
+            if isinstance(event, RunFinished):
+                telemetry.emit(Notice("wait"))
+
+    register(last_word=lambda folder, config, telemetry: LastWord([]))
+    view = Recorder([])
+    with Telemetry() as telemetry:
+        observe(telemetry, tmp_path, NodeConfig())
+        telemetry.add(view)
+        telemetry.emit(RunFinished("done"))
+    assert view.taken == [Notice("wait"), RunFinished("done")]
+
+
+def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_run(
+    tmp_path: Path, register: Callable[..., None]
+) -> None:
+    class Broken(Recorder):
+        def take(self, event: Event) -> None:
+            super().take(event)
+            raise self.error
+
+    shown: list[str] = []
+    broken = Broken([])
+    register(broken=lambda folder, config, telemetry: broken)
+    telemetry = Telemetry(show=shown.append)
+    observe(telemetry, tmp_path, NodeConfig())
+    broken.error = UserError("correct it")
+    with pytest.raises(UserError, match="correct it"):
+        telemetry.emit(Notice("a"))
+    broken.error = ValueError("no")
+    telemetry.emit(Notice("b"))
+    telemetry.emit(Notice("c"))
+    assert broken.taken == [Notice("a"), Notice("b")]
+    assert shown == ["observer broken failed and is left out: ValueError: no"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(UserError("set it"), "^set it$"), (OSError("no"), "^observer bad cannot begin: OSError: no$")]
+)
+def test_an_observer_that_cannot_begin_is_one_line_and_the_others_are_closed(
+    tmp_path: Path, register: Callable[..., None], error: Exception, said: str
+) -> None:
+    def bad(folder: Path, config: Section, telemetry: Telemetry) -> Sink:
+        raise error
+
+    good = Recorder([])
+    register(good=lambda folder, config, telemetry: good, bad=bad)
+    with pytest.raises(UserError, match=said), Telemetry() as telemetry:
+        observe(telemetry, tmp_path, NodeConfig())
+    assert good.closed
+
+
+def test_a_view_that_is_gone_may_be_told_twice(tmp_path: Path) -> None:
+    class Gone(Recorder):
+        def take(self, event: Event) -> None:
+            raise BrokenPipeError
+
+    class Speaking(Recorder):
+        def take(self, event: Event) -> None:
+            if isinstance(event, RunFinished):
+                telemetry.emit(Notice("wait"))
+
+    telemetry = Telemetry([Speaking([]), Gone([]), view := Recorder([])])
+    telemetry.emit(RunFinished("done"))
+    assert view.taken == [Notice("wait"), RunFinished("done")]
+
+
+def test_events_for_sinks_of_the_same_process_are_in_no_file(tmp_path: Path) -> None:
+    lines = JsonLines(tmp_path / "events.jsonl", print, clock=lambda: 1.0)
+    for event in (Begun(), Trained(None), CheckpointWanted(), Notice("a")):  # type: ignore[arg-type]
+        lines.take(event)
+    assert (tmp_path / "events.jsonl").read_text() == '{"time": 1.0, "event": "Notice", "text": "a"}\n'
+
+
+def test_samples_are_kept_of_nodes_that_train_unless_turned_off(tmp_path: Path) -> None:
+    off = NodeConfig.model_validate({"samples": {"enabled": False}})
+    assert isinstance(samples(tmp_path, NodeConfig(), Telemetry()), SampleWriter)
+    assert samples(tmp_path, off, Telemetry()) is None and samples(tmp_path, BootstrapConfig(), Telemetry()) is None
