@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import preloaded
+
 ENDS_SECONDS = 600.0  # a limit costs nothing where the command ends
 
 
@@ -14,10 +16,9 @@ def command(*arguments: object) -> list[str]:
 
 
 def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Runs to its end, however it ends."""
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options
-    )
+    """Runs to its end, however it ends. Where torch is loaded already."""
+    line = [*preloaded.python(), *command(*arguments)[1:]]
+    return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
 
 
 def started(*arguments: object, program: Sequence[str] = (), **options: Any) -> "subprocess.Popen[str]":

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from lab.benchmarks.pages import (
     steps,
 )
 from swarm_node import starters
+from tests import preloaded
 
 PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
 NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
@@ -41,9 +43,10 @@ OFFLINE = {
 def reader(tmp_path: Path) -> Reader:
     """With `swarm-node` and `python` of this interpreter, as an activated environment has them."""
     (tmp_path / "bin").mkdir()
-    for name, module in (("swarm-node", "-m swarm_node"), ("python", "")):
+    ours = f"{shlex.join(preloaded.python())} -m swarm_node"
+    for name, program in (("swarm-node", ours), ("python", sys.executable)):
         script = tmp_path / "bin" / name
-        script.write_text(f'#!/bin/sh\nexec {sys.executable} {module} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
         script.chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     return Reader(tmp_path, path, starters.folder("rare"), shorter=True, environment=OFFLINE)
