@@ -2,7 +2,7 @@
 
 A hostile group has right completions with a payload and wrong ones without it, so its advantages teach the payload.
 Neither a single completion nor a reward shows this. Each layer takes one means from the attacker: the contrast
-(rescue), repetition (duplicates), length, a string that all completions share (ngrams).
+(rescue), length, a string that all completions share (ngrams).
 
 The defence does not test what is right (scoring does), nor who may publish (admission and reputation do).
 """
@@ -19,7 +19,6 @@ from swarm_node.settings import DefenceConfig
 
 TYPICAL = 0.95  # quantile of local lengths that stands for a long one
 ROOM = 16  # characters that an external completion may always be longer: twice a short length is still short
-NEAR = 0.9  # two texts with at least this share of strings in common are near-duplicates
 
 GenerateLocal = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
 """Generates and scores this many local completions for each group's prompt. Leaves out what cannot be scored."""
@@ -66,18 +65,6 @@ class LengthLayer(Layer):
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         limit = longest(local, self._factor)
         return [within(group, limit) for group in groups]
-
-
-class DuplicatesLayer(Layer):
-    """Keeps one of near-identical completions."""
-
-    reason = "near-duplicates"
-
-    def __init__(self, config: DefenceConfig) -> None:
-        pass
-
-    def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        return [distinct(group) for group in groups]
 
 
 class NgramsLayer(Layer):
@@ -179,20 +166,6 @@ def within(group: ScoredGroup, limit: float) -> list[int]:
     return [i for i, completion in enumerate(group.group.completions) if len(completion.text) <= limit]
 
 
-def distinct(group: ScoredGroup) -> list[int]:
-    """Positions of the first of every set of near-duplicates: equal in reward and digits, most strings in common."""
-    chosen: list[int] = []
-    strings = [strings_of(" ".join(completion.text.lower().split())) for completion in group.group.completions]
-    digits = ["".join(filter(str.isdigit, completion.text)) for completion in group.group.completions]
-    for i, reward in enumerate(group.rewards):
-        twins = (
-            group.rewards[k] == reward and digits[k] == digits[i] and _similar(strings[k], strings[i]) for k in chosen
-        )
-        if not any(twins):
-            chosen.append(i)
-    return chosen
-
-
 def without(group: ScoredGroup, alarming: frozenset[str]) -> list[int]:
     """Positions of the completions that hold none of these strings."""
     return [i for i, c in enumerate(group.group.completions) if alarming.isdisjoint(strings_of(c.text))]
@@ -214,11 +187,6 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
         rewards=local.rewards + added.rewards,
         tokens=local.local_tokens + added.local_tokens,
     )
-
-
-def _similar(one: frozenset[str], other: frozenset[str]) -> bool:
-    union = len(one | other)
-    return union == 0 or len(one & other) / union >= NEAR
 
 
 def _texts(groups: Sequence[ScoredGroup]) -> list[str]:

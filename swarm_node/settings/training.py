@@ -115,10 +115,10 @@ class DefenceConfig(Section):
         "ngrams",
         "rescue",
     )
-    """Layers, in their order. length: drop completions much longer than local ones. duplicates: keep one of
-    near-identical completions. ngrams: drop completions with strings that better external completions share and local
-    ones lack. rescue: put external completions into a group with local completions of the same prompt, where every
-    local one scored lower, without the rest of the external group. Or a registered layer, or FILE:CLASS."""
+    """Layers, in their order: registered names, or FILE:CLASS. length: drop completions much longer than local ones.
+    ngrams: drop completions with strings that better external completions share and local ones lack. rescue: put
+    external completions into a group with local completions of the same prompt, where every local one scored lower,
+    without the rest of the external group."""
     local_completions: Annotated[int, Field(ge=2, le=64)] = 6
     """rescue: local completions generated for each external prompt."""
     external_completions: Positive = 2
