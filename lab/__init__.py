@@ -1,6 +1,9 @@
 """What measures, studies and attacks a node, and how its starter models were made. Nothing of it is installed.
 
-It sets the environment of all that, which counts only before torch is imported.
+Its commands are listed in benchmarks, studies and fuzzing. One more is about the tests: `python -m lab.seeded_bugs`
+says which of forty bugs they catch.
+
+This file sets the environment of all of them, which counts only before torch is imported.
 """
 
 import os

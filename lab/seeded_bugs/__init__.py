@@ -1,0 +1,7 @@
+"""Forty bugs, put into the code one at a time: do the tests that reach the changed file catch each of them?
+
+    python -m lab.seeded_bugs                        # of the last commit; what runs/seeded_bugs has is not done again
+    python -m lab.seeded_bugs --commit 140b8bc       # of another one: before and after the tests were changed
+
+The bugs stand in bugs.toml. A bug is caught if a test fails with it that passes without it.
+"""
