@@ -21,11 +21,15 @@ def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[st
     return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
 
 
-def started(*arguments: object, program: Sequence[str] = (), **options: Any) -> "subprocess.Popen[str]":
+def started(
+    *arguments: object, program: Sequence[str] = (), loaded: bool = False, **options: Any
+) -> "subprocess.Popen[str]":
     """Starts it and leaves it running. Its output and errors come through one pipe by default. `program`: what is
-    started in place of this interpreter."""
+    started in place of this interpreter. `loaded`: where torch is loaded already; then the process is a launcher."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     line = [*program, *map(str, arguments)] if program else command(*arguments)
+    if loaded:
+        line[:1] = preloaded.python()
     return subprocess.Popen(line, text=True, **{**streams, **options})
 
 

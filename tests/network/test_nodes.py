@@ -51,7 +51,7 @@ def running(home: Path, *arguments: object) -> Iterator["subprocess.Popen[str]"]
     """A node, told to leave at the end as an engine tells it."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "output.log").open("wb") as output:
-        process = started(*arguments, "--home", home, stdout=output)
+        process = started(*arguments, "--home", home, loaded=True, stdout=output)
     try:
         yield process
     finally:
