@@ -136,16 +136,17 @@ def environment(code: Path, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def sides(release: str, folder: Path) -> dict[str, Path]:
-    """An interpreter for each side, checked to run the code of that side."""
+def sides(release: str, folder: Path) -> dict[str, list[str]]:
+    """The command line of each side, whose interpreter is checked to run the code of that side."""
     (released := folder / "code").mkdir()
     take_out(release, released)
     for package in ("protocol", "swarm_node"):  # the present ones are compiled already
         compileall.compile_dir(released / package, quiet=1)
     made = {}
     for name, code in {"release": released, "present": ROOT}.items():
-        made[name] = environment(code, folder / name)
-        asked = [str(made[name]), "-s", "-P", "-c", "import swarm_node; print(swarm_node.__file__)"]
+        python = str(environment(code, folder / name))
+        made[name] = [python, "-m", "swarm_node" if (code / "swarm_node/__main__.py").exists() else "swarm_node.cli"]
+        asked = [python, "-s", "-P", "-c", "import swarm_node; print(swarm_node.__file__)"]
         found = subprocess.check_output(asked, text=True, cwd="/", env=clean())
         assert Path(found.strip()).is_relative_to(code), f"{name} runs {found.strip()}"
     return made
@@ -158,31 +159,22 @@ def clean() -> dict[str, str]:
 
 
 def run(
-    name: str, interpreters: Mapping[str, Path], folder: Path, *more: str
+    name: str, commands: Mapping[str, Sequence[str]], folder: Path, *more: str
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Reports and wall seconds of both sides, which run at the same time."""
 
     def one(side: str) -> tuple[dict[str, Any], float]:
         out = folder / "runs" / name.replace(" ", "-") / side
         out.mkdir(parents=True)
-        words = [
-            str(interpreters[side]),
-            "-m",
-            "swarm_node.commands.cli",
-            *without(RUNS[name], more),
-            *COMMON,
-            *more,
-            "--out",
-            str(out / "report"),
-        ]
+        words = [*commands[side], *without(RUNS[name], more), *COMMON, *more, "--out", str(out / "report")]
         began = monotonic()
         done = subprocess.run(words, cwd=out, env=clean(), capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode:
             raise SystemExit(f"{name}, {side}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         return said(out / "report"), monotonic() - began
 
-    with ThreadPoolExecutor(len(interpreters)) as pool:
-        both = dict(zip(interpreters, pool.map(one, interpreters), strict=True))
+    with ThreadPoolExecutor(len(commands)) as pool:
+        both = dict(zip(commands, pool.map(one, commands), strict=True))
     return {side: report for side, (report, _) in both.items()}, {side: took for side, (_, took) in both.items()}
 
 
@@ -221,9 +213,9 @@ def measure(release: str, quick: bool) -> tuple[dict[str, Comparison], dict[str,
     """For each run the comparison, and the seconds of both sides."""
     found, seconds = {}, {}
     with tempfile.TemporaryDirectory(prefix="compatibility-") as temporary:
-        interpreters = sides(release, Path(temporary))
+        commands = sides(release, Path(temporary))
         for name in QUICK if quick else RUNS:
-            reports, seconds[name] = run(name, interpreters, Path(temporary), *(SHORT if quick else ()))
+            reports, seconds[name] = run(name, commands, Path(temporary), *(SHORT if quick else ()))
             found[name] = compare(reports["release"], reports["present"])
             verdict = f"{len(found[name].differences)} differences" if found[name].differences else "the same"
             print(f"{name}: {verdict}", flush=True)
