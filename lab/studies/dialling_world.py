@@ -76,5 +76,5 @@ class DiallingWorld(World):
         return self._connected.setdefault(node, Lru(CONNECTIONS))
 
     def _connect(self, one: PeerId, other: PeerId) -> None:
-        self._open(one).put(other, None)
-        self._open(other).put(one, None)
+        self._open(one)[other] = None
+        self._open(other)[one] = None

@@ -1,51 +1,27 @@
-"""A bounded memory that forgets the least recently used entry.
-
-`put` and `get` count as uses; `peek`, `in` and iteration do not. Without any `get` it forgets the oldest entry.
-"""
+"""A bounded memory that forgets what was not used for longest."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, ItemsView, Iterator
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-Key = TypeVar("Key", bound=Hashable)
+Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Lru(Generic[Key, Value]):
-    """At most `size` entries. Not thread-safe: its owner holds a lock where it needs one."""
+class Lru(OrderedDict[Key, Value]):
+    """At most `size` entries, the longest unused first. Setting an entry and `use` count as uses, looking does not."""
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self._size = size
-        self._entries: OrderedDict[Key, Value] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def __setitem__(self, key: Key, value: Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._size:
+            self.popitem(last=False)
 
-    def __iter__(self) -> Iterator[Key]:
-        """The longest unused first."""
-        return iter(self._entries)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._entries
-
-    def get(self, key: Key) -> Value | None:
+    def use(self, key: Key) -> Value | None:
         """The value, which now counts as used. None if there is none."""
-        if key not in self._entries:
-            return None
-        self._entries.move_to_end(key)
-        return self._entries[key]
-
-    def peek(self, key: Key) -> Value | None:
-        """The value, without counting a use. None if there is none."""
-        return self._entries.get(key)
-
-    def items(self) -> ItemsView[Key, Value]:
-        """The longest unused first."""
-        return self._entries.items()
-
-    def put(self, key: Key, value: Value) -> None:
-        """Sets the value, which counts as used. If there is no room, the least recently used entry goes."""
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        while len(self._entries) > self._size:
-            self._entries.popitem(last=False)
+        if key in self:
+            self.move_to_end(key)
+        return self.get(key)

@@ -91,12 +91,12 @@ class ScoredEnvironment:
         return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        known = {q: self._prompts.get(q) if self._known.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
+        known = {q: self._prompts.use(q) if self._known.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
         for question, reply in zip(missing, self._scoring.ask([self._item(q, None) for q in missing]), strict=True):
             found[question] = reply + self._instruction if isinstance(reply, str) else _skipped(reply)
-            self._prompts.put(question, found[question])
+            self._prompts[question] = found[question]
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
@@ -104,14 +104,14 @@ class ScoredEnvironment:
         missing: dict[bytes, tuple[Question, tuple[str, ...]]] = {}
         keys = [_key(question, texts) for question, texts in completions]
         for key, (question, texts) in zip(keys, completions, strict=True):
-            known = self._rewards.get(key) if self._known.knows(question) else Skipped(UNKNOWN_QUESTION)
+            known = self._rewards.use(key) if self._known.knows(question) else Skipped(UNKNOWN_QUESTION)
             if known is None:
                 missing[key] = (question, tuple(texts))
             results.append(known)
         replies = self._scoring.ask([self._item(question, texts) for question, texts in missing.values()])
         found = {key: self._rewarded(reply) for key, reply in zip(missing, replies, strict=True)}
         for key, rewards in found.items():
-            self._rewards.put(key, rewards)
+            self._rewards[key] = rewards
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
 
     @property

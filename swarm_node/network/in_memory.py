@@ -137,5 +137,5 @@ class MemoryNetwork(Network):
         outcome = opened if isinstance(opened, Rejected) else review(opened, self._rules)
         if isinstance(outcome, RolloutGroup):
             # Remembered only now: else anybody could block a payload by sending it first with a bad signature.
-            self._admitted.put(parcel.content_hash, None)
+            self._admitted[parcel.content_hash] = None
         return outcome

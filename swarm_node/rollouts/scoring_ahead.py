@@ -191,7 +191,7 @@ class ScoringAhead(ExternalScoring):
         return [known.pop(first.author), *known.values()][: min(TOGETHER, missing)]
 
     def _known(self, author: PeerId) -> bool:
-        return bool(self._quick.peek(author))
+        return bool(self._quick.get(author))
 
     def _budget_of(self, author: PeerId) -> Budget | None:
         """The budget for a group of this author. Known authors may also use what strangers leave."""
@@ -201,7 +201,7 @@ class ScoringAhead(ExternalScoring):
     def _done(self, external: ExternalGroup, result: ScoredGroup | Skipped, seconds: float) -> None:
         author = external.author
         self._results[external.content_hash] = result
-        self._quick.put(author, seconds <= QUICK * self._honest and isinstance(result, ScoredGroup))
+        self._quick[author] = seconds <= QUICK * self._honest and isinstance(result, ScoredGroup)
         if isinstance(result, Skipped) and result.reason in HUNG:
             self._waiting = [waiting for waiting in self._waiting if waiting.author != author]
 

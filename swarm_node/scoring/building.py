@@ -37,7 +37,7 @@ class Builder:
 
     def build(self, address: Address) -> Item | str:
         """The question, or why there is none. Made of names of ours and a number: no text of a peer."""
-        item = self._kept.get(address)
+        item = self._kept.use(address)
         if item is not None:
             return item
         budget = contract.QUESTION_BUDGET
@@ -48,7 +48,7 @@ class Builder:
             return contract.SLOW_QUESTION
         if built is None:
             return contract.BROKEN_QUESTION
-        self._kept.put(address, built)
+        self._kept[address] = built
         return built
 
     def _timed(self, address: Address, most: float) -> tuple[Item | None, float]:
@@ -65,8 +65,8 @@ class Builder:
     def _in_time(self, dataset: str, config_id: str) -> bool:
         """Whether this machine is quick enough for the task, as far as a question by chance can tell."""
         task = dataset, config_id
-        if not self._slow_here.get(task):
+        if not self._slow_here.use(task):
             seed, index = self._rng.randint(0, MAX_SEED), self._rng.randrange(MAX_QUESTIONS_PER_ROUND)
             _, seconds = self._timed((*task, seed, index), contract.QUESTION_BUDGET)
-            self._slow_here.put(task, seconds > contract.QUESTION_BUDGET)
-        return not self._slow_here.get(task)
+            self._slow_here[task] = seconds > contract.QUESTION_BUDGET
+        return not self._slow_here.use(task)

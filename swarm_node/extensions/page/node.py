@@ -131,8 +131,8 @@ class NodeWatch:
         for author, counts in came.items():
             known = self._authors.get(author) or Counter()
             known.update({what: counts[what] for what in OUTCOMES if what in counts})
-            self._authors.put(author, known)
-        authors = {author: dict(self._authors.peek(author) or ()) for author in came}
+            self._authors[author] = known
+        authors = {author: dict(self._authors.get(author) or ()) for author in came}
         piece = {"round": [number, figures], "last": self.last, "tasks": list(self._tasks), "authors": authors}
         self._news.add(piece | {"totals": dict(self.totals)})
 

@@ -75,6 +75,6 @@ class Budgets:
 
     def _bucket(self, kind: str, name: str, rate: Rate, now: float) -> Bucket:
         key = (kind, name)
-        bucket = self._shared.peek(key) or Bucket(rate, rate.burst, now)
-        self._shared.put(key, bucket)
+        bucket = self._shared.get(key) or Bucket(rate, rate.burst, now)
+        self._shared[key] = bucket
         return bucket

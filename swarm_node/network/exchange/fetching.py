@@ -92,7 +92,7 @@ class Fetching:
     def remember(self, keys: Iterable[str]) -> None:
         """Never fetch these."""
         for key in keys:
-            self._seen.put(key, None)
+            self._seen[key] = None
 
     def seen(self) -> tuple[str, ...]:
         """Oldest first."""
@@ -100,7 +100,7 @@ class Fetching:
 
     def source(self, key: str) -> PeerId | None:
         """Who served the group, while that is remembered."""
-        return self._sources.peek(key)
+        return self._sources.get(key)
 
     def _ask(self, want: Want, now: float) -> list[Action]:
         knowledge = self._knowledge
@@ -159,5 +159,5 @@ class Fetching:
         knowledge.reputation.authored(group.author)
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
-        self._sources.put(key, source)
+        self._sources[key] = source
         return [Deliver(group, announcing.to_bytes(key), source)]

@@ -71,17 +71,17 @@ class View:
 
     def last_sequence(self, author: PeerId) -> int:
         """The highest number received of this author, -1 if none is remembered."""
-        known = self._known.peek(author)
+        known = self._known.get(author)
         return known.seq if known else -1
 
     def is_news(self, announcement: Announcement, now: float) -> bool:
         """Whether it is newer than the last one received of its author."""
-        known = self._known.peek(announcement.author)
+        known = self._known.get(announcement.author)
         return known is None or announcement.seq > known.seq or now - known.received > SEQ_SECONDS
 
     def is_jump(self, announcement: Announcement, now: float) -> bool:
         """Whether the number runs away: then the author would lock itself, and its memory here, for good."""
-        known = self._known.peek(announcement.author)
+        known = self._known.get(announcement.author)
         if known is None or now - known.received > SEQ_SECONDS:
             return False
         return announcement.seq > known.seq + limits.MAX_SEQUENCE_JUMP
@@ -89,7 +89,7 @@ class View:
     def add(self, entry: Entry, now: float, keep: Collection[PeerId]) -> None:
         """Take in a genuine announcement that `is_news`."""
         author = entry.announcement.author
-        self._known.put(author, Known(entry.announcement.seq, now))
+        self._known[author] = Known(entry.announcement.seq, now)
         self._entries[author] = entry
         self._next_expiry = min(self._next_expiry, entry.made + MAX_AGE)
         if len(self._entries) > CAPACITY:
@@ -129,7 +129,7 @@ class View:
     def restore(self, sequences: Mapping[PeerId, tuple[int, float]], now: float) -> None:
         self._known = Lru(SEQ_MEMORY)
         for author, (seq, ago) in sequences.items():
-            self._known.put(author, Known(seq, now - max(0.0, ago)))
+            self._known[author] = Known(seq, now - max(0.0, ago))
 
     def _evict(self, keep: Collection[PeerId]) -> None:
         free = [entry for author, entry in self._entries.items() if author not in keep]

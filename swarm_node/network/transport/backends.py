@@ -1,13 +1,13 @@
-"""Chooses the backend. Neither library is loaded before it is wanted."""
+"""Chooses the backend among those that are registered. No network library is loaded before it is wanted."""
 
 from collections.abc import Sequence
-from contextlib import suppress
-from importlib import import_module
-from importlib.util import find_spec
+from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Protocol
 
 from protocol.identity import Identity
+from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend
 from swarm_node.network.transport.dialable import Dialable
@@ -17,16 +17,40 @@ from swarm_node.network.transport.listening import listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer, to_bytes
 from swarm_node.settings import NetworkConfig
 
-INSTALL = {
-    "hivemind": "hivemind is not installed; run: pip install hivemind, or choose the backend libp2p",
-    "libp2p": "py-libp2p is not installed; run: pip install 'swarm-node[libp2p]', or choose the backend hivemind",
-}
+
+@dataclass(frozen=True)
+class HostOptions:
+    """What a backend is made of."""
+
+    config: NetworkConfig
+    identity: Identity
+    listen: Sequence[str]  # multiaddrs
+    relays: Sequence[str]  # full multiaddrs of nodes that may relay for this one
+    bootstrap: bool  # also relay for others
+    gate: DialGate | None  # before dials to addresses that came from others; None where there are no such
+    sockets: Path | None  # where a daemon's folder of sockets is made; None: in the temporary folder
+
+
+class BackendKind(Protocol):
+    """What an entry point of the group `swarm_node.backends` names. Its module loads no network library."""
+
+    def check_installed(self) -> None:
+        """UserError of one line where the library is missing. Loads nothing."""
+        ...
+
+    def prepare(self, config: NetworkConfig) -> Path | None:
+        """Load all that a backend will import, before this process is confined. The program that the backend will
+        start, or None."""
+        ...
+
+    def make(self, options: HostOptions) -> Backend:
+        """A backend that is not started yet. UserError where the library does not load."""
+        ...
 
 
 def check_installed(backend: str) -> None:
-    """UserError of one line where the library of this backend is missing. Loads nothing."""
-    if find_spec(backend) is None:
-        raise UserError(INSTALL[backend])
+    """UserError of one line where the library of this backend is missing. Loads no library."""
+    _kind(backend).check_installed()
 
 
 def check_addresses(config: NetworkConfig) -> None:
@@ -59,27 +83,12 @@ def make_backend(
     gate: DialGate | None = None,
     sockets: Path | None = None,
 ) -> Backend:
-    """Not started yet. `bootstrap`: also relay for others. `gate`: before dials to addresses that came from others;
-    None where there are no such. `sockets`: where a daemon's folder of sockets is made; None: in the temporary folder.
-    UserError for addresses that make no sense."""
+    """Not started yet; see `HostOptions`. UserError for addresses that make no sense."""
     check_addresses(config)
     check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
     relays = config.peers if config.relay and not bootstrap else ()
-    if config.backend == "libp2p":
-        return _libp2p(config, identity, listen, relays, gate)
-    from swarm_node.network.transport.hivemind_backend import HivemindBackend
-    from swarm_node.network.transport.p2pd import Flags
-
-    flags = Flags(
-        listen=listen,
-        announce=config.announce,
-        relay_service=bootstrap,
-        max_connections=config.max_connections,
-        binary=config.p2pd,
-        sockets=sockets,
-    )
-    return HivemindBackend(identity, flags, config.max_inbound, relays, gate)
+    return _kind(config.backend).make(HostOptions(config, identity, listen, relays, bootstrap, gate, sockets))
 
 
 def prepare(config: NetworkConfig) -> Path | None:
@@ -87,23 +96,12 @@ def prepare(config: NetworkConfig) -> Path | None:
     none. UserError where the library is missing."""
     check_installed(config.backend)
     if config.mdns:
-        import_module("swarm_node.network.transport.lan")
-    if config.backend == "libp2p":
-        with suppress(ImportError):  # said when the backend is made
-            import_module("swarm_node.extensions.libp2p.backend")
-        return None
-    from swarm_node.network.transport import hivemind_backend, p2pd
+        from swarm_node.network.transport import lan
 
-    assert hivemind_backend
-    p2pd.pb()
-    return p2pd.program(config.p2pd)
+        assert lan
+    return _kind(config.backend).prepare(config)
 
 
-def _libp2p(
-    config: NetworkConfig, identity: Identity, listen: Sequence[str], relays: Sequence[str], gate: DialGate | None
-) -> Backend:
-    try:
-        from swarm_node.extensions.libp2p.backend import Libp2pBackend
-    except ImportError as error:
-        raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
-    return Libp2pBackend(identity, listen, config.announce, config.max_connections, config.max_inbound, relays, gate)
+def _kind(backend: str) -> BackendKind:
+    kind: BackendKind = plugins.load("backends", backend)
+    return kind

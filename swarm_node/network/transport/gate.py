@@ -96,17 +96,17 @@ class DialGate:
 
     def proves(self, target: Target, now: float) -> None:
         """A peer was found at this address."""
-        self._proven.put((target.ip, target.port), now)
+        self._proven[target.ip, target.port] = now
         crowd = self.where.crowd(target)
-        if hold := self._holds.peek(crowd):
-            self._holds.put(crowd, _Hold(hold.until, 0))
+        if hold := self._holds.get(crowd):
+            self._holds[crowd] = _Hold(hold.until, 0)
 
     def failed(self, choice: Choice, now: float, further: int = 0) -> None:
         """Nobody answered, so the addresses are proven no more: but not a relay's, which may be there when the peer
         behind it is not. `further`: bytes sent to addresses that nobody chose."""
         for target in choice.targets:
             if not target.relayed:
-                self._proven.put((target.ip, target.port), -inf)
+                self._proven[target.ip, target.port] = -inf
                 self._hold(target, now, failed=True)
         if further:
             self._window.append(Spent(now, further))
@@ -130,12 +130,12 @@ class DialGate:
         return None if reason else target
 
     def _is_proven(self, target: Target, now: float) -> bool:
-        when = self._proven.peek((target.ip, target.port))
+        when = self._proven.get((target.ip, target.port))
         return when is not None and now - when < PROVEN_SECONDS
 
     def _too_soon(self, target: Target, now: float) -> str:
         """Why this unproven address must wait; "" where it need not."""
-        hold = self._holds.peek(self.where.crowd(target))
+        hold = self._holds.get(self.where.crowd(target))
         if hold is not None and now < hold.until:
             return "its network was dialled just now"
         while self._window and now - self._window[0].when >= WINDOW_SECONDS:
@@ -148,10 +148,10 @@ class DialGate:
         crowd = self.where.crowd(target)
         local = self.where.is_local(target.ip)
         first, longest = (LOCAL_SECONDS, MAX_LOCAL_SECONDS) if local else (CROWD_SECONDS, MAX_CROWD_SECONDS)
-        before = self._holds.peek(crowd)
+        before = self._holds.get(crowd)
         failures = (before.failures if before else 0) + failed
         pause = min(longest, first * 2.0 ** min(max(0, failures - 1), 16))
-        self._holds.put(crowd, _Hold(now + pause, failures))
+        self._holds[crowd] = _Hold(now + pause, failures)
 
 
 def _parsed(address: str) -> Target | None:

@@ -8,28 +8,28 @@ from swarm_node.common.lru import Lru
 def full() -> Lru[str, int]:
     memory: Lru[str, int] = Lru(3)
     for number, key in enumerate("abc"):
-        memory.put(key, number)
+        memory[key] = number
     return memory
 
 
 def test_the_longest_unused_is_forgotten() -> None:
     memory = full()
-    memory.put("d", 3)
+    memory["d"] = 3
     assert list(memory) == ["b", "c", "d"] and len(memory) == 3
-    assert memory.get("a") is None and memory.get("d") == 3
+    assert memory.use("a") is None and memory.use("d") == 3
 
 
 def test_to_get_and_to_put_again_is_to_use() -> None:
     memory = full()
-    memory.get("a")
-    memory.put("b", 9)
+    memory.use("a")
+    memory["b"] = 9
     assert list(memory.items()) == [("c", 2), ("a", 0), ("b", 9)]
 
 
 def test_to_look_is_not_to_use() -> None:
     memory = full()
-    assert memory.peek("a") == 0 and "a" in memory and "x" not in memory and memory.peek("x") is None
-    memory.put("d", 3)
+    assert memory.get("a") == 0 and "a" in memory and "x" not in memory and memory.get("x") is None
+    memory["d"] = 3
     assert "a" not in memory
 
 
@@ -37,7 +37,7 @@ def test_it_keeps_what_a_dictionary_moved_by_hand_would_keep() -> None:
     random, memory, by_hand = Random(1), Lru[int, None](8), dict[int, None]()
     for _ in range(1000):
         key = random.randrange(16)
-        memory.put(key, None)
+        memory[key] = None
         by_hand.pop(key, None)
         by_hand[key] = None
         if len(by_hand) > 8:
