@@ -8,10 +8,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch.distributed as dist
-
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.gpus.ranks import JoinedRanks, digest, join, together, when_gone
+from swarm_node.extensions.gpus.ranks import JoinedRanks, digest, join, when_gone
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import LearningConfig, NodeConfig
 
@@ -37,8 +35,7 @@ class LeadingRanks(JoinedRanks):
 
     def tell(self, call: str, *arguments: object) -> None:
         """See Ranks. Both sides pickle: they are one program on one machine."""
-        with together():
-            dist.broadcast_object_list([(call, *arguments)], src=0, group=self.talk)
+        self.of_rank(0, (call, *arguments))
 
 
 def joined(config: NodeConfig) -> LeadingRanks:

@@ -50,12 +50,12 @@ class JoinedRanks(Ranks):
 
     def told(self) -> Any:
         """The next message of rank 0, however long it takes: a call and its arguments."""
-        return self._of_rank(0, None)
+        return self.of_rank(0, None)
 
     def gather(self, value: T) -> list[T]:
         """See Ranks."""
         values: list[Any] = [None] * self.size
-        with together():
+        with _together():
             dist.all_gather_object(values, value, group=self.talk)
         return values
 
@@ -68,7 +68,7 @@ class JoinedRanks(Ranks):
     def spread(self, parameters: Sequence[nn.Parameter]) -> None:
         """See Ranks."""
         if self._divides(parameters):
-            with together():
+            with _together():
                 for p, owner in zip(parameters, self._owners([p.numel() for p in parameters]), strict=True):
                     dist.broadcast(p.data, src=owner)
 
@@ -77,25 +77,13 @@ class JoinedRanks(Ranks):
         if not self.sharded:
             return state
         self.tell("optimizer_tensors")
-        parts = [self._of_rank(rank, state) for rank in range(self.size)]
+        parts = [self.of_rank(rank, state) for rank in range(self.size)]
         return {key: tensor for part in parts for key, tensor in part.items()}
 
-    def _owners(self, costs: Sequence[float]) -> list[int]:
-        """The rank that has each of them: the largest goes first, to the rank with the least so far."""
-        loads, owners = [0.0] * self.size, [0] * len(costs)
-        for index in sorted(range(len(costs)), key=lambda i: -costs[i]):
-            owners[index] = loads.index(min(loads))
-            loads[owners[index]] += costs[index]
-        return owners
-
-    def _divides(self, parameters: Sequence[nn.Parameter]) -> bool:
-        """Whether ranks share the state, and each would have something to step."""
-        return self.sharded and self.size <= len(parameters)
-
-    def _of_rank(self, rank: int, value: T) -> T:
+    def of_rank(self, rank: int, value: T) -> T:
         """What that rank has, at every rank."""
         box: list[Any] = [value if rank == self.rank else None]
-        with together():
+        with _together():
             dist.broadcast_object_list(box, src=rank, group=self.talk)
         found: T = box[0]
         return found
@@ -109,11 +97,23 @@ class JoinedRanks(Ranks):
         for bucket in _buckets(wanted):
             gradients = [p.grad for p in bucket if p.grad is not None]
             flat = torch.cat([gradient.flatten().float() for gradient in gradients])
-            with together():
+            with _together():
                 dist.all_reduce(flat)
             totals = torch.split(flat, [g.numel() for g in gradients])
             for gradient, total in zip(gradients, totals, strict=True):
                 gradient.copy_(total.view_as(gradient))
+
+    def _owners(self, costs: Sequence[float]) -> list[int]:
+        """The rank that has each of them: the largest goes first, to the rank with the least so far."""
+        loads, owners = [0.0] * self.size, [0] * len(costs)
+        for index in sorted(range(len(costs)), key=lambda i: -costs[i]):
+            owners[index] = loads.index(min(loads))
+            loads[owners[index]] += costs[index]
+        return owners
+
+    def _divides(self, parameters: Sequence[nn.Parameter]) -> bool:
+        """Whether ranks share the state, and each would have something to step."""
+        return self.sharded and self.size <= len(parameters)
 
 
 R = TypeVar("R", bound=JoinedRanks)
@@ -128,7 +128,7 @@ def join(kind: type[R], sharded: bool = False) -> R:
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    with together():
+    with _together():
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=FOREVER)
         talk = dist.new_group(backend="gloo", timeout=FOREVER)
     return kind(dist.get_rank(), dist.get_world_size(), talk, sharded)
@@ -151,7 +151,7 @@ def digest(tensors: Sequence[Tensor]) -> tuple[float, ...]:
 
 
 @contextmanager
-def together() -> Iterator[None]:
+def _together() -> Iterator[None]:
     """What torch raises where another rank has ended, in one line."""
     try:
         yield
