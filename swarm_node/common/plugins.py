@@ -6,7 +6,7 @@ pyproject.toml. Nothing is imported that a configuration does not name.
 
 import difflib
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from swarm_node.common.errors import UserError
 OURS = "swarm-node"  # the distribution whose plug-ins ship
 
 
-_points = cache(entry_points)  # of all installed packages: reading them takes a tenth of a second
+@cache
+def _points() -> EntryPoints:
+    """Of all installed packages: reading them takes a tenth of a second."""
+    return entry_points()
 
 
 @cache

@@ -1,11 +1,11 @@
 """How a node finds others and exchanges groups with them."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 from pydantic import Field
 
-from swarm_node.settings.sections import Count, Positive, Section
+from swarm_node.settings.sections import Count, PlugIn, Positive, Section
 
 
 class NetworkConfig(Section):
@@ -13,8 +13,9 @@ class NetworkConfig(Section):
 
     enabled: bool = True
     """Whether to connect to peers. Without it, local groups take the place of external ones."""
-    backend: Literal["hivemind", "libp2p"] = "hivemind"
-    """Library that carries the messages. Nodes of both kinds form one swarm. libp2p needs the extra of that name."""
+    backend: Annotated[str, PlugIn("backends")] = "hivemind"
+    """Library that carries the messages: hivemind, or libp2p, which needs the extra of that name. Nodes of both kinds
+    form one swarm."""
     p2pd: str = ""
     """Another daemon for the backend hivemind, as the path of a statically linked p2pd that takes the same flags.
     Empty: the one that comes with hivemind."""

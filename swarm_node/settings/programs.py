@@ -168,7 +168,7 @@ class BootstrapConfig(Section):
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
     mdns: Annotated[bool, _as_in_run("mdns")] = True
     """Be found by nodes on the same local network."""
-    backend: Annotated[Literal["hivemind", "libp2p"], _as_in_run("backend")] = "hivemind"
+    backend: Annotated[str, PlugIn("backends"), _as_in_run("backend")] = "hivemind"
     """Library that carries the messages."""
     swarm: SwarmName = "public"
     """Name of the swarm."""
