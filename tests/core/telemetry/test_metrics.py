@@ -1,6 +1,5 @@
-"""One record of metrics: every field reaches events, report, live view and trackers by itself."""
+"""One record of metrics: every field reaches events and live view by itself."""
 
-import csv
 import json
 from dataclasses import fields, replace
 from pathlib import Path
@@ -9,13 +8,7 @@ from typing import Annotated, get_type_hints
 from rich.console import Console
 
 from protocol.messages import PeerId, Round
-from swarm_node.extensions.simulation.arms import Arm, Cell
-from swarm_node.extensions.simulation.cell import summary
-from swarm_node.extensions.simulation.folder import Record
-from swarm_node.extensions.simulation.report import build_report
-from swarm_node.extensions.trackers.csv_tracker import CsvTracker
 from swarm_node.rollouts.reports import METRICS, PHASES, Metric, RoundReport, StepReport, combined, figures
-from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import RoundDone
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.terminal import LiveNode
@@ -47,26 +40,6 @@ def test_every_metric_is_in_the_events_of_a_node(tmp_path: Path) -> None:
     sink.close()
     told = json.loads((tmp_path / "events.jsonl").read_text())["report"]
     assert {**told, **told["step"]}.items() >= figures(report()).items()
-
-
-def test_every_metric_is_in_the_table_of_the_csv_tracker(tmp_path: Path) -> None:
-    tracker = CsvTracker(tmp_path)
-    tracker.take(RoundDone(report()))
-    tracker.close()
-    with (tmp_path / "rounds.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    assert {name: float(row[name]) for name in METRICS} == figures(report())
-
-
-def test_every_metric_of_a_simulation_is_in_its_rounds_and_its_report() -> None:
-    config = SimulationConfig(nodes=2, rounds=1, arms=("4/4",))
-    reports = {0: report(), 1: report(2, steps=0)}
-    done = summary(config, Cell(Arm(4, 4), 0), 0, reports, rejected={}, wall=1.0)
-    assert done.metrics == combined(list(reports.values()))
-    arm = build_report(config, [Record(Cell(Arm(4, 4), 0), (done,), ())]).arms["4/4"]
-    assert {name: curves[0][0] for name, curves in arm.metrics.items()} == {
-        name: float(f"{value:.6g}") for name, value in done.metrics.items()
-    }
 
 
 def test_nodes_are_summed_or_averaged_and_those_without_a_step_say_nothing_of_steps() -> None:

@@ -12,6 +12,9 @@ from swarm_node.extensions.simulation.plot import headline, subline
 from swarm_node.extensions.simulation.report import build_report
 from swarm_node.extensions.simulation.statistics import ci95, t_975
 from swarm_node.extensions.simulation.tables import result
+from swarm_node.rollouts.reports import combined
+from swarm_node.settings import SimulationConfig
+from tests.core.telemetry.test_metrics import report as different
 
 
 @pytest.mark.parametrize(
@@ -113,6 +116,17 @@ def test_skips_are_summed_and_rejections_taken_from_the_last_round(fakes, config
     changes = {"skipped": {"prompt too long": 1}, "rejected": {"bad signature": 5}}
     arm = build_report(config, [record(fakes, config, Arm(8, 0), 0, [[0.1, 0.1]] * 3, **changes)]).arms["8/0"]
     assert arm.skipped == {"prompt too long": 6} and arm.rejected == {"bad signature": 10}
+
+
+def test_every_metric_of_a_simulation_is_in_its_rounds_and_its_report() -> None:
+    config = SimulationConfig(nodes=2, rounds=1, arms=("4/4",))
+    reports = {0: different(), 1: different(2, steps=0)}
+    done = summary(config, Cell(Arm(4, 4), 0), 0, reports, rejected={}, wall=1.0)
+    assert done.metrics == combined(list(reports.values()))
+    arm = build_report(config, [Record(Cell(Arm(4, 4), 0), (done,), ())]).arms["4/4"]
+    assert {name: curves[0][0] for name, curves in arm.metrics.items()} == {
+        name: float(f"{value:.6g}") for name, value in done.metrics.items()
+    }
 
 
 def test_cost_has_the_time_of_a_round_by_phase(small):

@@ -1,5 +1,7 @@
-"""Trackers of others, through the seam by which they are reached, and trackio itself where it is installed."""
+"""The table of the tracker csv; trackers of others, through the seam by which they are reached, and trackio itself
+where it is installed."""
 
+import csv
 import json
 import os
 import sqlite3
@@ -13,10 +15,12 @@ from typing import Any
 import pytest
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.trackers.csv_tracker import CsvTracker
 from swarm_node.extensions.trackers.trackers import Run, Tracker, library, named
-from swarm_node.rollouts.reports import METRICS
-from swarm_node.telemetry.events import CellFinished, CellRound, Validated
+from swarm_node.rollouts.reports import METRICS, figures
+from swarm_node.telemetry.events import CellFinished, CellRound, RoundDone, Validated
 from tests.commands import ENDS_SECONDS
+from tests.core.telemetry.test_metrics import report
 
 
 class Kept:
@@ -64,6 +68,15 @@ def test_a_node_is_one_run_with_the_names_of_trl(tmp_path: Path) -> None:
     tracker.take(Validated(5, 0.5, 4, True))
     assert tracker.kept["home"].rows == [(5, {"eval/reward": 0.5})]
     assert {"reward", "loss", "grad_norm", "completions/mean_length"} <= named(dict.fromkeys(METRICS, 0.0)).keys()
+
+
+def test_every_metric_is_in_the_table_of_the_csv_tracker(tmp_path: Path) -> None:
+    tracker = CsvTracker(tmp_path)
+    tracker.take(RoundDone(report()))
+    tracker.close()
+    with (tmp_path / "rounds.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert {name: float(row[name]) for name in METRICS} == figures(report())
 
 
 def test_a_library_that_is_missing_is_one_line_with_a_remedy() -> None:
