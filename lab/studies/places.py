@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from swarm_node.extensions.ray import engine as ray
+from swarm_node.extensions.simulation.engines.engine import engine_of
 from swarm_node.extensions.simulation.workers import prefixes_of
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.manifest import usable_cores
@@ -57,5 +58,5 @@ def place_of(options: argparse.Namespace) -> Iterator[Place]:
     config = SimulationConfig.model_validate({**given, **by})
     prefixes = prefixes_of(config)
     with ray.held(config) if config.engine == "ray" else nullcontext():
-        room = ray.capacity(config) if config.engine == "ray" else len(prefixes) or usable_cores()
+        room = engine_of(config).cells_at_once(config) or len(prefixes) or usable_cores()
         yield Place(config, room)

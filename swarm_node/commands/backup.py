@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Protocol
 
 from swarm_node.commands import archive
 from swarm_node.commands.archive import FILES, FOLDERS, HASHES, BadArchive, Member
+from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, in_use, owned
-from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.regular import open_regular
 from swarm_node.settings.command_line import from_command_line

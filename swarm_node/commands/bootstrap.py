@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.landlock import OWN
 from swarm_node.common.printable import printable
@@ -26,9 +26,6 @@ from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.leftovers import socket_room
 from swarm_node.settings import BootstrapConfig, NetworkConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.telemetry.events import Begun
-from swarm_node.telemetry.observers import observe
-from swarm_node.telemetry.sinks import Telemetry
 
 PAGE = """\
 usage: swarm-node bootstrap [--port N] [--home FOLDER] [--peers MULTIADDR ...]
@@ -63,6 +60,10 @@ def bootstrap(
 async def _serve(
     config: BootstrapConfig, sockets: Path, show: Callable[[str], None], warn: Callable[[str], None]
 ) -> None:
+    from swarm_node.telemetry.events import Begun  # now, not above: the first line does not wait for these
+    from swarm_node.telemetry.observers import observe
+    from swarm_node.telemetry.sinks import Telemetry
+
     home = config.home.expanduser()
     shown: set[str] = set()
 

@@ -5,7 +5,7 @@ import shutil
 import textwrap
 from typing import Any
 
-from swarm_node.commands.table import Command
+from swarm_node.commands.command import Command
 from swarm_node.settings import CheckConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.sources import describe, flatten

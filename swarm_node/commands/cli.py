@@ -98,7 +98,8 @@ def dispatch(argv: list[str]) -> None:
 
 def usage() -> str:
     """All commands, by what a user wants to do."""
-    from swarm_node.commands.table import Purpose, entries
+    from swarm_node.commands.command import Purpose
+    from swarm_node.commands.table import entries
 
     lines = [USAGE]
     for purpose in Purpose:

@@ -22,9 +22,9 @@ from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from protocol.rejection import Reason
 from swarm_node.commands.bundle import write_bundle
+from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use, load_identity
 from swarm_node.commands.status import only_strangers
-from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network import confinement

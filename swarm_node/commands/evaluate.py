@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
-from swarm_node.commands.table import Command
+from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out

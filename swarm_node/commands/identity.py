@@ -1,7 +1,7 @@
 """`swarm-node init` and `id`: this node's name in the swarm."""
 
+from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, load_identity
-from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line

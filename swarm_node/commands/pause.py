@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
-from swarm_node.commands.table import Command
 from swarm_node.common import private
 from swarm_node.common.errors import UserError
 from swarm_node.node.guest import PAUSE_FILE

@@ -13,8 +13,8 @@ from time import monotonic
 
 from rich.console import Console
 
+from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.commands.table import Command
 from swarm_node.common import interrupts
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment

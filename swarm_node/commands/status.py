@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
-from swarm_node.commands.table import Command
 from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable

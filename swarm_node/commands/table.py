@@ -5,47 +5,16 @@ each an `Entry` in a module that imports little else. The code of a command is i
 A command of the core is found without asking for entry points, which would take 0.1 seconds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 from typing import Any
 
+from swarm_node.commands.command import Command, Entry, Purpose
 from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
 GROUP = "commands"  # of entry points: swarm_node.commands
-
-
-class Purpose(Enum):
-    """What a user wants to do, as a heading of the list of commands and in its order."""
-
-    TAKE_PART = "take part in a swarm"
-    LOOK = "see how it goes"
-    TRY = "try something out"
-    MODEL = "use the trained model"
-    SET_UP = "set up a node, and keep it"
-
-
-@dataclass(frozen=True)
-class Command:
-    """What a command is made of; it stands at the end of the module of its command."""
-
-    options: Callable[..., Any]  # whose arguments are all its options, as tyro reads them: --help-all shows them
-    page: str  # those most used, on a screen: --help shows it
-    do: Callable[[list[str]], None]  # takes the arguments behind the name; UserError for a mistake in them
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A command in the list of commands."""
-
-    place: str  # MODULE:NAME of its `Command`
-    arguments: str  # as `swarm-node --help` shows them behind the name
-    summary: str  # what the command does, in some words
-    purpose: Purpose
-    lasting: bool = False  # it goes on when it has begun: `loading ...` is shown where its import takes long
 
 
 _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
@@ -80,12 +49,6 @@ CORE: Mapping[str, Entry] = {
         "swarm_node.commands.backup:BACKUP", f"FILE {_HOME}", "identity and newest checkpoint, in one file", _SET_UP
     ),
     "restore": Entry("swarm_node.commands.backup:RESTORE", f"FILE {_HOME}", "a home from it", _SET_UP),
-    "completion": Entry(
-        "swarm_node.commands.completion:COMPLETION",
-        "bash|zsh|fish",
-        "a script that completes commands and options",
-        _SET_UP,
-    ),
 }
 
 

@@ -6,7 +6,7 @@ pyproject.toml. Nothing is imported that a configuration does not name.
 
 import difflib
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ OURS = "swarm-node"  # the distribution whose plug-ins ship
 
 
 @cache
-def _points() -> EntryPoints:
+def _points() -> Any:  # EntryPoints, which has another name before Python 3.12
     """Of all installed packages: reading them takes a tenth of a second."""
     return entry_points()
 

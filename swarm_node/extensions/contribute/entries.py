@@ -1,6 +1,6 @@
 """The command `contribute`, in the list of commands."""
 
-from swarm_node.commands.table import Entry, Purpose
+from swarm_node.commands.command import Entry, Purpose
 
 CONTRIBUTE = Entry(
     "swarm_node.extensions.contribute.start:CONTRIBUTE",

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 
 from protocol import limits
+from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.commands.table import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.environments.registry import build_settings, leaving

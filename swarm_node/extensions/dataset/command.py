@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from swarm_node.commands.table import Command
+from swarm_node.commands.command import Command
 from swarm_node.common.printable import printable
 from swarm_node.extensions.dataset.environment import Facts, read
 from swarm_node.settings import DatasetConfig

@@ -1,6 +1,6 @@
 """The command `dataset`, in the list of commands."""
 
-from swarm_node.commands.table import Entry, Purpose
+from swarm_node.commands.command import Entry, Purpose
 
 DATASET = Entry(
     "swarm_node.extensions.dataset.command:DATASET",

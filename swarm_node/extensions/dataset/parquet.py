@@ -16,7 +16,7 @@ from pyarrow.parquet import ParquetFile
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.extensions.dataset import reading
+from swarm_node.extensions.dataset import bounds
 
 TOGETHER = 64  # rows that are decoded at a time
 MAX_FOOTER_BYTES = 16 * 1024 * 1024
@@ -25,7 +25,7 @@ BUFFER_BYTES = 1024 * 1024  # of a column that are read at a time
 ITEM_BYTES = 8  # that a value weighs at least, since a null takes none in Arrow
 
 
-def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[reading.Read]:
+def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
     """As `reading.rows`. UserError for what is no Parquet file, or above its bounds."""
     _check_footer(content)
     try:
@@ -43,23 +43,23 @@ def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[reading.Read]:
         raise UserError(f"data set {content.name} is no Parquet file: {printable(str(error))}") from error
 
 
-def _rows(file: ParquetFile, wanted: Collection[str], name: str) -> Iterator[reading.Read]:
+def _rows(file: ParquetFile, wanted: Collection[str], name: str) -> Iterator[bounds.Read]:
     names = file.schema_arrow.names
     columns = [name for name in names if name in wanted]
-    others = dict.fromkeys([name for name in names if name not in wanted][: reading.SHOWN_COLUMNS])
+    others = dict.fromkeys([name for name in names if name not in wanted][: bounds.SHOWN_COLUMNS])
     _check_claims(file, columns, name)
     weighed = 0
     for batch in file.iter_batches(TOGETHER, columns=columns, use_threads=False):
         weight = sum(map(weigh, batch.columns))
         weighed += weight
-        if weighed > reading.MAX_FILE_BYTES:
-            raise reading.too_large(name)
-        if weight <= reading.MAX_ROW_BYTES:
+        if weighed > bounds.MAX_FILE_BYTES:
+            raise bounds.too_large(name)
+        if weight <= bounds.MAX_ROW_BYTES:
             yield from ({**others, **row} for row in batch.to_pylist())
             continue
         for row in (batch.slice(place, 1) for place in range(batch.num_rows)):
-            heavy = sum(map(weigh, row.columns)) > reading.MAX_ROW_BYTES
-            yield reading.TOO_LONG if heavy else {**others, **row.to_pylist()[0]}
+            heavy = sum(map(weigh, row.columns)) > bounds.MAX_ROW_BYTES
+            yield bounds.TOO_LONG if heavy else {**others, **row.to_pylist()[0]}
 
 
 def weigh(array: Any) -> int:
@@ -87,11 +87,11 @@ def _check_footer(content: BinaryIO) -> None:
 def _check_claims(file: ParquetFile, columns: Collection[str], name: str) -> None:
     """What the footer says of itself: an honest file that is too large is refused at once."""
     about, claimed = file.metadata, 0
-    if about.num_rows > reading.MAX_ROWS:
-        raise reading.too_many(name)
+    if about.num_rows > bounds.MAX_ROWS:
+        raise bounds.too_many(name)
     for group in (about.row_group(number) for number in range(about.num_row_groups)):
         for chunk in (group.column(number) for number in range(group.num_columns)):
             if chunk.path_in_schema.partition(".")[0] in columns or chunk.path_in_schema in columns:
                 claimed += max(0, chunk.total_uncompressed_size)
-    if claimed > reading.MAX_FILE_BYTES:
-        raise reading.too_large(name)
+    if claimed > bounds.MAX_FILE_BYTES:
+        raise bounds.too_large(name)

@@ -13,7 +13,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.extensions.dataset.reading import Row
+from swarm_node.extensions.dataset.bounds import Row
 
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_ANSWER_CHARS = 16 * 1024

@@ -10,23 +10,26 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.common.regular import open_regular
+from swarm_node.extensions.dataset.bounds import (
+    MAX_COLUMNS,
+    MAX_FILE_BYTES,
+    MAX_ROW_BYTES,
+    MAX_ROWS,
+    NO_OBJECT,
+    SHOWN_COLUMNS,
+    TOO_LONG,
+    Read,
+    Row,
+    too_large,
+    too_many,
+)
 
-MAX_FILE_BYTES = 1024 * 1024 * 1024  # of a file; of the columns of a Parquet file that are read, decompressed
-MAX_ROWS = 1_000_000  # blank lines and rows that are left out count
-MAX_ROW_BYTES = 1024 * 1024  # of one row: what is longer is left out, and never held in memory whole
-MAX_COLUMNS = 1024  # of a CSV file
-SHOWN_COLUMNS = 64  # names that a row has for a message, where its cells are not read
 HUB = "hf:"
-
-Row = Mapping[str, Any]
-Read = Row | str | None  # a row, why it is left out, or None for a blank line
-
-TOO_LONG, NO_OBJECT = "row above 1 MB", "no JSON object"
 
 
 def rows(file: str, wanted: Collection[str]) -> Iterator[Row | str]:
@@ -38,16 +41,6 @@ def rows(file: str, wanted: Collection[str]) -> Iterator[Row | str]:
             raise too_many(file)
         if row is not None:
             yield row
-
-
-def too_large(file: str) -> UserError:
-    """For a file above the bound of bytes."""
-    return UserError(f"data set {file} is above {MAX_FILE_BYTES >> 20} MB: use a part of it")
-
-
-def too_many(file: str) -> UserError:
-    """For a file above the bound of rows."""
-    return UserError(f"data set {file} has more than {MAX_ROWS} rows: use a part of it")
 
 
 def _file(file: str, wanted: Collection[str]) -> Iterator[Read]:

@@ -1,6 +1,6 @@
 """The commands `export` and `push`, in the list of commands."""
 
-from swarm_node.commands.table import Entry, Purpose
+from swarm_node.commands.command import Entry, Purpose
 
 EXPORT = Entry(
     "swarm_node.extensions.hub.export:EXPORT",

@@ -8,7 +8,7 @@ from typing import Any
 
 import tyro
 
-from swarm_node.commands.table import Command
+from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.card import Story, card, story
 from swarm_node.settings import ModelConfig, Section

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from swarm_node.commands.table import Command
+from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.redaction import hidden, without_secrets
 from swarm_node.extensions.hub.export import export, newest

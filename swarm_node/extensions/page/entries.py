@@ -1,6 +1,6 @@
 """The command `page`, in the list of commands."""
 
-from swarm_node.commands.table import Entry, Purpose
+from swarm_node.commands.command import Entry, Purpose
 
 PAGE = Entry(
     "swarm_node.extensions.page.start:COMMAND",

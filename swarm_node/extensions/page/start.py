@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 from time import monotonic
 
+from swarm_node.commands.command import Command
 from swarm_node.commands.status import ask
-from swarm_node.commands.table import Command
 from swarm_node.common.children import OF_THE_USER
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.page.about import read_manifest

@@ -10,19 +10,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.elsewhere import origin
-from swarm_node.extensions.simulation.engines.engine import Run
+from swarm_node.extensions.simulation.engines.engine import Launch, Run, Worker
 from swarm_node.extensions.simulation.engines.memory import InMemoryRun, MemoryEngine
 from swarm_node.extensions.simulation.worker_messages import node_environment, write_order
-from swarm_node.extensions.simulation.workers import MODULE, Launch, Worker, local_launch
+from swarm_node.extensions.simulation.workers import MODULE
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.manifest import usable_cores
 
@@ -51,6 +50,26 @@ class RayEngine:
     def clean_up(self, config: SimulationConfig) -> None:
         if (ray := sys.modules.get("ray")) is not None and not _held.is_set():
             ray.shutdown()
+
+    def cells_at_once(self, config: SimulationConfig) -> int | None:
+        """As many as the cluster has cores for, where cells are spread."""
+        if config.ray.spread == "nodes":
+            return None
+        return max(1, int(connect(config).cluster_resources().get("CPU", 1) // (config.threads or 1)))
+
+    def launch(self, config: SimulationConfig) -> Launch | None:
+        """Tasks on the cluster, where cells are spread."""
+        if config.ray.spread == "nodes":
+            return None
+        ray, there = connect(config), origin()
+        # No retries of Ray's: a cell that begins anew would repeat lines that were passed on.
+        options = {"num_cpus": config.threads or 1, "num_gpus": config.ray.gpus, "max_retries": 0}
+        task = ray.remote(run_worker).options(num_returns="streaming", scheduling_strategy="SPREAD", **options)
+
+        def launch(cell: Cell) -> Worker:
+            return RayWorker(ray, task.remote(write_order(config, cell, there), node_environment(config)))
+
+        return launch
 
 
 class RayWorker:
@@ -81,26 +100,6 @@ class RayWorker:
         """See Worker. The worker process ends with its pipe."""
         with suppress(Exception):  # the cluster may be gone
             self._ray.cancel(self._stream, force=True)
-
-
-def launch_of(config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
-    """Tasks on the cluster where cells are spread, else workers as for any other engine."""
-    if config.engine != "ray" or config.ray.spread == "nodes":
-        return local_launch(config, log, command)
-    ray, there = connect(config), origin()
-    # No retries of Ray's: a cell that begins anew would repeat lines that were passed on.
-    options = {"num_cpus": config.threads or 1, "num_gpus": config.ray.gpus, "max_retries": 0}
-    task = ray.remote(run_worker).options(num_returns="streaming", scheduling_strategy="SPREAD", **options)
-
-    def launch(cell: Cell) -> Worker:
-        return RayWorker(ray, task.remote(write_order(config, cell, there), node_environment(config)))
-
-    return launch
-
-
-def capacity(config: SimulationConfig) -> int:
-    """Cells that the cluster can run at the same time."""
-    return max(1, int(connect(config).cluster_resources().get("CPU", 1) // (config.threads or 1)))
 
 
 def run_worker(order: str, environment: dict[str, str]) -> Iterator[str]:

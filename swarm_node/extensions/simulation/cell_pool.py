@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.engines.engine import Launch, Worker
 from swarm_node.extensions.simulation.worker_messages import DoneMessage, FailedMessage, RoundMessage, read_message
-from swarm_node.extensions.simulation.workers import Launch, Worker
 from swarm_node.telemetry.events import CellRound, CellStarted, Event, Notice
 
 LOSSES = 3  # hosts that a cell may lose before it has failed

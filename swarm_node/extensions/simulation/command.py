@@ -1,6 +1,6 @@
 """`swarm-node simulate` and `attack`. Imports no torch: the workers do."""
 
-from swarm_node.commands.table import Command
+from swarm_node.commands.command import Command
 from swarm_node.extensions.simulation.main import simulate
 from swarm_node.settings import AttackSimulationConfig, SimulationConfig
 from swarm_node.settings.command_line import from_command_line

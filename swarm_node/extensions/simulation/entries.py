@@ -1,6 +1,6 @@
 """The commands `simulate`, `attack` and `plot`, in the list of commands."""
 
-from swarm_node.commands.table import Entry, Purpose
+from swarm_node.commands.command import Entry, Purpose
 
 SIMULATE = Entry(
     "swarm_node.extensions.simulation.command:SIMULATE",

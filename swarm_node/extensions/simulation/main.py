@@ -12,18 +12,17 @@ from rich.console import Console
 from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
-from swarm_node.extensions.ray.engine import capacity, launch_of
 from swarm_node.extensions.simulation.arms import Cell, all_cells
 from swarm_node.extensions.simulation.attacks.hostile import hostile_nodes
 from swarm_node.extensions.simulation.cell_pool import Failed, Finished, run_cells
-from swarm_node.extensions.simulation.engines.registry import ENGINES
+from swarm_node.extensions.simulation.engines.engine import engine_of
 from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.extensions.simulation.folder import Record, ReportFolder
 from swarm_node.extensions.simulation.node_options import contributors, is_mixed, node_config
 from swarm_node.extensions.simulation.progress import simulation_terminal
 from swarm_node.extensions.simulation.report import Report, build_report
 from swarm_node.extensions.simulation.tables import result
-from swarm_node.extensions.simulation.workers import WORKER, prefixes_of, remote_command
+from swarm_node.extensions.simulation.workers import WORKER, local_launch, prefixes_of, remote_command
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
@@ -53,7 +52,7 @@ def simulate(
         where = error.filename or folder.path
         raise UserError(f"{where}: {error.strerror}; finished cells are kept, go on with --resume") from error
     finally:
-        ENGINES[config.engine].clean_up(config)
+        engine_of(config).clean_up(config)
 
 
 def check(config: SimulationConfig) -> list[Cell]:
@@ -63,7 +62,7 @@ def check(config: SimulationConfig) -> list[Cell]:
     contributors(config)
     for node in range(config.nodes):
         node_config(config, node)
-    ENGINES[config.engine].check(config)
+    engine_of(config).check(config)
     if prefixes_of(config):
         remote_command(config)
     return all_cells(config)
@@ -119,7 +118,7 @@ def _run(
     outcomes = run_cells(
         todo,
         workers=_workers(config, len(todo)),
-        launch=launch_of(config, folder.log, worker),
+        launch=engine_of(config).launch(config) or local_launch(config, folder.log, worker),
         emit=telemetry.emit,
     )
     try:
@@ -166,10 +165,10 @@ def _draw(report: Report, folder: ReportFolder) -> None:
 def _workers(config: SimulationConfig, cells: int) -> int:
     if prefixes := prefixes_of(config):
         return max(1, min(config.workers or len(prefixes), cells))
-    if config.engine == "ray" and config.ray.spread == "cells":
-        return max(1, min(config.workers or capacity(config), cells))
-    processes = ENGINES[config.engine].processes(config)
-    fitting = max(1, usable_cores() // (processes * (config.threads or 1)))
+    engine = engine_of(config)
+    fitting = engine.cells_at_once(config)
+    if fitting is None:
+        fitting = max(1, usable_cores() // (engine.processes(config) * (config.threads or 1)))
     return max(1, min(config.workers or fitting, cells))
 
 

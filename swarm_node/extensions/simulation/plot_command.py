@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from swarm_node.commands.table import Command
+from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.page.newest_first import NewestFirst
 from swarm_node.extensions.page.node import NodeWatch

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Protocol
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.elsewhere import origin
+from swarm_node.extensions.simulation.engines.engine import Launch, Worker
 from swarm_node.extensions.simulation.worker_messages import LOST, node_environment, worker_environment, write_order
 from swarm_node.settings import SimulationConfig
 
@@ -25,29 +25,6 @@ WORKER = (sys.executable, *MODULE)
 GUARD = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
 PATIENCE = 5.0  # seconds
 PLAIN = re.compile(r"[\w@%+=:,./~-]+")  # what every shell passes on as it is
-
-
-class Worker(Protocol):
-    """A worker at its cell."""
-
-    def lines(self) -> Iterator[str]:
-        """Its messages, until it ends."""
-        ...
-
-    def last_words(self) -> str:
-        """How it ended, if its last message does not say so."""
-        ...
-
-    def lost(self) -> bool:
-        """Whether it ended because its host did: the cell can begin anew elsewhere."""
-        ...
-
-    def kill(self) -> None:
-        """Ends it, and all that it started."""
-        ...
-
-
-Launch = Callable[[Cell], Worker]
 
 
 class LocalWorker:

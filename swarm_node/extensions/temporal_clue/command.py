@@ -1,6 +1,6 @@
 """`swarm-node solve`: the solution of a Temporal Clue puzzle."""
 
-from swarm_node.commands.table import Command
+from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import SolveConfig

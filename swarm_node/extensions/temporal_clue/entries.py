@@ -1,6 +1,6 @@
 """The command `solve`, in the list of commands."""
 
-from swarm_node.commands.table import Entry, Purpose
+from swarm_node.commands.command import Entry, Purpose
 
 SOLVE = Entry(
     "swarm_node.extensions.temporal_clue.command:SOLVE",

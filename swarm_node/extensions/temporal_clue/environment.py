@@ -166,7 +166,6 @@ class TemporalClueKind(_Kind):
     """Generated puzzles."""
 
     name = NAME
-    ships = True
     tasks: Tasks = ASKED
 
     def why_not(self, task: str) -> str | None:

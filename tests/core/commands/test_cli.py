@@ -210,16 +210,8 @@ sys.exit("importlib.metadata" in sys.modules)
     assert subprocess.run([sys.executable, "-c", program], timeout=ENDS_SECONDS, check=False).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "library", "remedy"),
-    [
-        (("run", "--network.backend", "libp2p"), "libp2p", r"pip install 'swarm-node\[libp2p\]'"),
-        (("bootstrap", "--backend", "libp2p", "--port", "0", "--host", "127.0.0.1"), "libp2p", "backend hivemind"),
-        (("run",), "hivemind", "pip install hivemind"),
-    ],
-)
-def test_a_backend_that_is_not_installed_is_one_line(tmp_path, monkeypatch, arguments, library, remedy):
-    monkeypatch.setitem(sys.modules, library, None)  # what the import system takes for missing
-    with pytest.raises(UserError, match=remedy) as caught:
-        dispatch([*arguments, "--home", str(tmp_path)])
+def test_a_backend_that_is_not_installed_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "hivemind", None)  # what the import system takes for missing
+    with pytest.raises(UserError, match="pip install hivemind") as caught:
+        dispatch(["run", "--home", str(tmp_path)])
     assert "\n" not in str(caught.value)

@@ -193,11 +193,11 @@ def test_what_a_footer_does_not_say_is_counted_while_decoding(tmp_path: Path, mo
     texts = [str(k) * (MB // 8) for k in range(10, 90)]
     parquet_file(tmp_path / "x.parquet", {"prompt": texts, "answer": texts}, row_group_size=8)
     from swarm_node.common.errors import UserError
-    from swarm_node.extensions.dataset import parquet, reading
+    from swarm_node.extensions.dataset import bounds, parquet, reading
 
     monkeypatch.setattr(parquet, "_check_claims", lambda *_: None)
     assert len(list(reading.rows(str(tmp_path / "x.parquet"), {"prompt"}))) == 80
-    monkeypatch.setattr(reading, "MAX_FILE_BYTES", 8 * MB)
+    monkeypatch.setattr(bounds, "MAX_FILE_BYTES", 8 * MB)
     with pytest.raises(UserError, match="is above 8 MB: use a part of it"):
         list(reading.rows(str(tmp_path / "x.parquet"), {"prompt"}))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
-from swarm_node.extensions.simulation.engines.engine import Run
+from swarm_node.extensions.simulation.engines.engine import OnThisMachine, Run
 from swarm_node.extensions.simulation.engines.real_nodes import LINES, RealRun, check_real, one_line
 from swarm_node.extensions.simulation.worker_messages import node_environment
 from swarm_node.settings import SimulationConfig
@@ -17,7 +17,7 @@ from swarm_node.settings.sources import plug_in_files
 LABEL = "swarm-node.simulation"  # of every container and network of ours; its value names the report folder
 
 
-class DockerEngine:
+class DockerEngine(OnThisMachine):
     """Implements engine.Engine."""
 
     def check(self, config: SimulationConfig) -> None:

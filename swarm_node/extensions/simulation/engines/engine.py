@@ -1,8 +1,10 @@
-"""The interface of engines. A new engine is a class beside the others, and a name in `registry.py`."""
+"""The interface of engines. An engine is a class without arguments that is registered as an entry point of the group
+`swarm_node.engines`; its name is what `--engine` takes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from swarm_node.common import plugins
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellRound
@@ -24,6 +26,29 @@ class Run(Protocol):
         ...
 
 
+class Worker(Protocol):
+    """A worker at its cell."""
+
+    def lines(self) -> Iterator[str]:
+        """Its messages, until it ends."""
+        ...
+
+    def last_words(self) -> str:
+        """How it ended, if its last message does not say so."""
+        ...
+
+    def lost(self) -> bool:
+        """Whether it ended because its host did: the cell can begin anew elsewhere."""
+        ...
+
+    def kill(self) -> None:
+        """Ends it, and all that it started."""
+        ...
+
+
+Launch = Callable[[Cell], Worker]
+
+
 class Engine(Protocol):
     """Where and how the nodes of a cell run."""
 
@@ -42,3 +67,29 @@ class Engine(Protocol):
     def clean_up(self, config: SimulationConfig) -> None:
         """Removes what a killed simulation left running."""
         ...
+
+    def cells_at_once(self, config: SimulationConfig) -> int | None:
+        """Cells that can run side by side; None where the cores of this machine decide."""
+        ...
+
+    def launch(self, config: SimulationConfig) -> Launch | None:
+        """What starts a worker for a cell; None where workers are processes that this machine starts."""
+        ...
+
+
+class OnThisMachine:
+    """What engines have in common whose workers this machine starts."""
+
+    def cells_at_once(self, config: SimulationConfig) -> int | None:
+        """The cores decide."""
+        return None
+
+    def launch(self, config: SimulationConfig) -> Launch | None:
+        """See workers.local_launch."""
+        return None
+
+
+def engine_of(config: SimulationConfig) -> Engine:
+    """The engine that the configuration names. UserError where no package registers it."""
+    engine: Engine = plugins.load("engines", config.engine)()
+    return engine

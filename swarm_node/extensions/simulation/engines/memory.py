@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from swarm_node.common.loading import quickly
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import Population, run_cell
-from swarm_node.extensions.simulation.engines.engine import Run
+from swarm_node.extensions.simulation.engines.engine import OnThisMachine, Run
 from swarm_node.extensions.simulation.memory_use import family_cpu, family_mb
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellRound
 
 
-class MemoryEngine:
+class MemoryEngine(OnThisMachine):
     """Implements engine.Engine."""
 
     def check(self, config: SimulationConfig) -> None:

@@ -12,13 +12,13 @@ import psutil
 
 from swarm_node.common.children import without_secrets
 from swarm_node.extensions.simulation.arms import Cell
-from swarm_node.extensions.simulation.engines.engine import Run
+from swarm_node.extensions.simulation.engines.engine import OnThisMachine, Run
 from swarm_node.extensions.simulation.engines.real_nodes import RealRun, check_real, one_line
 from swarm_node.extensions.simulation.memory_use import family_mb
 from swarm_node.settings import SimulationConfig
 
 
-class ProcessEngine:
+class ProcessEngine(OnThisMachine):
     """Implements engine.Engine."""
 
     def check(self, config: SimulationConfig) -> None:

@@ -8,7 +8,8 @@ import tyro
 from tyro.conf import Positional
 from tyro.extras import SubcommandApp
 
-from swarm_node.commands.table import Command, entries, load
+from swarm_node.commands.command import Command
+from swarm_node.commands.table import entries, load
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings.sources import FLAGS

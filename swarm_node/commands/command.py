@@ -1,0 +1,36 @@
+"""What a command is made of, and how it stands in the list of commands. Imports nothing: lists are made of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Purpose(Enum):
+    """What a user wants to do, as a heading of the list of commands and in its order."""
+
+    TAKE_PART = "take part in a swarm"
+    LOOK = "see how it goes"
+    TRY = "try something out"
+    MODEL = "use the trained model"
+    SET_UP = "set up a node, and keep it"
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a command is made of; it stands at the end of the module of its command."""
+
+    options: Callable[..., Any]  # whose arguments are all its options, as tyro reads them: --help-all shows them
+    page: str  # those most used, on a screen: --help shows it
+    do: Callable[[list[str]], None]  # takes the arguments behind the name; UserError for a mistake in them
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A command in the list of commands."""
+
+    place: str  # MODULE:NAME of its `Command`
+    arguments: str  # as `swarm-node --help` shows them behind the name
+    summary: str  # what the command does, in some words
+    purpose: Purpose
+    lasting: bool = False  # it goes on when it has begun: `loading ...` is shown where its import takes long

@@ -1,0 +1,1 @@
+"""Prints scripts with which shells complete commands and options."""
