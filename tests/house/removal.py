@@ -169,7 +169,8 @@ def merged(sections: Iterator[str]) -> str:
 def run(copy: Copy, arguments: Sequence[str]) -> Result:
     """Runs pytest in the copy with these arguments."""
     report, began = copy.tree.parent / "report.xml", monotonic()
-    done = copy.start("-m", "pytest", "--junit-xml", str(report), "-p", "no:cacheprovider", *arguments)
+    flags = ["--junit-xml", str(report), "--continue-on-collection-errors", "-p", "no:cacheprovider"]
+    done = copy.start("-m", "pytest", *flags, *arguments)
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = [case for case in cases if case.find("skipped") is not None]
