@@ -30,13 +30,13 @@ rewards.png, manifest.json and events.jsonl.
 ATTACK_PAGE = """\
 usage: swarm-node attack [CONFIG.toml] [--flags]
 
-A simulation with hostile nodes: how far the payload gets, what the honest nodes
+A simulation with hostile nodes: how far the payload gets, what honest nodes
 can still do, what a defence costs. Takes the flags of simulate.
 
   --kind NAME            stealth, context, equation, length, forge, flood, lies,
                          or sybil (stealth)
   --share SHARE          of the nodes is hostile (0.25)
-  --defence LAYER ...    length, duplicates, ngrams, rescue; or nothing, for none
+  --defence LAYER ...    length, duplicates, ngrams, rescue; or nothing: none
   --attack.payload TEXT  what hostile nodes put into their completions
   --attack.clean SHARE   of the hostile groups comes without it
   --nodes N              of the swarm (8)
