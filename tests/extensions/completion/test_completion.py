@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from swarm_node.commands.cli import dispatch
 from swarm_node.commands.table import entries
+from swarm_node.common.errors import UserError
 from swarm_node.extensions.completion.command import FISH_INPUT
 from tests.commands import completed, ended
 
@@ -44,3 +46,9 @@ def test_zsh_and_fish_have_scripts_too_and_others_are_refused() -> None:
     assert FISH_INPUT in fish, "tyro's script has changed: is all of it an argument of python now?"
     refused = ended("completion", "cmd.exe")
     assert refused.returncode == 2 and "cmd.exe" in refused.stderr
+
+
+def test_another_shell_is_one_line() -> None:
+    with pytest.raises(UserError, match=r"swarm-node completion bash\|zsh\|fish") as caught:
+        dispatch(["completion", "tcsh"])
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 280
