@@ -15,8 +15,6 @@ from protocol.identity import verify
 from protocol.messages import NAME_PATTERN, PeerId, Question, RolloutGroup, Round
 from protocol.rejection import Reason, Rejected
 
-__all__ = ["AdmissionRules", "Reason", "Rejected", "admit", "authenticate", "review"]
-
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRules:
@@ -25,8 +23,6 @@ class AdmissionRules:
     swarm: str
     local_id: PeerId
     knows: Callable[[Question], bool]  # whether this node's environment can rebuild the question; must not raise
-    max_questions: int = limits.MAX_QUESTIONS_PER_ROUND  # of one author in one round
-    min_completions: int = limits.MIN_COMPLETIONS  # per group
     max_completions: int = limits.MAX_COMPLETIONS  # per group
     max_completion_chars: int = limits.MAX_COMPLETION_CHARS
 
@@ -69,8 +65,6 @@ def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
     checks: tuple[tuple[Reason, Callable[[], bool]], ...] = (
         (Reason.LOCAL_MESSAGE, lambda: group.author == rules.local_id),
         (Reason.WRONG_SEED, lambda: question.seed != question_seed(group.author, Round(group.round))),
-        (Reason.WRONG_INDEX, lambda: question.index >= rules.max_questions),
-        (Reason.TOO_FEW_COMPLETIONS, lambda: len(group.completions) < rules.min_completions),
         (Reason.TOO_MANY_COMPLETIONS, lambda: len(group.completions) > rules.max_completions),
         (
             Reason.COMPLETION_TOO_LONG,

@@ -15,8 +15,6 @@ class Reason(StrEnum):
     BAD_SIGNATURE = "bad signature"
     LOCAL_MESSAGE = "local message"
     WRONG_SEED = "wrong seed"
-    WRONG_INDEX = "wrong index"
-    TOO_FEW_COMPLETIONS = "too few completions"
     TOO_MANY_COMPLETIONS = "too many completions"
     COMPLETION_TOO_LONG = "completion too long"
     UNKNOWN_QUESTION = "unknown question"

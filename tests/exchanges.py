@@ -75,7 +75,7 @@ class Swarm:
         member = self.world.join(who.peer_id, exchange, address(number, network))
         if self.members:
             first = self.members[0]
-            exchange.learned(first.peer, [f"{first.address}/p2p/{first.peer}"], self.world.now)
+            exchange.learned(first.peer, [f"{first.address}/p2p/{first.peer}"])
         self.members.append(member)
         self.exchanges.append(exchange)
         if want or groups:

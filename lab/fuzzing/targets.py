@@ -373,7 +373,7 @@ class Handlers:
     def _exchange(self, who: Identity, number: int) -> Exchange:
         exchange = Exchange(who, SWARM, NetworkConfig(), Random(number), self._now)
         for peer in PEERS:
-            exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"], self._now)
+            exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"])
         exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)
         return exchange
 

@@ -81,7 +81,7 @@ class Swarm:
         self.members.append(member)
         self.joined[member.peer] = self.world.now
         for entry in self.rng.sample(self._entries, 3):
-            exchange.learned(entry.peer, [f"{entry.address}/p2p/{entry.peer}"], self.world.now)
+            exchange.learned(entry.peer, [f"{entry.address}/p2p/{entry.peer}"])
         pace = ROUND * self.rng.uniform(2 / 3, 4 / 3)
         self.world.after(self.rng.uniform(0, pace), partial(self._publish, member, identity, exchange, 0, pace))
 

@@ -58,11 +58,6 @@ class EnvironmentKind(Protocol):
         return ""
 
     @property
-    def ships(self) -> bool:
-        """Whether all its questions come with this program: then the names of its tasks say nothing of a user."""
-        return False
-
-    @property
     def scorers(self) -> Sequence[str]:
         """Names of the scorers that `eval` compares; the first, "", is the one that trains."""
         return ("",)

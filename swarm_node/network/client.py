@@ -21,6 +21,7 @@ from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
+from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL
 from swarm_node.network.process import cache, control
 from swarm_node.network.process.keeper import Keeper
 from swarm_node.network.process.messages import (
@@ -50,7 +51,6 @@ SPREAD = 8  # rounds over which the inbox is handed out, at most
 LINES = 64  # for the user, not read yet
 UNSENT, ALONE = "unsent: too big", "unsent: trained on alone"
 INBOX_FULL = "inbox full"
-USEFUL, UNINFORMATIVE = "useful", "uninformative"
 VIEW_SECONDS = 2.0  # the network process may take to say how it is
 LOG_FILE = "network.log"
 
@@ -67,7 +67,6 @@ class RemoteNetwork(Network):
         want: int,
         progress: Callable[[], dict[str, Any]],
         command: Sequence[str] = COMMAND,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         """`want`: external groups per round; `progress`: what training says of itself to those who ask the node."""
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
@@ -80,7 +79,7 @@ class RemoteNetwork(Network):
         self._published: deque[Publish] = deque(maxlen=config.serve_rounds)
         self._alive = Alive(connected=0)
         self._before = 0  # bytes that earlier network processes exchanged
-        self._pace, self._clock = Pace(config.quick_traffic), clock
+        self._pace = Pace(config.quick_traffic)
         self._resting, self._leaving = False, False
         self._awake = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
@@ -146,7 +145,7 @@ class RemoteNetwork(Network):
         return [self._lines.popleft() for _ in range(len(self._lines))]
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
-        self._pace.generated(self._clock())
+        self._pace.generated(monotonic())
         if not self._config.enabled:
             return
         envelopes = []

@@ -27,14 +27,12 @@ class JsonLines:
         path: Path,
         warn: Callable[[str], None],
         clock: Callable[[], float] = time.time,
-        *,
-        fresh: bool = False,
         most: int = 0,
     ) -> None:
-        """`fresh`: what is there is written over. `most`: bytes at which the file is put aside; 0 for no end."""
+        """`most`: bytes at which the file is put aside; 0 for no end."""
         self._path, self._warn, self._clock, self._most = path, warn, clock, most
         self._warned = False
-        self._lines = Lines(path, fresh=fresh)
+        self._lines = Lines(path)
 
     def take(self, event: Event) -> None:
         if not isinstance(event, Written):

@@ -15,9 +15,8 @@ PIECE = 65536  # bytes that are looked at together for the end of the last whole
 class Lines:
     """Every line reaches the operating system before the next. OSError where it cannot be opened or written."""
 
-    def __init__(self, path: Path, *, fresh: bool = False) -> None:
-        """`fresh`: what is there is written over."""
-        self._file = private.open_to_write(path, append=not fresh, mode=None)
+    def __init__(self, path: Path) -> None:
+        self._file = private.open_to_write(path, append=True, mode=None)
         self._in_line = False  # a part of a line could not be cut off
         if self.size:
             self._cut(_end_of_lines(path))

@@ -9,9 +9,10 @@ import pytest
 import protocol
 from protocol import announcing, codec, limits, wire
 from protocol.addressing import question_seed
-from protocol.admission import AdmissionRules, Reason, admit
+from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity
 from protocol.messages import Announcement, RolloutGroup, Round
+from protocol.rejection import Reason
 from tests import groups
 
 README = (Path(protocol.__file__).parent / "README.md").read_text(encoding="utf-8")

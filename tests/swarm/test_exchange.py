@@ -182,9 +182,9 @@ def test_a_node_starts_with_two_dead_bootstrap_nodes_before_a_live_one() -> None
     node = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
     member = swarm.world.join(identity(99).peer_id, node, "/ip4/30.0.0.1/tcp/1")
     for number in (500, 501):
-        node.learned(identity(number).peer_id, ["/ip4/30.0.0.9/tcp/1"], swarm.world.now)
+        node.learned(identity(number).peer_id, ["/ip4/30.0.0.9/tcp/1"])
     first = swarm.members[0]
-    node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"], swarm.world.now)
+    node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"])
     swarm.run(2)
     assert len(node.view) >= 1
     assert member.alive
@@ -197,7 +197,7 @@ def test_groups_have_come_before_the_first_round() -> None:
     node = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
     member = swarm.world.join(identity(99).peer_id, node, "/ip4/30.0.0.1/tcp/1")
     first = swarm.members[0]
-    node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"], swarm.world.now)
+    node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"])
     swarm.world.perform(member, node.want(2, swarm.world.now))
     swarm.run(5)
     assert len(swarm.pulled(member)) == 2
@@ -213,7 +213,7 @@ def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
     member.alive = False  # the old one
     renewed = swarm.world.join(member.peer, after, member.address)
     swarm.members[2] = renewed
-    after.learned(swarm.members[0].peer, [swarm.members[0].address], swarm.world.now)
+    after.learned(swarm.members[0].peer, [swarm.members[0].address])
     for round in range(3):
         swarm.world.perform(
             renewed, after.publish(sealed_groups(identity(2), 50 + round), Round(50), 4, swarm.world.now)
@@ -233,7 +233,7 @@ def test_a_node_that_lost_its_memory_is_received_again() -> None:
     fresh = Exchange(identity(2), SWARM, NetworkConfig(), Random(1), swarm.world.now)
     swarm.members[2].alive = False
     renewed = swarm.world.join(swarm.members[2].peer, fresh, swarm.members[2].address)
-    fresh.learned(swarm.members[0].peer, [swarm.members[0].address], swarm.world.now)
+    fresh.learned(swarm.members[0].peer, [swarm.members[0].address])
     for _ in range(3):
         swarm.world.perform(renewed, fresh.publish(sealed_groups(identity(2), 50), Round(50), 4, swarm.world.now))
         swarm.run(10)
@@ -254,7 +254,7 @@ def test_a_spoilt_memory_is_an_error_of_one_line(spoil: dict[str, object]) -> No
 def test_a_driver_that_never_answers_blocks_nothing() -> None:
     node = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0)
     for number in range(1, 10):
-        node.learned(identity(number).peer_id, ["/ip4/1.2.3.4/tcp/1"], 0.0)
+        node.learned(identity(number).peer_id, ["/ip4/1.2.3.4/tcp/1"])
     calls = [action for second in range(200) for action in node.tick(float(second)) if isinstance(action, Call)]
     assert {call.peer for call in calls} == {identity(number).peer_id for number in range(1, 10)}
     assert len(calls) > 20

@@ -77,7 +77,7 @@ def calls_of(exchange: Exchange, now: float) -> list[Call]:
 
 def ask(exchange: Exchange, peer: PeerId, items: Sequence[bytes], now: float, age: int = 0) -> None:
     """Let `exchange` call this peer, and get these announcements."""
-    exchange.learned(peer, ["/ip4/30.0.0.1/tcp/1"], now)
+    exchange.learned(peer, ["/ip4/30.0.0.1/tcp/1"])
     (call,) = [call for call in calls_of(exchange, now) if call.peer == peer]
     exchange.replied(call.token, wire.encode_items([wire.Item(age, item) for item in items]), now)
 
@@ -93,7 +93,7 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
         items.append(announced(who, 1, held=[hint]))
     swarm.hostile(12, Scripted(serve(items, {key_of(group): sealed_groups(author, 1, 1)[0]})))
     swarm.hostile(11, Scripted(serve([], {key_of(group): group})))  # the author itself cannot be reached
-    exchange.learned(liar.peer_id, [address(12)], 0.0)
+    exchange.learned(liar.peer_id, [address(12)])
     for _ in range(20):  # until the liar happens to be called
         swarm.world.perform(victim, exchange.publish([], Round(0), 1, swarm.world.now))
         swarm.run(30)
@@ -113,7 +113,7 @@ def test_a_genuine_group_that_is_not_admitted_is_counted_charged_to_its_author_a
     groups = {key_of(envelope): envelope for envelope in (strange, known)}
     swarm.hostile(10, Scripted(serve([announced(author, 1, [strange, known])], groups)))
     swarm.world.on_refusal = lambda peer, refusal: refused.append(refusal.reason)
-    exchange.learned(author.peer_id, [address(10)], 0.0)
+    exchange.learned(author.peer_id, [address(10)])
     for _ in range(3):
         swarm.world.perform(victim, exchange.publish([], Round(0), 1, swarm.world.now))
         swarm.run(30)
@@ -131,7 +131,7 @@ def test_a_lie_about_a_hash_bans_and_is_not_forgiven_within_the_hour() -> None:
     liar = identity(12)
     (group,) = sealed_groups(liar, 0, 1)
     swarm.hostile(12, Scripted(serve([announced(liar, 1, [group])], {key_of(group): group[:-1] + b" "})))
-    exchange.learned(liar.peer_id, [address(12)], 0.0)
+    exchange.learned(liar.peer_id, [address(12)])
     swarm.run(3)
     swarm.world.perform(victim, exchange.publish([], Round(0), 4, swarm.world.now))
     swarm.run(10)
@@ -151,7 +151,7 @@ def test_a_stripped_signature_is_the_lie_of_who_serves_it() -> None:
     liar = identity(12)
     (group,) = sealed_groups(liar, 0, 1)
     swarm.hostile(12, Scripted(serve([announced(liar, 1, [group])], {key_of(group): bytes(64) + group[64:]})))
-    exchange.learned(liar.peer_id, [address(12)], 0.0)
+    exchange.learned(liar.peer_id, [address(12)])
     swarm.run(3)
     swarm.world.perform(victim, exchange.publish([], Round(0), 4, swarm.world.now))
     swarm.run(10)
@@ -166,7 +166,7 @@ def test_who_announces_anothers_group_as_its_own_is_banned_and_not_who_served_it
     thief, author = identity(12), identity(13)
     (group,) = sealed_groups(author, 0, 1)
     swarm.hostile(12, Scripted(serve([announced(thief, 1, [group])], {key_of(group): group})))
-    exchange.learned(thief.peer_id, [address(12)], 0.0)
+    exchange.learned(thief.peer_id, [address(12)])
     swarm.run(3)
     swarm.world.perform(victim, exchange.publish([], Round(0), 4, swarm.world.now))
     swarm.run(10)
@@ -224,7 +224,7 @@ def test_nobody_announces_in_the_name_of_another() -> None:
 
 def test_who_keeps_carrying_forgeries_is_banned() -> None:
     exchange, forger = node(), identity(6)
-    exchange.learned(forger.peer_id, ["/ip4/30.0.0.1/tcp/1"], 0.0)
+    exchange.learned(forger.peer_id, ["/ip4/30.0.0.1/tcp/1"])
     for second in range(0, 60, 3):
         for call in calls_of(exchange, float(second)):
             assert call.peer == forger.peer_id
@@ -241,7 +241,7 @@ def test_a_genuine_announcement_of_another_cannot_be_pushed() -> None:
 def test_more_than_was_asked_for_is_refused() -> None:
     exchange = node()
     friends = [announced(identity(100 + number), 1) for number in range(25)]
-    exchange.learned(identity(6).peer_id, ["/ip4/30.0.0.1/tcp/1"], 0.0)
+    exchange.learned(identity(6).peer_id, ["/ip4/30.0.0.1/tcp/1"])
     (call,) = calls_of(exchange, 0.0)
     body = b"".join(wire.encode_items([wire.Item(0, friend)])[1:] for friend in friends)
     exchange.replied(call.token, bytes([25]) + body, 0.0)
@@ -288,7 +288,7 @@ def test_fifty_thousand_junk_requests_of_as_many_peers_are_forgotten(verified: l
 @given(st.lists(st.tuples(st.sampled_from([*wire.NAMES, "/unknown"]), st.binary(max_size=300), st.booleans())))
 def test_no_bytes_raise(messages: list[tuple[str, bytes, bool]]) -> None:
     exchange, now = node(), 0.0
-    exchange.learned(identity(1).peer_id, ["nonsense"], now)
+    exchange.learned(identity(1).peer_id, ["nonsense"])
     for protocol, data, tagged in messages:
         now += 1.0
         assert len(exchange.answer(caller(1), protocol, TAG + data if tagged else data, now)) <= 2**20
@@ -372,7 +372,7 @@ def test_a_node_of_another_swarm_is_told_apart_by_name() -> None:
 
 def test_a_peer_of_another_version_is_told_apart_by_both_numbers() -> None:
     exchange, later = node(), identity(6).peer_id
-    exchange.learned(later, ["/ip4/30.0.0.1/tcp/1"], 0.0)
+    exchange.learned(later, ["/ip4/30.0.0.1/tcp/1"])
     assert exchange.strangers() == 0  # nobody has answered yet
     (call,) = calls_of(exchange, 0.0)
     (hello,) = (action for action in exchange.failed(call.token, Failure.UNSUPPORTED, 0.5) if isinstance(action, Call))
@@ -386,7 +386,7 @@ def test_two_nodes_with_one_identity_notice() -> None:
     third, twins = node(3), (node(1), node(1))
     for number in range(6):
         twin, now = twins[number % 2], 10.0 * number
-        twin.learned(identity(3).peer_id, ["/ip4/30.0.0.3/tcp/1"], now)
+        twin.learned(identity(3).peer_id, ["/ip4/30.0.0.3/tcp/1"])
         for action in [*twin.publish([], Round(number), 0, now), *twin.tick(now + 5)]:
             assert isinstance(action, Call)
             reply = third.answer(caller(1), action.protocol, action.request, now + 5)
@@ -436,7 +436,7 @@ def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, flo
     hints = [announcing.to_text(key[: limits.HOLDING_BYTES]) for key in groups]
     items = [announced(author, 1, list(groups.values())), announced(holder, 1, held=hints)]
     swarm.hostile(11, Scripted(serve(items, groups)))
-    exchange.learned(holder.peer_id, [address(11)], 0.0)
+    exchange.learned(holder.peer_id, [address(11)])
     for _ in range(8):
         swarm.world.perform(victim, exchange.publish([], Round(0), 3, swarm.world.now))
         swarm.run(30)

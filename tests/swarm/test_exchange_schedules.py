@@ -34,7 +34,7 @@ class Schedules(RuleBasedStateMachine):
         self.published: set[bytes] = set()
         for n, node in enumerate(self.nodes):
             for other in range(NODES):
-                node.learned(identity(other).peer_id, [f"{address(other)}/p2p/{identity(other).peer_id}"], 0.0)
+                node.learned(identity(other).peer_id, [f"{address(other)}/p2p/{identity(other).peer_id}"])
             node.reachable([f"{address(n)}/p2p/{identity(n).peer_id}"])
 
     def perform(self, n: int, actions: list[Action]) -> None:
@@ -140,7 +140,7 @@ class Schedules(RuleBasedStateMachine):
         self.done = [each for each in self.done if each[0] != n]
         self.origins[n] = []
         for other in range(NODES):
-            self.nodes[n].learned(identity(other).peer_id, [], self.now)
+            self.nodes[n].learned(identity(other).peer_id, [])
 
     @invariant()
     def bounded(self) -> None:

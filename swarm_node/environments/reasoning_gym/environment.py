@@ -45,7 +45,6 @@ class ReasoningGymKind(EnvironmentKind):
     """What is registered: the data sets of reasoning-gym."""
 
     name = NAME
-    ships = True
     tasks: Tasks = TASKS
     default_tasks = STARTER_TASKS
 

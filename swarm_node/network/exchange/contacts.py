@@ -50,7 +50,7 @@ class Contacts:
 
     def __init__(self) -> None:
         self._contacts: dict[PeerId, Contact] = {}
-        self._anchors: tuple[PeerId, ...] = ()
+        self.anchors: tuple[PeerId, ...] = ()  # known longest, of those that still answer
 
     def __iter__(self) -> Iterator[Contact]:
         return iter(self._contacts.values())
@@ -92,11 +92,10 @@ class Contacts:
             self._choose_anchors()
         return contact
 
-    def called_in(self, peer: PeerId, address: str, now: float) -> Contact:
+    def called_in(self, peer: PeerId, address: str, now: float) -> None:
         """It called: it is alive, and there is a connection to call it back on."""
         contact = self.learn(peer)
         contact.observed, contact.last_seen, contact.failures, contact.retry = address, now, 0, -inf
-        return contact
 
     def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> int:
         """Another call failed; how many now, in a row. It is left alone for `pause` seconds, doubled each time."""
@@ -122,18 +121,14 @@ class Contacts:
         contact = self._contacts.get(peer)
         return contact.tried if contact else -inf
 
-    @property
-    def anchors(self) -> tuple[PeerId, ...]:
-        return self._anchors
-
     def _choose_anchors(self) -> None:
         steady = [contact for contact in self._contacts.values() if contact.answered and contact.failures < 2]
         steady.sort(key=lambda contact: contact.answered_first)
-        self._anchors = tuple(contact.peer for contact in steady[:ANCHORS])
+        self.anchors = tuple(contact.peer for contact in steady[:ANCHORS])
 
     def _evict(self, newcomer: PeerId) -> None:
         others = (contact for contact in self._contacts.values() if contact.peer != newcomer)
-        worst = min(others, key=lambda c: (c.peer in self._anchors, c.answered, c.given, c.last_seen, c.tried))
+        worst = min(others, key=lambda c: (c.peer in self.anchors, c.answered, c.given, c.last_seen, c.tried))
         del self._contacts[worst.peer]
-        if worst.peer in self._anchors:
+        if worst.peer in self.anchors:
             self._choose_anchors()

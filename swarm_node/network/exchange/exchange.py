@@ -5,8 +5,8 @@ round's announcement is told to a few peers, which in return name what the calle
 known by then a node chooses the groups it fetches, by content hash, from their author or from whoever fetched them
 before. Traffic depends on what a round wants, not on how many nodes there are.
 
-The runner, process/exchange_runner.py, performs the actions and says how they went. Every method takes the time, in
-seconds of any clock that never goes back.
+The runner, process/runner.py, performs the actions and says how they went. Times are seconds of any clock that never
+goes back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -158,7 +158,7 @@ class Exchange:
             actions = self._gossip.failed(asked, failure, now)
         return self._finish(actions, now)
 
-    def learned(self, peer: PeerId, addresses: Sequence[str], now: float) -> None:
+    def learned(self, peer: PeerId, addresses: Sequence[str]) -> None:
         """A peer known from elsewhere: given by the user, cached, found on the LAN; without addresses: connected."""
         if peer != self._knowledge.identity.peer_id:
             contact = self._knowledge.contacts.learn(peer, addresses)

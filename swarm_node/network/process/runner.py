@@ -128,7 +128,7 @@ class ExchangeRunner:
             if not (self.access.peer(each.peer) and self.access.address(each.address)):
                 self._spawn(_disconnect(backend, each.peer))
         for peer in self.connected - before:
-            self.exchange.learned(peer, (), self._clock())  # whoever called us can be called back while it is connected
+            self.exchange.learned(peer, ())  # whoever called us can be called back while it is connected
 
     async def _enter(self, backend: Backend, node: BootstrapNode) -> None:
         """Keep the way in open: dial, and dial again when the connection is lost, for ever."""
@@ -151,7 +151,7 @@ class ExchangeRunner:
             node.failures += 1
         else:
             node.state, node.failures = "connected", 0
-            self.exchange.learned(node.peer, node.addresses, self._clock())
+            self.exchange.learned(node.peer, node.addresses)
             self.perform(self.exchange.tick(self._clock()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

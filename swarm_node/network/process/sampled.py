@@ -16,8 +16,8 @@ OTHERS = "named by one node alone"
 class SampledTasks:
     """Counts the last groups by task. Their completions are not kept, and nobody can fetch them here."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._last: deque[tuple[PeerId, str]] = deque(maxlen=most)
+    def __init__(self) -> None:
+        self._last: deque[tuple[PeerId, str]] = deque(maxlen=MOST)
 
     def take(self, action: Deliver | Refuse) -> None:
         """Of `NetworkService.deliver`: a genuine group, whose author signed its task."""
@@ -33,8 +33,8 @@ class SampledTasks:
         found = Counter(task if len(authors[task]) >= AUTHORS else OTHERS for _, task in self._last)
         return dict(found.most_common())
 
-    async def keep_looking(self, service: NetworkService, every: float = EVERY) -> None:
+    async def keep_looking(self, service: NetworkService) -> None:
         """For ever, a group at a time."""
         while True:
-            await asyncio.sleep(every)
+            await asyncio.sleep(EVERY)
             service.look(1)

@@ -228,7 +228,7 @@ class NetworkService:
         from swarm_node.network.transport.lan import Lan  # loads zeroconf, 7 MB
 
         def found(peer: PeerId, addresses: Sequence[str]) -> None:
-            self.exchange.learned(peer, addresses, self.clock())
+            self.exchange.learned(peer, addresses)
             self.runner.perform(self.exchange.tick(self.clock()))
 
         lan = Lan(self._identity.peer_id, self._swarm, self._config.host, found)

@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
-from protocol.admission import AdmissionRules, Rejected, admit
+from protocol.admission import AdmissionRules, admit
 from protocol.messages import Round
+from protocol.rejection import Rejected
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import right_answer
 from swarm_node.extensions.simulation.arms import Arm, Cell
