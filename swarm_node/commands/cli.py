@@ -103,10 +103,10 @@ def usage() -> str:
 
     lines = [USAGE]
     for purpose in Purpose:
-        lines.append(f"{purpose.value}:")
-        for name, entry in entries().items():
-            if entry.purpose is purpose:
-                lines.append(f"  {name + ' ' + entry.arguments:<33} {entry.summary}")
+        for_it = [(name, entry) for name, entry in entries().items() if entry.purpose is purpose]
+        if for_it:
+            lines.append(f"{purpose.value}:")
+        lines += [f"  {name + ' ' + entry.arguments:<33} {entry.summary}" for name, entry in for_it]
     return "\n".join([*lines, MORE])
 
 

@@ -193,6 +193,7 @@ def test_a_command_whose_extension_is_gone_is_one_line_and_no_row_of_the_list(mo
     assert "\n" not in str(caught.value)
     dispatch(["--help"])
     assert "  run " in (page := capsys.readouterr().out) and "gone" not in page
+    assert not re.search(r":\n[^ ]", page), "a heading without commands"
     with pytest.raises(UserError, match="unknown command 'os:system'"):
         dispatch(["os:system", "true"])
     entries.cache_clear()
