@@ -16,8 +16,10 @@ def command(*arguments: object) -> list[str]:
 
 
 def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Runs to its end, however it ends. Where torch is loaded already."""
-    line = [*preloaded.python(), *command(*arguments)[1:]]
+    """Runs to its end, however it ends. Where torch is loaded already, unless `preexec_fn` limits the process."""
+    line = command(*arguments)
+    if "preexec_fn" not in options:
+        line[:1] = preloaded.python()
     return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
 
 

@@ -85,7 +85,7 @@ def serve(listener: socket.socket, shell: str) -> None:
     """For ever: one fork for each connection. `shell`: what children take for the interpreter."""
     import torch
 
-    import swarm_node.node.loop  # noqa: F401  with all libraries that a node loads
+    import swarm_node.node.build  # noqa: F401  with all libraries that a node loads
 
     for name in [name for name in sys.modules if name.partition(".")[0] in ("swarm_node", "protocol")]:
         del sys.modules[name]  # each start imports the node's own modules

@@ -82,7 +82,7 @@ class Ended:
 def run(home: Path, *flags: str) -> Ended:
     """A node to its end, in a process that is forked off when all modules are loaded: that saves seconds of each case.
     Raises TimeoutError."""
-    import swarm_node.node.loop  # noqa: F401
+    import swarm_node.node.build  # noqa: F401
 
     sys.stdout.flush()
     with tempfile.TemporaryFile() as said:

@@ -67,7 +67,7 @@ def run(config: NodeConfig, console: Console) -> None:
         network.start()
         stack.callback(network.close)
         with quickly():
-            from swarm_node.node.loop import work  # now, not above: it loads torch
+            from swarm_node.node.build import work  # now, not above: it loads torch
         work(config, identity.peer_id, environment, network, telemetry, progress, console)
 
 

@@ -1,124 +1,30 @@
-"""One node at work, from its home folder, until it is told to stop. Loads torch: start.py comes first.
+"""The loop of a node: one round after the other until it is told to stop, with what is kept and said of them.
 
-The home folder holds everything: identity, checkpoints, events and manifest. Starting again in the same home goes on
-exactly where the last checkpoint was taken.
+It rests while the user wants the machine, leaves the swarm while the traffic of the month is used up, and saves before
+it ends. `build.py` makes everything that it drives.
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass
 from time import sleep
 
-from rich.console import Console
-
-from protocol.messages import PeerId, Round
+from protocol.messages import Round
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.environments.registry import leaving
 from swarm_node.network.client import RemoteNetwork
-from swarm_node.node.beside import driving, trainer_side
-from swarm_node.node.checkpoints import Keeper, Kept
+from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Validation
-from swarm_node.node.external import scoring_ahead
 from swarm_node.node.guest import Guest
-from swarm_node.node.learner import build_node, build_policy
-from swarm_node.node.round import Node
-from swarm_node.node.stopping import Interrupted, Stop, stoppable
+from swarm_node.node.stopping import Interrupted, Stop
 from swarm_node.node.traffic import Traffic
-from swarm_node.policy.gpu_limit import limit_gpu_memory
-from swarm_node.policy.memory_plan import fitted
-from swarm_node.policy.plan import Plan, amount
-from swarm_node.policy.policy import Policy
-from swarm_node.policy.ranks import count_ranks, lead
-from swarm_node.policy.tried import FILE as TRIED
-from swarm_node.policy.tried import Tried
-from swarm_node.rollouts.interfaces import Environment, Runner
-from swarm_node.scoring import sandbox
-from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, RunStarted, Trained, Warned
+from swarm_node.rollouts.interfaces import Runner
+from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, Warned
 from swarm_node.telemetry.recent import RecentRounds
-from swarm_node.telemetry.records import keep_records
 from swarm_node.telemetry.sinks import Telemetry
-from swarm_node.telemetry.terminal import node_terminal
-from swarm_node.training.trainer import GrpoTrainer
 
 LINE_CHARS = 400  # of what the network says
 REST_SECONDS = 0.5  # between two looks whether to go on
-
-
-def work(
-    config: NodeConfig,
-    peer_id: PeerId,
-    environment: Environment,
-    network: RemoteNetwork,
-    telemetry: Telemetry,
-    progress: RecentRounds,
-    console: Console,
-) -> None:
-    """Train until `max_rounds`, or until interrupted. The caller owns the home, and closes environment, network and
-    telemetry."""
-    home = config.home.expanduser()
-    # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
-    with stoppable(hurried=count_ranks() > 1) as stop, suppress(Interrupted), stop.interruptible():
-        limit_gpu_memory(config.limits.gpu_memory, config.model.device)
-        progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
-        kept = Kept(config)
-        config = kept.pinned()
-        tried = Tried(home / TRIED, kept.warnings.append)
-        ranks = lead(config)
-        both, config = config, trainer_side(config)
-
-        plan: Plan | None = None
-
-        def make(resume: Path | None) -> tuple[Policy, Node]:
-            nonlocal config, plan
-            policy = build_policy(config.model, resume, tried)
-            config, plan = fitted(config, policy, config.limits)
-            return policy, build_node(config, peer_id, environment, network, policy, external=ahead, ranks=ranks)
-
-        with ExitStack() as stack:
-            ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
-            policy, node = kept.build(make)
-            ranks.begin(config, policy, kept.latest)
-            stack.callback(node.generator.close)
-            view = node_terminal(console)
-            stop.note = view.note
-            telemetry.add(view)
-            telemetry.add(progress)
-            keep_records(telemetry, home, config)
-            node = replace(node, watch=lambda selection: telemetry.emit(Trained(selection)))
-            telemetry.emit(RunStarted(f"node {peer_id}", str(home), _facts(policy, node, plan), kept.done))
-            kept.tell(telemetry)
-            if plan and not plan.fits:
-                telemetry.emit(Warned(plan.lines()[0]))
-            if told := leaving(config.environment):
-                telemetry.emit(Notice(told))
-            if not all((layers := sandbox.layers()).values()):
-                telemetry.emit(Warned(sandbox.describe(layers)))
-            validation = Validation(config, environment, node.generator, kept.best_reward)
-            stack.callback(validation.close)
-            stop.updating = lambda: isinstance(node.trainer, GrpoTrainer) and node.trainer.updating
-            runner = stack.enter_context(
-                driving(
-                    both,
-                    node,
-                    policy,
-                    home / "generator.log",
-                    lambda text: telemetry.emit(Warned(text)),
-                    done=kept.done,
-                    waiting=kept.waiting,
-                    max_rounds=config.max_rounds,
-                )
-            )
-            keeper = Keeper(config, node, policy, telemetry)
-            telemetry.add(keeper)
-            keeper.look()
-            guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
-            stack.callback(traffic.save)
-            guests = (guest, traffic, progress)
-            session = Session(runner, keeper, validation, network, stop, telemetry, *guests, kept.done)
-            session.run(config.max_rounds)
 
 
 @dataclass
@@ -217,17 +123,3 @@ class Session:
         for text, warning in self.network.lines():
             shown = printable(text, LINE_CHARS)
             self.telemetry.emit(Warned(shown) if warning else Notice(shown))
-
-
-def _facts(policy: Policy, node: Node, plan: Plan | None) -> dict[str, str]:
-    parameters = sum(p.numel() for p in policy.model.parameters())
-    packing = getattr(node.trainer, "packing", None)
-    decoder = getattr(node.generator, "decoder_name", "")
-    return {
-        "model": f"{Path(policy.name).name} ({parameters / 1e6:.1f} M)",
-        "device": str(policy.device),
-        "rows": packing.value if packing else "padded",
-        "decoder": decoder,
-        "linear layers": policy.arithmetic,
-        "memory": f"about {amount(plan.total)} of {amount(plan.room)}" if plan else "",
-    }
