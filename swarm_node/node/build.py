@@ -4,7 +4,7 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.policy.ranks import count_ranks, lead
 from swarm_node.policy.tried import FILE as TRIED
 from swarm_node.policy.tried import Tried
-from swarm_node.rollouts.interfaces import Environment
+from swarm_node.rollouts.interfaces import Environment, Runner
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import RunStarted, Trained, Warned
 from swarm_node.telemetry.recent import RecentRounds
@@ -86,18 +86,7 @@ def work(
             validation = Validation(config, environment, node.generator, kept.best_reward)
             stack.callback(validation.close)
             stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
-            runner = stack.enter_context(
-                driving(
-                    both,
-                    node,
-                    policy,
-                    home / "generator.log",
-                    lambda text: telemetry.emit(Warned(text)),
-                    done=kept.done,
-                    waiting=kept.waiting,
-                    max_rounds=config.max_rounds,
-                )
-            )
+            runner = stack.enter_context(_driving(both, config, node, policy, telemetry, kept))
             keeper = Keeper(config, node, policy, telemetry)
             telemetry.add(keeper)
             keeper.look()
@@ -106,3 +95,19 @@ def work(
             guests = (guest, traffic, progress)
             session = Session(runner, keeper, validation, network, stop, telemetry, *guests, kept.done)
             session.run(config.max_rounds)
+
+
+def _driving(
+    both: NodeConfig, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry, kept: Kept
+) -> AbstractContextManager[Runner]:
+    """What runs the rounds: this process, or this one and a generator. `both`: as the user configured the two."""
+    return driving(
+        both,
+        node,
+        policy,
+        config.home.expanduser() / "generator.log",
+        lambda text: telemetry.emit(Warned(text)),
+        done=kept.done,
+        waiting=kept.waiting,
+        max_rounds=config.max_rounds,
+    )
