@@ -2,13 +2,17 @@
 
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
 
 from swarm_node.node.guest import PAUSE_FILE, Guest
+from swarm_node.node.loop import Session
+from swarm_node.node.stopping import Stop
 from swarm_node.node.traffic import Traffic
 from swarm_node.settings.guest import LimitsConfig, spans_of
+from swarm_node.telemetry.sinks import Telemetry
 
 
 def at(hour: int, minute: int = 0, month: int = 11) -> datetime:
@@ -62,6 +66,23 @@ def test_traffic_is_counted_over_restarts_up_to_the_limit_of_the_month(tmp_path)
     second.save()
     assert not Traffic(tmp_path, 3, lambda: at(1, month=12)).exceeded(0)
     assert not Traffic(tmp_path, 0, lambda: at(3)).exceeded(10**12)
+
+
+def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> None:
+    """It may train again, and still not share."""
+    reasons, rested = iter(["on battery", "on battery", "", ""]), list[bool]()
+    network = SimpleNamespace(
+        addresses=(), traffic=0, connected=0, waiting=0, why_alone=lambda: "", lines=list, rest=rested.append
+    )
+    runner = SimpleNamespace(run_round=lambda now: SimpleNamespace(external_informative=0), waiting=list)
+    never = SimpleNamespace(due=lambda done: False, save=lambda done, waiting: "")
+    guest = SimpleNamespace(resting=lambda: next(reasons))
+    traffic = SimpleNamespace(exceeded=lambda total: True, megabytes=3.0)
+    progress = SimpleNamespace(note=lambda name, value: None)
+    session = Session(runner, never, never, network, Stop(), Telemetry([]), guest, traffic, progress, 0)  # type: ignore[arg-type]
+    session.pause = lambda seconds: None
+    session.run(1)
+    assert rested == [True, True, True]  # the limit is reached; the rest begins; it ends, and the limit stays
 
 
 def test_a_count_that_cannot_be_read_begins_anew(tmp_path):

@@ -2,12 +2,12 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, ScoringUnavailable
+from swarm_node.scoring.client import Item, Reply, ScoringClient, ScoringPool, ScoringUnavailable
 from tests.core.scoring.test_scoring_process import GOOD, HOSTILE, SCORES, VERSION, answers, once_at_work
 
 
@@ -26,6 +26,29 @@ def test_replies_are_at_their_place_whatever_the_others_do(workers) -> None:
     expected = [SCORES if k % 3 else Skipped("scorer raised") for k in range(9)]
     assert pool.ask(items) == expected
     assert pool.ask([]) == []
+    pool.close()
+
+
+class Counting(ScoringClient):
+    """Counts the groups that it is asked to score."""
+
+    asked = 0
+
+    def ask(self, items: Sequence[Item]) -> list[Reply]:
+        self.asked += len(items)
+        return super().ask(items)
+
+
+def test_a_group_that_cannot_be_scored_costs_its_time_once() -> None:
+    clients: list[Counting] = []
+
+    def counting() -> ScoringClient:
+        clients.append(Counting(HOSTILE, VERSION, time_limit=60.0, memory_limit=512))
+        return clients[-1]
+
+    pool = pool_of(1, counting)
+    assert pool.ask([answers("raise"), answers(*GOOD, index=1)]) == [Skipped("scorer raised"), SCORES]
+    assert [client.asked for client in clients] == [2]
     pool.close()
 
 
