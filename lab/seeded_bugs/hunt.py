@@ -105,33 +105,32 @@ def installed(tree: Path) -> str:
     return python
 
 
-def hunt(bug: Bug, tree: Path, python: str, limit: float, broken: set[str]) -> Outcome:
+def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
     """Puts the bug into the tree, runs the tests that reach it for at most `limit` seconds, and takes it out again.
 
-    Of tests that fail, those count that pass without the bug. The others are added to `broken`, and not run again.
+    A test that fails has caught the bug if it passes without it. If it does not, the rest is run without that test.
     """
     began = monotonic()
     shipped = texts(tree)
     (file,) = bug.places(shipped)
     whole, tests = shipped[file], reaching(tree, file)
-    stages, by, met = _stages(bug, tests), "", set[str]()
+    stages, by, broken = _stages(bug, tests), "", set[str]()
     while stages and not by:
         file.write_text(whole.replace(bug.before, bug.after), "utf-8")
         try:
-            ran = _pytest(tree, python, *stages[0], broken | met, limit - (monotonic() - began))
+            ran = _pytest(tree, python, *stages[0], broken, limit - (monotonic() - began))
         finally:
             file.write_text(whole, "utf-8")
         by = next((test for test in ran.failed if "::" in test and _passes(tree, python, test, limit)), "")
-        met.update(ran.failed)  # and again without these, which the bug need not have broken
+        broken.update(ran.failed)
         if not by and not ran.ended:
             break
         if not ran.failed:
             stages = stages[1:]
-    met.discard(by)
-    broken.update(test for test in met if "::" in test)  # a file alone could not be imported, maybe for the bug
+    broken.discard(by)
     note = "" if by else "not all tests were run in time" if stages else "all tests pass"
     where, took = str(file.relative_to(tree)), round(monotonic() - began, 1)
-    return Outcome(bug.name, change(bug), where, bool(by), by, note, len(tests), tuple(sorted(met)), took)
+    return Outcome(bug.name, change(bug), where, bool(by), by, note, len(tests), tuple(sorted(broken)), took)
 
 
 def change(bug: Bug) -> str:
@@ -147,11 +146,13 @@ def plain(outcome: Outcome) -> dict[str, Any]:
 def _stages(bug: Bug, tests: dict[Path, int]) -> list[tuple[list[str], list[Path]]]:
     """Options of pytest and test files, one call after the other: those near the bug first, and the quick ones."""
     nearest = min(tests.values(), default=0)
-    by_distance: dict[int, list[Path]] = {0: [], 1: [], 2: []}
+    named, near, further, far = list[Path](), list[Path](), list[Path](), list[Path]()
     for file, steps in tests.items():
-        by_distance[0 if steps == nearest or file.name in bug.tests else 1 if steps <= nearest + 2 else 2].append(file)
-    calls = [(files, marks) for files in by_distance.values() if files for marks in (FAST, f"not ({FAST})")]
-    return [([*(TWO_WORKERS if len(files) > 1 else ["-n0"]), "-m", marks], files) for files, marks in calls]
+        by_distance = near if steps == nearest else further if steps <= nearest + 2 else far
+        (named if file.name in bug.tests else by_distance).append(file)
+    calls = [(files, ["-m", marks]) for files in (near, further, far) for marks in (FAST, f"not ({FAST})")]
+    calls.insert(0, (named, []))
+    return [([*(TWO_WORKERS if len(files) > 1 else ["-n0"]), *marks], files) for files, marks in calls if files]
 
 
 @dataclass(frozen=True, slots=True)

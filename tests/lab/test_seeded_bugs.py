@@ -63,7 +63,7 @@ def test_a_test_reaches_what_it_imports_and_what_runs_in_the_processes_it_starts
 @pytest.mark.slow
 def test_a_bug_is_caught_by_a_test_that_passes_without_it(repository: Path) -> None:
     with worktree(repository, "HEAD") as tree:
-        caught, missed = (hunt(bug, tree, sys.executable, 120.0, set()) for bug in (WRONG, UNREAD))
+        caught, missed = (hunt(bug, tree, sys.executable, 120.0) for bug in (WRONG, UNREAD))
         assert (tree / caught.file).read_text() == FILES["swarm_node/adding.py"]
     assert not tree.exists()
     assert (caught.by, caught.note, caught.tests) == ("tests/test_sum.py::test_a_process_prints_the_sum", "", 2)
