@@ -3,7 +3,7 @@
     python -m lab.seeded_bugs [--commit COMMIT] [--only TEXT] [--limit SECONDS] [--json] [--list]
 
 Each bug has at most four minutes. Its outcome is added to runs/seeded_bugs/COMMIT.jsonl; one that stands there is not
-found out again, so this goes on after an interruption.
+found out again, so this goes on after an interruption. Only a bug for which the time was too short is tried again.
 """
 
 import json
@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from lab.benchmarks.command import ROOT, finish, parser, show
-from lab.seeded_bugs.hunt import BUGS, Bug, change, hunt, installed, load, of_tree, plain, worktree
+from lab.seeded_bugs.hunt import BUGS, LATE, Bug, change, hunt, installed, load, of_tree, plain, worktree
 
 RUNS = Path("runs", "seeded_bugs")
 
@@ -50,7 +50,7 @@ def main() -> None:
 def hunt_all(bugs: list[Bug], commit: str, file: Path, limit: float) -> None:
     """Adds to `file` what it lacks."""
     done = known(file, bugs)
-    left = [bug for bug in bugs if bug.name not in done]
+    left = [bug for bug in bugs if bug.name not in done or done[bug.name]["note"] == LATE]
     if not left:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def hunt_all(bugs: list[Bug], commit: str, file: Path, limit: float) -> None:
 
 
 def known(file: Path, bugs: list[Bug]) -> dict[str, dict[str, Any]]:
-    """What was found out of these bugs, as they are now."""
+    """What was found out last of each of these bugs, as it is now."""
     lines = file.read_text().splitlines() if file.exists() else []
     changes = {change(bug) for bug in bugs}
     return {each["name"]: each for each in map(json.loads, lines) if each["change"] in changes}

@@ -19,6 +19,7 @@ from lab.seeded_bugs.reach import SHIPPED, reaching
 
 BUGS = Path(__file__).with_name("bugs.toml")
 FAST = "not slow and not network and not gpu"
+LATE = "not all tests were run in time"
 NO_TESTS = 5  # exit code of pytest where the marks left none
 LEAVE_SECONDS = 20.0  # for pytest to end what it has started
 TWO_WORKERS = ("-n2", "--dist=loadfile", "--no-loadscope-reorder")
@@ -128,7 +129,7 @@ def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
         if not ran.failed:
             stages = stages[1:]
     broken.discard(by)
-    note = "" if by else "not all tests were run in time" if stages else "all tests pass"
+    note = "" if by else LATE if stages else "all tests pass"
     where, took = str(file.relative_to(tree)), round(monotonic() - began, 1)
     return Outcome(bug.name, change(bug), where, bool(by), by, note, len(tests), tuple(sorted(broken)), took)
 
