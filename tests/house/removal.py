@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -205,6 +206,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object a run")
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="of pytest")
     asked = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it: so would tests
     runs = [(name,) for name in extensions()] if asked.each else [tuple(asked.without or extensions())]
     good = True
     for without in runs:
