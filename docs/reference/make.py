@@ -73,8 +73,8 @@ Some flags have a short form: `--peers` is `--network.peers`, and may be repeate
 
 EVENTS = """# events.jsonl: every event
 
-Here you can look up what a line of events.jsonl holds, to read it with a program of your own. `make reference` makes this
-page from the code.
+Here you can look up what a line of events.jsonl holds, to read it with a program of your own. `make reference` makes
+this page from the code.
 
 The file lies in the home of a node and in the report folder of a simulation. Each line is one JSON object. The file
 only grows, so you can read it while it is written. A kill or a full disk may leave a broken line: skip it. Two keys are
@@ -87,7 +87,8 @@ RunStarted, CellStarted, CellRound, CellFinished, CellFailed, Notice, Warned and
 
 REPORT = """# report.json: the result of a simulation
 
-Here you can look up what report.json holds, to compare experiments with a program of your own. `make reference` makes this page from the code.
+Here you can look up what report.json holds, to compare experiments with a program of your own. `make
+reference` makes this page from the code.
 
 `swarm-node simulate` and `attack` write it into the folder that `--out` names, when all arms and seeds are done. Two
 runs with the same configuration on the same machine differ in `cost` alone. A list "per seed" has the order of `seeds`;
