@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -62,12 +62,16 @@ def path_of_a_group(code: Path) -> set[str]:
         node += ["--environment.tasks", "products/tiny", "--swarm", "structure", "--round.external-groups", "2"]
         node += ["--checkpoint.every", "100000"]
         node += ["--defence.use", "length", "ngrams"]  # with rescue, few external completions are trained on
-        with (folder / "log").open("wb") as log, _running(node, log, folder):
+        with (folder / "log").open("wb") as log, _running(node, log, folder) as node_lives:
             addresses = home / "addresses"
-            until(lambda: addresses.exists() and addresses.read_text(), SECONDS, "the node's network")
+            until(lambda: node_lives() and addresses.exists() and addresses.read_text(), SECONDS, "the node's network")
             peer = [sys.executable, str(PEER), str(folder / "peer"), MARK, addresses.read_text().split()[0]]
-            with _running(peer, log, folder):
-                until(lambda: DONE in seen, SECONDS, "training on a group of the peer")
+            with _running(peer, log, folder) as peer_lives:
+                until(
+                    lambda: DONE in seen or not (node_lives() and peer_lives()),
+                    SECONDS,
+                    "training on a group of the peer",
+                )
         return {str(Path(file).relative_to(code)) for file in seen - {DONE}}
 
 
@@ -91,10 +95,16 @@ def _collect(listener: socket.socket, seen: set[str]) -> None:
 
 
 @contextmanager
-def _running(words: list[str], log: BinaryIO, where: Path) -> Iterator[None]:
+def _running(words: list[str], log: BinaryIO, where: Path) -> Iterator[Callable[[], bool]]:
+    """The process, as long as the context. Gives a function that fails when the process has ended."""
     process = subprocess.Popen(words, stdout=log, stderr=log, cwd=where)
+
+    def alive() -> bool:
+        assert process.poll() is None, Path(log.name).read_text()[-2000:]
+        return True
+
     try:
-        yield
+        yield alive
     finally:
         process.send_signal(signal.SIGINT)  # both then close what they have started
         process.wait(120)

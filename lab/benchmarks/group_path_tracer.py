@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,7 +34,7 @@ def carries(value: Any, depth: int = _DEPTH) -> bool:
     if depth == 0:
         return False
     if isinstance(value, list | tuple):
-        return any(carries(each, depth - 1) for each in value[:64])
+        return any(carries(each, depth - 1) for each in islice(value, 64))
     if isinstance(value, Mapping):
         return any(carries(each, depth - 1) for each in list(value.values())[:64])
     names = [entry.name for entry in fields(value)] if is_dataclass(value) else ()
