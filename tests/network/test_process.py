@@ -167,7 +167,10 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
             counters = b.view().get("counters", {})
             return counters.get("pull: hash mismatch", 0) > 0 and counters.get("pull failed: reply too big", 0) > 0
 
-        rounds([a, b], caught, what="catching them")
+        try:
+            rounds([a, b], caught, what="catching them")
+        except AssertionError as late:
+            raise AssertionError(b.view()) from late  # which says what was counted instead
         now = a.round
         rounds([a, b], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), what="sharing")
         known = {peer["peer"]: peer for peer in b.view()["peers"]}

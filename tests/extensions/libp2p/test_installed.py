@@ -1,25 +1,27 @@
 """Without the library, the backend libp2p is refused in one line that says what to do."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.cli import dispatch
-from swarm_node.common.errors import UserError
+from tests.commands import ENDS_SECONDS
+
+# None is what the import system takes for missing.
+PROGRAM = "import sys; sys.modules['libp2p'] = None; from swarm_node.commands.cli import main; main()"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        (("run", "--network.backend", "libp2p"), r"pip install 'swarm-node\[libp2p\]'"),
+        (("run", "--network.backend", "libp2p"), "pip install 'swarm-node[libp2p]'"),
         (("bootstrap", "--backend", "libp2p", "--port", "0", "--host", "127.0.0.1"), "backend hivemind"),
     ],
 )
-def test_a_backend_that_is_not_installed_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], remedy: str
-) -> None:
-    monkeypatch.setitem(sys.modules, "libp2p", None)  # what the import system takes for missing
-    with pytest.raises(UserError, match=remedy) as caught:
-        dispatch([*arguments, "--home", str(tmp_path)])
-    assert "\n" not in str(caught.value)
+def test_a_backend_that_is_not_installed_is_one_line(tmp_path: Path, arguments: tuple[str, ...], remedy: str) -> None:
+    line = [sys.executable, "-c", PROGRAM, *arguments, "--home", str(tmp_path)]
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False)
+    assert ended.returncode == 2
+    assert remedy in ended.stderr.splitlines()[-1] and "Traceback" not in ended.stderr
