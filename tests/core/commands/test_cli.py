@@ -91,6 +91,7 @@ print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
     assert result.stdout.strip() == ""
 
 
+@pytest.mark.slow
 def test_an_unknown_command_is_named():
     assert_one_line(ended("frobnicate"), "frobnicate", "bootstrap")
 

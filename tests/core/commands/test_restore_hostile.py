@@ -182,6 +182,7 @@ MADE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_a_file_made_to_fill_memory_or_the_disk_is_one_line(tmp_path: Path, name: str) -> None:
     file = tmp_path / "b.tar"
@@ -237,6 +238,7 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nothing was restored" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_is_changed_in_a_backup_it_is_whole_or_refused(seed: int) -> None:
     tally = backups.fuzz(Random(seed), 400)

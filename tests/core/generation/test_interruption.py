@@ -66,6 +66,7 @@ def test_a_refresh_that_has_nothing_new_changes_nothing() -> None:
     ).generate(PROMPTS, 4, "s")
 
 
+@pytest.mark.slow
 def test_out_of_memory_generates_the_same_text_in_smaller_parts() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = BatchGenerator(policy, CONFIG.model_copy(update={"decoder": "model"}))
@@ -85,6 +86,7 @@ def test_out_of_memory_generates_the_same_text_in_smaller_parts() -> None:
     assert [group.completions for group in tight] == [group.completions for group in roomy]
 
 
+@pytest.mark.slow
 def test_a_prompt_for_which_there_is_no_memory_at_all_is_skipped_and_the_others_are_not() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = BatchGenerator(policy, CONFIG.model_copy(update={"decoder": "model"}))

@@ -206,6 +206,7 @@ def test_bytes_that_went_where_nobody_announced_count_as_well() -> None:
     assert choose(it, tcp("46.1.1.1"), now=WINDOW_SECONDS + 1).addresses
 
 
+@pytest.mark.slow
 def test_what_the_gate_remembers_is_bounded() -> None:
     it = gate()
     for number in range(20_000):

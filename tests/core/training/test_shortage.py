@@ -83,6 +83,7 @@ def test_probing_says_so_and_does_not_take_a_worse_way() -> None:
         BatchGenerator(policy, GenerationConfig())
 
 
+@pytest.mark.slow
 def test_generating_skips_what_is_too_much_alone() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = BatchGenerator(policy, GenerationConfig(decoder="model"))
@@ -132,6 +133,7 @@ def test_backward_takes_the_step_that_it_would_have_taken() -> None:
         assert torch.allclose(roomy, tight, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("iterations", [1, 2])
 def test_where_not_even_one_micro_batch_fits_no_step_is_taken(iterations) -> None:
     policy = tiny_policy()

@@ -520,6 +520,7 @@ def short_of_memory(policy, columns: int):
     policy.model.get_input_embeddings().register_forward_pre_hook(limit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_out_of_memory_halves_the_micro_batches_and_takes_the_same_step(layout) -> None:
     results = []
@@ -539,6 +540,7 @@ def test_out_of_memory_halves_the_micro_batches_and_takes_the_same_step(layout) 
     assert results[0][1].ratio_mean == pytest.approx(results[1][1].ratio_mean)
 
 
+@pytest.mark.slow
 def test_where_nothing_fits_the_round_passes_without_a_step() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     groups, before, trainer = local_groups(policy), weights_of(policy.model), trainer_of(policy)

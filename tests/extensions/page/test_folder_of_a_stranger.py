@@ -130,6 +130,7 @@ def test_a_bad_sample_costs_itself(tmp_path: Path) -> None:
         assert {key: type(value) for key, value in each.items()} == {key: type(value) for key, value in good.items()}
 
 
+@pytest.mark.slow
 def test_lines_of_megabytes_leave_memory_bounded(tmp_path: Path) -> None:
     """A line is read up to 8 MB; of what it holds little is kept, and less is sent."""
     with (tmp_path / "events.jsonl").open("w") as file:

@@ -82,6 +82,7 @@ def test_a_stream_generates_the_same_again_and_concurrency_changes_nothing(serve
     assert VllmGenerator(policy, options(served)).generate(PROMPTS[:2], 4, "t") != one
 
 
+@pytest.mark.slow
 def test_a_server_with_another_distribution_is_found_out(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, options(served))

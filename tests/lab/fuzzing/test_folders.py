@@ -24,11 +24,13 @@ def test_there_are_sixty_payloads_and_every_field_has_a_place(tmp_path: Path) ->
     assert sum(len(list(places(content))) for content in documents().values()) > 400
 
 
+@pytest.mark.slow
 def test_nothing_of_a_strangers_folder_runs() -> None:
     code, found = corpus("--some", "173")
     assert code == 0 and found["executions"] == 0 and found["cases"] > 150
 
 
+@pytest.mark.slow
 def test_holes_that_are_planted_are_found() -> None:
     """One of them is the doctor of old, which took its tasks from the manifest."""
     code, found = corpus("--holes")
