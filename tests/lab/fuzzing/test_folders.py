@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lab.fuzzing.folders import HOLES, MARK, documents, payloads, places
 from tests.waiting import PATIENCE
 
