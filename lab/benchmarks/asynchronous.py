@@ -32,7 +32,7 @@ from lab.benchmarks import command, common
 from protocol.identity import Identity
 from protocol.messages import PeerId, Question, Round
 from swarm_node.network.alone import Alone
-from swarm_node.node.beside import driving
+from swarm_node.node.driver import driving
 from swarm_node.node.learner import build_node
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.catalogue import Catalogue

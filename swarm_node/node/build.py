@@ -12,8 +12,8 @@ from rich.console import Console
 
 from protocol.messages import PeerId
 from swarm_node.network.client import RemoteNetwork
-from swarm_node.node.beside import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
+from swarm_node.node.driver import driving, trainer_side
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.external import scoring_ahead
 from swarm_node.node.guest import Guest

@@ -39,9 +39,7 @@ def build_policy(config: ModelConfig, resume: Path | None = None, tried: Tried |
     if config.name in starters.NAMES:
         folder = starters.folder(config.name)
         if not folder.exists():
-            raise UserError(
-                f"starter {config.name} is not shipped: make it with python -m swarm_node.starters.{config.name}"
-            )
+            raise UserError(f"starter {config.name} is missing from this installation: install swarm-node again")
         config = config.model_copy(update={"name": str(folder)})
     policy = load_policy(config, resume)
     policy.tried = tried or policy.tried

@@ -2,8 +2,8 @@
 
 import pytest
 
-from swarm_node.node import beside as assembly
-from swarm_node.node.beside import advice, generator_side, trainer_side
+from swarm_node.node import driver
+from swarm_node.node.driver import advice, generator_side, trainer_side
 from swarm_node.settings import AsynchronousConfig, LearningConfig, ModelConfig
 
 
@@ -29,7 +29,7 @@ def test_it_is_suggested_where_it_helps(enabled, device, cores, gpus, words) -> 
 
 @pytest.mark.parametrize(("cores", "generator", "trainer"), [(1, 1, 1), (2, 1, 2), (3, 1, 2), (8, 4, 4)])
 def test_the_trainer_may_use_the_cores_that_the_generator_leaves(cores, generator, trainer, monkeypatch) -> None:
-    monkeypatch.setattr(assembly, "usable_cores", lambda: cores)
+    monkeypatch.setattr(driver, "usable_cores", lambda: cores)
     assert (generator_side(config(True)).threads, trainer_side(config(True)).threads) == (generator, trainer)
 
 
