@@ -198,7 +198,7 @@ def test_the_puzzler_is_first_taught_right_answers_and_then_guesses_of_the_same_
     assert all(line[3:] in prompt for prompt, answer in guessed for line in answer.split("\n"))
 
 
-def test_a_starter_that_is_not_shipped_says_how_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_starter_that_is_missing_says_to_install_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm_node.starters.folder", lambda name: tmp_path / name)
-    with pytest.raises(UserError, match=r"python -m swarm_node\.starters\.puzzler$"):
+    with pytest.raises(UserError, match=r"starter puzzler is missing .* install swarm-node again$"):
         build_policy(ModelConfig(name="puzzler"))

@@ -164,19 +164,23 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
         liar, big, *_ = [stack.enter_context(hostile(a.addresses(), each)) for each in (lying, oversized, slow, silent)]
 
         def caught() -> bool:
-            counters = b.view().get("counters", {})
-            return counters.get("pull: hash mismatch", 0) > 0 and counters.get("pull failed: reply too big", 0) > 0
+            """By either: a peer that one has banned is not named to the other, which may never meet it."""
+            counters = [each.view().get("counters", {}) for each in (a, b)]
+            return all(
+                any(each.get(fault, 0) > 0 for each in counters)
+                for fault in ("pull: hash mismatch", "pull failed: reply too big")
+            )
 
         try:
             rounds([a, b], caught, what="catching them")
         except AssertionError as late:
-            raise AssertionError(b.view()) from late  # which says what was counted instead
+            raise AssertionError([a.view(), b.view()]) from late  # which says what was counted instead
         now = a.round
         rounds([a, b], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), what="sharing")
-        known = {peer["peer"]: peer for peer in b.view()["peers"]}
-        assert known[liar]["state"] == "banned"
-        assert known[big]["success"] < 1.0
-        assert known[a.id]["state"] == "ok"
+        seen = [{peer["peer"]: peer for peer in each.view()["peers"]} for each in (a, b)]
+        assert any(known[liar]["state"] == "banned" for known in seen if liar in known)
+        assert any(known[big]["success"] < 1.0 for known in seen if big in known)
+        assert seen[0][b.id]["state"] == seen[1][a.id]["state"] == "ok"
         assert not any(each.author in (liar, big) for each in a.received + b.received)
 
 
