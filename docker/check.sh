@@ -60,7 +60,7 @@ docker exec "$name-a" swarm-node peers
 healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$name-a")" = healthy ]; }
 wait_for 90 healthy || fail "the health check does not pass"
 
-before=$(docker exec "$name-a" swarm-node id)
+before=$(docker exec "$name-a" swarm-node home id)
 start=$(date +%s)
 docker stop --time 30 "$name-a" >/dev/null
 took=$(($(date +%s) - start))
@@ -71,7 +71,7 @@ say "SIGTERM: saved and left within $took s"
 docker start "$name-a" >/dev/null
 resumed() { docker logs "$name-a" 2>&1 | grep -q 'resumed after'; }
 wait_for 60 resumed || fail "the node did not resume from its volume"
-[ "$(docker exec "$name-a" swarm-node id)" = "$before" ] || fail "another identity after a restart"
+[ "$(docker exec "$name-a" swarm-node home id)" = "$before" ] || fail "another identity after a restart"
 say "restart: same identity, resumed"
 
 # mistake TEXT WORDS ARGUMENTS...: `docker run ARGUMENTS` ends with code 2 and one line, which has these words in it, behind

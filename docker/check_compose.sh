@@ -37,10 +37,10 @@ stop_all() { # at once, where compose stops the bootstrap node after the others
     docker stop --time 30 $(for each in bootstrap $nodes; do container "$each"; done) >/dev/null &&
         [ $(($(date +%s) - stopping)) -le 10 ]
 }
-same_identity() { [ "$(inside "$1" swarm-node id)" = "$(echo "$identities" | sed -n "s/^$1 //p")" ]; }
+same_identity() { [ "$(inside "$1" swarm-node home id)" = "$(echo "$identities" | sed -n "s/^$1 //p")" ]; }
 resumed() { docker logs "$(container "$1")" 2>&1 | grep -q 'resumed after'; }
 all_of() { for each in $nodes; do echo "$each $("$@" "$each")"; done; }
-id_of() { inside "$1" swarm-node id; }
+id_of() { inside "$1" swarm-node home id; }
 
 demand "the file is valid" compose config --quiet
 demand "nine containers start" compose up --detach --quiet-pull

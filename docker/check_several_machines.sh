@@ -61,7 +61,7 @@ count() { for each in "$@"; do echo "$each $(rounds "$each")"; done >"$work/coun
 connected() { inside "$1" swarm-node status | grep -q ', [1-9][0-9]* connected'; }
 healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(container "$1" node)")" = healthy ]; }
 resumed() { docker logs "$(container "$1" node)" 2>&1 | grep -q 'resumed after'; }
-same() { [ "$(inside "$1" swarm-node id)" = "$2" ]; }
+same() { [ "$(inside "$1" swarm-node home id)" = "$2" ]; }
 
 demand "four machines, each with an address" boot_all
 demand "without the address of a bootstrap node nothing starts, and one line says why" refused
@@ -78,7 +78,7 @@ count two three
 docker kill "$(container one bootstrap)" "$(container one node)" "$project-one" >/dev/null
 demand "one is lost: two and three go on learning from each other" soon every went_on two three
 
-before=$(inside three swarm-node id)
+before=$(inside three swarm-node home id)
 demand "three: SIGTERM, and the container is made again" eval "compose three node down --timeout 120 >/dev/null && up three"
 demand "three: goes on from its checkpoint" soon resumed three
 demand "three: is the same node" same three "$before"

@@ -21,10 +21,9 @@ if ROOT not in sys.path:
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-pytest_plugins = ["tests.skips"]
+pytest_plugins = ["tests.going_on", "tests.skips"]
 LONGEST = (  # files of a minute and more, the longest first
     "swarm/test_pages_followed.py",
-    "swarm/test_upgrade.py",
     "extensions/hub/test_hub.py",
     "core/commands/test_cli.py",
     "lab/benchmarks/test_benchmarks.py",
@@ -39,7 +38,6 @@ LONGEST = (  # files of a minute and more, the longest first
     "extensions/contribute/test_contributing.py",
     "house/test_wheel.py",
     "extensions/ray/test_ray.py",
-    "lab/benchmarks/test_compatibility.py",
     "extensions/fp8/test_fp8_triton.py",
     "extensions/browser/test_pages.py",
     "swarm/test_plugins.py",

@@ -23,7 +23,6 @@ from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackS
 from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import (
     AskConfig,
-    AttackSimulationConfig,
     BootstrapConfig,
     EvaluationConfig,
     NodeConfig,
@@ -39,12 +38,11 @@ HERE = Path(__file__).parent
 COMMANDS: Mapping[str, type[BaseModel]] = {
     "run": NodeConfig,
     "simulate": SimulationConfig,
-    "attack": AttackSimulationConfig,
-    "eval": EvaluationConfig,
+    "model eval": EvaluationConfig,
     "bootstrap": BootstrapConfig,
     "status": AskConfig,
     "page": PageConfig,
-    "plot": PlotConfig,
+    "view plot": PlotConfig,
 }
 UNITS = ("Seconds", "Megabytes", "Kilobytes per second", "Tokens", "Rounds", "Updates", "Groups", "Completions")
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -60,15 +58,15 @@ An option has one name and four places. `training.learning_rate` is
 - a flag: `--training.learning-rate 1e-4`;
 - or its default. Flags go before variables, variables before the file, the file before the default.
 
-`eval`, `bootstrap`, `status` and `peers` take flags and variables, no
-file. `init` and `id` take what `run` takes, and use `home` alone. A list takes several values behind one flag:
+`model eval`, `bootstrap`, `status` and `peers` take flags and variables, no
+file. `home id` takes what `run` takes, and uses `home` alone. A list takes several values behind one flag:
 `--environment.tasks gcd/easy lcm/easy`. What is true or false is a flag without a value: `--network.mdns`, and
 `--network.no-mdns` for false. A path that begins with `~` is below your home folder.
 
 In the last column `run` stands for `run`, `check` and `doctor`, and `status` for `status` and `peers`.
 
 Some flags have a short form: `--peers` is `--network.peers`, and may be repeated; `--json` is `--json-output`; for
-`attack`, `--kind` is `--attack.kind`, `--share` is `--attack.share` and `--defence` is `--defence.use`.
+`simulate`, `--attack` is `--attack.kind`, and `--defence` is `--defence.use`.
 """
 
 EVENTS = """# events.jsonl: every event
@@ -90,7 +88,7 @@ REPORT = """# report.json: the result of a simulation
 Here you can look up what report.json holds, to compare experiments with a program of your own. `make
 reference` makes this page from the code.
 
-`swarm-node simulate` and `attack` write it into the folder that `--out` names, when all arms and seeds are done. Two
+`swarm-node simulate` writes it into the folder that `--out` names, when all arms and seeds are done. Two
 runs with the same configuration on the same machine differ in `cost` alone. A list "per seed" has the order of `seeds`;
 "per seed, per round" is a list of lists. The *last rounds* are the last ten.
 """

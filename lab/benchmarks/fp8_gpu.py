@@ -234,7 +234,7 @@ def main() -> None:
     command.add_quick(parser)
     arguments = parser.parse_args()
     if DEVICE.type != "cuda" and not arguments.quick:
-        parser.error("needs a CUDA device, and there is none; --quick tries the code, lab.studies.fp8 runs on a CPU")
+        parser.error("needs a CUDA device, and there is none; --quick tries the code on a CPU")
     common.settle()
     plan = QUICK if arguments.quick else FULL
     started, results = time.perf_counter(), {}

@@ -13,20 +13,22 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from lab.benchmarks import command
-from lab.benchmarks.compatibility import ROOT, environment
 from lab.benchmarks.waiting import until
 
 MARK = "\u2003\u2009"  # two rare spaces before every wrong completion of the peer: a right one carries nothing
 DONE = "trained"  # the tracer's message when the update has ended
 SECONDS = 800.0
+ROOT = Path(__file__).resolve().parents[2]
 TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))
 OPTIONS = ("--network.no-mdns", "--network.exchange-seconds", "1", "--network.host", "127.0.0.1")
 
@@ -77,13 +79,15 @@ def path_of_a_group(code: Path) -> set[str]:
 
 def traced(code: Path, folder: Path) -> Path:
     """An interpreter that runs the code in `code`, and tells the socket `seen` which files the mark passes."""
-    python = environment(code, folder / "venv")
+    venv.EnvBuilder(with_pip=False, symlinks=True).create(folder / "venv")
     (site,) = (folder / "venv").glob("lib/python*/site-packages")
+    places = [str(code), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    (site / "code.pth").write_text("\n".join(places) + "\n")
     shutil.copy(TRACER, site / "group_path_tracer.py")
     facts = {"root": str(code), "socket": str(folder / "seen"), "mark": MARK}
     (site / "group_path_tracer.json").write_text(json.dumps(facts))
     (site / "tracer.pth").write_text("import group_path_tracer\n")
-    return python
+    return folder / "venv" / "bin" / "python"
 
 
 def _collect(listener: socket.socket, seen: set[str]) -> None:

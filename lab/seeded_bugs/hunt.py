@@ -151,7 +151,7 @@ def _stages(bug: Bug, tests: dict[Path, int]) -> list[tuple[list[str], list[Path
     for file, steps in tests.items():
         by_distance = near if steps == nearest else further if steps <= nearest + 2 else far
         (named if file.name in bug.tests else by_distance).append(file)
-    calls = [(files, ["-m", marks]) for files in (near, further, far) for marks in (FAST, f"not ({FAST})")]
+    calls = [(files, ["-m", marks]) for files in (near, further, far) for marks in (FAST, f"not ({FAST}) and not long")]
     calls.insert(0, (named, []))
     return [([*(TWO_WORKERS if len(files) > 1 else ["-n0"]), *marks], files) for files, marks in calls if files]
 

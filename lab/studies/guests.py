@@ -1,7 +1,4 @@
-"""Nodes, contributors and the TRL example as processes of their own on loopback, and what they leave behind to read.
-
-For `lab.studies.mixed_swarm` and `lab.studies.trl_beside_nodes`.
-"""
+"""Nodes, contributors and the TRL example as processes of their own on loopback, and what they leave behind to read."""
 
 import os
 import subprocess
@@ -62,11 +59,6 @@ def node(home: Path, *arguments: object, model: str = "rarest", asked: Sequence[
     return [*line, *few, *tasks(asked), *HERE, *arguments]
 
 
-def script(home: Path, *peers: str) -> list[object]:
-    """The command of the example; see `steps_of` for what it says."""
-    return [EXAMPLE, home, *peers]
-
-
 def of_script(steps: int, seed: int, external: int, asked: Sequence[str] = ASKED) -> dict[str, str]:
     """What the example reads of its environment."""
     return {
@@ -114,9 +106,3 @@ def trained_on(home: Path) -> set[PeerId]:
 def reports(home: Path) -> list[dict[str, Any]]:
     file = home / "events.jsonl"
     return [each["report"] for each in read_jsonlines(file) if each["event"] == "RoundDone"] if file.exists() else []
-
-
-def external(home: Path) -> int:
-    """External groups that the example has trained on."""
-    lines = list(read_jsonlines(home / "steps.jsonl"))
-    return sum(lines[-1]["trained"].values()) if lines else 0

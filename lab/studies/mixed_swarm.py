@@ -1,56 +1,29 @@
-"""A swarm of guests over the real network: does each train on groups of every other?
-
-    python -m lab.studies.mixed_swarm --out docs/results/mixed_swarm      # docs/results/mixed_swarm.md
+"""A swarm of guests over the real network: does each train on groups of every other? A test asks it.
 
 Four processes on loopback: a plain node, a node on py-libp2p, the TRL example, and a contributor, which asks a real
-HTTP server that runs the starter `dense`. The first three train `rarest`; a contributor trains nothing. It ends when
-each of the three has done its rounds and has trained on a group of every other: rounds of the nodes are quicker, so
-they do more.
+HTTP server that runs the starter `dense`. The first three train; a contributor trains nothing. It ends when each of the
+three has done its rounds and has trained on a group of every other: rounds of the nodes are quicker, so they do more.
 """
 
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
-
-from lab.benchmarks import command
 from lab.studies import guests
-from swarm_node.extensions.simulation.plot import COLOURS
-from swarm_node.telemetry.series import moving_average
 
 PLAIN, LIBP2P, TRL, API = "plain node", "node on py-libp2p", "TRL script", "API contributor"
 TRAINERS = (PLAIN, LIBP2P, TRL)
 LOOK_SECONDS = 1.0
 LIMIT_SECONDS = 1800.0
 MORE = 40  # times the rounds asked for: steps of the script, more than it will do
-WINDOW = 10  # rounds of the moving average
 
 
-def main() -> None:
-    parser = command.parser("lab.studies.mixed_swarm", __doc__)
-    command.add_runs(parser)
-    command.add_out(parser)
-    parser.add_argument("--rounds", type=int, default=60)
-    options = parser.parse_args()
-    folder = command.out(options)
-    found = command.kept(folder / "mixed_swarm.json", lambda: measured(options.rounds))
-    show(found)
-    draw(found, folder / "mixed_swarm.png")
-    seconds = [each for others in found["first"].values() for each in others.values() if each is not None]
-    slowest = max(seconds) - found["all_there"] if seconds and found["all_there"] is not None else None
-    print(f"\nall four there after {found['all_there']} s; the slowest pair {slowest} s later")
-    command.finish(options, {"slowest_pair_seconds": slowest, **found})
-
-
-def measured(rounds: int, backend: str = "libp2p", model: str = "rarest") -> dict[str, Any]:
+def measured(rounds: int, backend: str, model: str) -> dict[str, Any]:
     """Seconds from the start of the last process until all four had begun a round, and until each trainer had trained
     on each other; and their rewards. `backend`: of the second node; `model`: of both."""
     with TemporaryDirectory(prefix="mixed-swarm-") as name:
@@ -75,7 +48,7 @@ def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> 
         contribute = ["-m", "swarm_node.commands.cli", "contribute", *asked, *where, *guests.tasks(), *guests.HERE]
         stack.enter_context(guests.running(contribute, homes[API]))
         environment = guests.of_script(steps, seed=0, external=2)
-        yield stack.enter_context(guests.running(guests.script(homes[TRL], peer), homes[TRL], environment))
+        yield stack.enter_context(guests.running([guests.EXAMPLE, homes[TRL], peer], homes[TRL], environment))
 
 
 @contextmanager
@@ -116,35 +89,3 @@ def watched(
             raise RuntimeError(guests.log(homes[TRL]).read_text()[-2000:])
         time.sleep(LOOK_SECONDS)
     return all_there, first
-
-
-def show(found: Mapping[str, Any]) -> None:
-    names = (*TRAINERS, API)
-    lines = []
-    for who in TRAINERS:
-        seconds = ["-" if other == who else f"{found['first'][who][other]}" for other in names]
-        curve = found["rewards"][who]
-        ends = f"{fmean(curve[:WINDOW]):.3f} to {fmean(curve[-WINDOW:]):.3f}"
-        lines.append([who, *seconds, str(len(found["rewards"][who])), ends])
-    command.show(["first trained on, s", *names, "rounds", f"reward, first and last {WINDOW} rounds"], lines)
-
-
-def draw(found: Mapping[str, Any], file: Path) -> None:
-    """Share of right completions by round, of those that train."""
-    figure = Figure(figsize=(7.0, 3.6), dpi=110)
-    axes = figure.subplots()
-    for who, colour in zip(TRAINERS, COLOURS[1:], strict=False):
-        curve: Sequence[float] = moving_average(found["rewards"][who], WINDOW)
-        axes.plot(range(1, len(curve) + 1), curve, color=colour, linewidth=2, label=who)
-    axes.set_xlabel("round")
-    axes.set_ylabel(f"right completions ({WINDOW} rounds)")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.legend(fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25)
-    figure.tight_layout()
-    figure.savefig(file)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,4 @@
-"""A Ray cluster of several raylets on this machine, as hosts that can be lost. Part of `lab.studies.on_ray` and of
-tests.
+"""A Ray cluster of several raylets on this machine, as hosts that can be lost. For tests.
 
     python -m lab.studies.raylets --count 3
 

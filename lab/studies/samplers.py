@@ -45,10 +45,6 @@ def sampler(name: str) -> Candidate:
 CANDIDATES: Mapping[str, Candidate] = {
     BASE: Candidate(),
     "uniform 2/6": Candidate("2/6"),
-    "largest_advantage": sampler("largest_advantage"),
-    "uncertain": sampler("uncertain"),
-    "variance_subset": sampler("variance_subset"),
-    "diverse": sampler("diverse"),
     "adaptive": Candidate(round={"external_sampler": "adaptive", "local_sampler": "informative"}),
     "protective": sampler("protective"),
     "rare_first": Candidate(training={"scale_rewards": "rare_first"}),

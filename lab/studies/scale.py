@@ -10,7 +10,7 @@ and join during the first two rounds. After a while 30 % die at once and as many
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -243,57 +243,23 @@ def main() -> None:
     for nodes in arguments.nodes:
         results.append(run(nodes, arguments.seed))
         print(f"{nodes} nodes: {results[-1]['cpu_seconds']:.0f} CPU s", flush=True)
-    _show(results)
+    columns = [dict(_figures(result)) for result in results]
+    command.show(
+        ["", *map(str, arguments.nodes)], [[name, *(f"{each[name]:.4g}" for each in columns)] for name in columns[0]]
+    )
     small, large = (result["steady"]["kilobytes_per_node_and_round"]["mean"] for result in (results[0], results[-1]))
     found = {"ratio": large / small, "smallest": results[0], "largest": results[-1], "all": results}
     command.finish(arguments, found)
 
 
-def _show(results: Sequence[dict[str, Any]]) -> None:
-    """One column per size."""
-    lines = []
-    for phase in ("steady", "churned"):
-        for what, form in (
-            ("kilobytes_per_node_and_round", ".0f"),
-            ("age_in_rounds", ".2f"),
-            ("pulls_per_origin_and_round", ".1f"),
-        ):
-            lines += [
-                _line(results, f"{phase}: {what}, {point}", (phase, what, point), form)
-                for point in ("mean", "p50", "p99")
-            ]
-        lines += [
-            _line(results, f"{phase}: {what}", (phase, what), ".3f")
-            for what in ("groups_per_want", "pull_success", "from_holders")
-        ]
-    lines += [
-        _line(results, f"share of nodes reached after {moment:g} rounds", ("reached", str(moment)), ".4f")
-        for moment in MOMENTS
-    ]
-    for moment in results[0]["stale_entries_by_round"]:
-        lines.append(
-            _line(results, f"share of dead entries after {moment} rounds", ("stale_entries_by_round", moment), ".4f")
-        )
-    for point in ("p50", "p99"):
-        lines.append(
-            _line(
-                results,
-                f"newcomers: seconds to the first group, {point}",
-                ("newcomers", "seconds_to_first_group", point),
-                ".1f",
-            )
-        )
-    lines += [_line(results, what, (what,), ".0f") for what in ("cpu_seconds", "peak_megabytes")]
-    command.show(["nodes", *(f"{result['nodes']:,}" for result in results)], lines)
-
-
-def _line(results: Sequence[dict[str, Any]], name: str, path: Sequence[str], form: str) -> list[str]:
-    values = []
-    for value in results:
-        for key in path:
-            value = value[key]
-        values.append(format(value, form))
-    return [name.replace("_", " "), *values]
+def _figures(found: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a result, by the names that lead to it."""
+    for key, value in found.items():
+        path = f"{name}, {key}" if name else key
+        if isinstance(value, Mapping):
+            yield from _figures(value, path)
+        else:
+            yield path.replace("_", " "), value
 
 
 if __name__ == "__main__":

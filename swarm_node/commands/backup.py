@@ -1,4 +1,4 @@
-"""`swarm-node backup` and `restore`: what a home cannot make again, in one file, checked before it is taken back.
+"""`swarm-node home backup` and `home restore`: what a home cannot make again, in one checked file.
 
 A tar file with the hash of each file in its last member. It holds the private key: mode 0600, as the key itself.
 """
@@ -24,7 +24,7 @@ from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import ArchiveConfig
 
 BACKUP_PAGE = """\
-usage: swarm-node backup FILE [--home FOLDER]
+usage: swarm-node home backup FILE [--home FOLDER]
 
 What the home of a node cannot make again, in one file: its identity, newest and
 best checkpoint, and whom it knows. Also while the node runs. Keep it as safe as
@@ -33,7 +33,7 @@ the key that is in it.
   --home FOLDER   of the node (~/.swarm-node)"""
 
 RESTORE_PAGE = """\
-usage: swarm-node restore FILE [--home FOLDER]
+usage: swarm-node home restore FILE [--home FOLDER]
 
 A home from a backup. All of it is checked before anything is written; a home
 that has an identity or checkpoints is left alone.
@@ -157,7 +157,7 @@ class _Hashing:
 
 def backup_command(argv: list[str]) -> None:
     """Prints what was kept."""
-    config = from_command_line(ArchiveConfig, argv, "swarm-node backup", first="file")
+    config = from_command_line(ArchiveConfig, argv, "swarm-node home backup", first="file")
     home = config.home.expanduser()
     names = backup(home, _named(config, "backup"))
     print(f"kept {len(names)} files of {home} in {config.file}; it holds the private key of this node: keep it safe")
@@ -165,7 +165,7 @@ def backup_command(argv: list[str]) -> None:
 
 def restore_command(argv: list[str]) -> None:
     """Prints what was restored."""
-    config = from_command_line(ArchiveConfig, argv, "swarm-node restore", first="file")
+    config = from_command_line(ArchiveConfig, argv, "swarm-node home restore", first="file")
     home = config.home.expanduser()
     names = restore(_named(config, "restore"), home)
     print(f"restored {len(names)} files to {home}; go on with: swarm-node run --home {home}")
@@ -173,7 +173,7 @@ def restore_command(argv: list[str]) -> None:
 
 def _named(config: ArchiveConfig, command: str) -> Path:
     if config.file is None:
-        raise UserError(f"name the file: swarm-node {command} FILE")
+        raise UserError(f"name the file: swarm-node home {command} FILE")
     return config.file.expanduser()
 
 

@@ -6,15 +6,18 @@ of all options, and the scripts of `completion`.
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from swarm_node.commands.command import Entry
 
 USAGE = """\
 Trains a small language model together with others, by sharing completions.
-usage: swarm-node [COMMAND] [arguments]     (no command means run)
-"""
-MORE = """
-swarm-node COMMAND --help: its most used options; --help-all: all. --version
-Options: defaults < CONFIG.toml < SWARM_NODE_SEED=1 < flags."""
+usage: swarm-node [COMMAND] [arguments]     (no command means run)"""
+HELP = "swarm-node COMMAND --help: its most used options; --help-all: all"
+MORE = f"{HELP}; --version\nOptions: defaults < CONFIG.toml < SWARM_NODE_SEED=1 < flags."
 
 
 def main() -> None:
@@ -71,8 +74,7 @@ def leave(code: int) -> None:
 
 def dispatch(argv: list[str]) -> None:
     """Run the named command. UserError if it does not exist."""
-    from swarm_node.commands.table import entries, entry_of, load
-    from swarm_node.common.errors import UserError
+    from swarm_node.commands.table import find, group, load
     from swarm_node.common.patience import saying
 
     arguments = list(argv)
@@ -84,10 +86,12 @@ def dispatch(argv: list[str]) -> None:
 
         print(f"swarm-node {metadata.version('swarm-node')}")
         return
-    name = "run" if not arguments or arguments[0].startswith("-") else arguments.pop(0)
-    entry = entry_of(name)
-    if entry is None:
-        raise UserError(f"unknown command {name!r}: one of {', '.join(entries())}; see swarm-node --help")
+    if not arguments or arguments[0].startswith("-"):
+        arguments.insert(0, "run")
+    if arguments[1:] in ([], ["--help"], ["-h"]) and (members := group(arguments[0])):
+        print(group_usage(arguments[0], members))
+        return
+    name, entry, arguments = find(arguments)
     with saying("loading ...") if entry.lasting else nullcontext():
         command = load(entry)
     if "--help" in arguments or "-h" in arguments:
@@ -97,17 +101,33 @@ def dispatch(argv: list[str]) -> None:
 
 
 def usage() -> str:
-    """All commands, by what a user wants to do."""
+    """All commands, by what a user wants to do; a group in one line."""
     from swarm_node.commands.command import Purpose
-    from swarm_node.commands.table import entries
+    from swarm_node.commands.table import GROUPS, entries, group
 
-    lines = [USAGE]
+    lines: dict[str, str] = {}  # by command or group
     for purpose in Purpose:
-        for_it = [(name, entry) for name, entry in entries().items() if entry.purpose is purpose]
-        if for_it:
-            lines.append(f"{purpose.value}:")
-        lines += [f"  {name + ' ' + entry.arguments:<33} {entry.summary}" for name, entry in for_it]
-    return "\n".join([*lines, MORE])
+        lines[purpose.value] = f"{purpose.value}:"
+        for name, entry in entries().items():
+            first, space, _ = name.partition(" ")
+            if entry.purpose is purpose and space:
+                members = "|".join(each.partition(" ")[2] for each in group(first))
+                lines[first] = _line(f"{first} {members}", GROUPS.get(first, entry.summary))
+            elif entry.purpose is purpose:
+                lines[name] = _line(f"{name} {entry.arguments}", entry.summary)
+    return "\n".join([USAGE, *lines.values(), MORE])
+
+
+def group_usage(name: str, members: "Mapping[str, Entry]") -> str:
+    """The commands of a group."""
+    words = {each: f"{each} {entry.arguments}" for each, entry in members.items()}
+    width = max(map(len, words.values()))
+    lines = [f"  {words[each]:<{width}}  {entry.summary}" for each, entry in members.items()]
+    return "\n".join([f"usage: swarm-node {name} COMMAND [arguments]", "", *lines, "", HELP])
+
+
+def _line(words: str, summary: str) -> str:
+    return f"  {words:<33} {summary}"
 
 
 if __name__ == "__main__":

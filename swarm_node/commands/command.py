@@ -11,9 +11,7 @@ class Purpose(Enum):
 
     TAKE_PART = "take part in a swarm"
     LOOK = "see how it goes"
-    TRY = "try something out"
-    MODEL = "use the trained model"
-    SET_UP = "set up a node, and keep it"
+    TRY = "try, measure, use the model"
 
 
 @dataclass(frozen=True)

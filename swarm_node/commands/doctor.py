@@ -216,7 +216,7 @@ def _not_understood(rejected: Mapping[str, int]) -> Iterator[Finding]:
         text = (
             f"{count} external groups were about questions that this node cannot rebuild. Their authors have another "
             "environment, or another version of it. Of a file that is another row, template or verifier: compare what "
-            "swarm-node dataset FILE says there and here"
+            "swarm-node task try FILE says there and here"
         )
         yield Finding("external groups", Level.NOTE, text)
 

@@ -1,4 +1,4 @@
-"""`swarm-node eval`: accuracy per task on held-out questions, with Wilson intervals. Puzzles by both scorers."""
+"""`swarm-node model eval`: accuracy per task on held-out questions, with Wilson intervals. Puzzles by both scorers."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ CHECKPOINTS = "checkpoints"  # of a home
 Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
 
 PAGE = """\
-usage: swarm-node eval [NAME|FOLDER|HOME] [--flags]
+usage: swarm-node model eval [NAME|FOLDER|HOME] [--flags]
 
 Accuracy on held-out questions, with 95 % intervals: of a model by its name or
 folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
@@ -164,7 +164,7 @@ def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
 
 def command(argv: list[str]) -> None:
     """Prints a table, or one JSON object. A first argument without dashes is the model, or the home of a node."""
-    line = (EvaluationConfig, argv, "swarm-node eval", True, "model.name")
+    line = (EvaluationConfig, argv, "swarm-node model eval", True, "model.name")
     config = from_command_line(*line)
     named = "model.name" in origins(sources_of(*line)[1])
     name = _named(config.model.name if named else "", config.home.expanduser())
@@ -185,7 +185,7 @@ def _named(name: str, home: Path) -> str:
         (path for path in (folder / CHECKPOINTS).glob("[0-9]*") if (path / "state.json").is_file()), default=None
     )
     if newest is None:
-        raise UserError(f"home {folder} holds no checkpoint yet; name a model: swarm-node eval NAME|FOLDER")
+        raise UserError(f"home {folder} holds no checkpoint yet; name a model: swarm-node model eval NAME|FOLDER")
     print(f"the newest checkpoint of {folder}: {newest.name}", file=sys.stderr)
     return str(newest)
 

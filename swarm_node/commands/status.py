@@ -8,7 +8,6 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
-from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network.process import control
@@ -146,7 +145,7 @@ def status_command(argv: list[str]) -> None:
     config = _asking(argv, "swarm-node status")
 
     answer = ask(config.home.expanduser())
-    print(json.dumps(renamed.beside(answer)) if config.json_output else "\n".join(status_lines(answer)))
+    print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
     sys.exit(0 if answer["healthy"] else 1)
 
 
@@ -158,7 +157,7 @@ def peers_command(argv: list[str]) -> None:
     if "network" not in answer:
         raise UserError("; ".join(answer["problems"]))
     if config.json_output:
-        print(json.dumps(renamed.beside(answer["network"].get("peers", []))))
+        print(json.dumps(answer["network"].get("peers", [])))
         return
     print("\n".join([f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]))
 

@@ -112,8 +112,9 @@ def split_task(task: str) -> tuple[str, str]:
 
 
 def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
-    """`count` questions for `swarm-node eval` and for validation, over the tasks in turn, of an author that cannot
-    exist.
+    """`count` questions for `swarm-node model eval` and for validation, over the tasks in turn.
+
+    Their author cannot exist.
 
     No peer has their addresses. The same prompt may still have been trained on, if a task has few (chain_sum/tiny has
     not many sums), or from a neighbouring seed, since reasoning-gym derives an item from seed + index.

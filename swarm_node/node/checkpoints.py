@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.node.evaluation import REWARD, best_so_far
 from swarm_node.node.generator_messages import read_waiting
@@ -95,8 +94,8 @@ class Kept:
             return
         checkpoint.restore_trainer(self.latest, _trainer(node))
         try:
-            node.pool.restore(renamed.present(renamed.POOL, self._extra["pool"]))
-            node.defence.restore(renamed.present(renamed.ALARM, self._extra.get("defence", {})))
+            node.pool.restore(self._extra["pool"])
+            node.defence.restore(self._extra.get("defence", {}))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"state.json: {_short(error)}") from error
 

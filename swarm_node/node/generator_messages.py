@@ -14,7 +14,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from protocol.messages import PeerId
-from swarm_node.common import renamed
 from swarm_node.common.children import without_secrets
 from swarm_node.rollouts.groups import Generated
 from swarm_node.settings import LearningConfig
@@ -85,11 +84,8 @@ def write_waiting(generated: Generated) -> str:
 
 
 def read_waiting(text: str) -> Generated:
-    """The inverse of `write_waiting`. Also reads rounds of 0.1, which held a ledger."""
-    fields = json.loads(text)
-    fields.update(fields.pop("ledger", {}))
-    fields["seconds"] = renamed.phases(fields["seconds"])
-    return GENERATED.validate_json(json.dumps(fields))
+    """The inverse of `write_waiting`."""
+    return GENERATED.validate_json(text)
 
 
 def generator_environment(threads: int) -> dict[str, str]:

@@ -23,14 +23,13 @@ from swarm_node.settings.programs import (
     ValidationConfig,
 )
 from swarm_node.settings.sections import Section
-from swarm_node.settings.simulation import AttackConfig, AttackSimulationConfig, FaultsConfig, SimulationConfig
+from swarm_node.settings.simulation import AttackConfig, FaultsConfig, SimulationConfig
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
 
 __all__ = [
     "AskConfig",
     "AsynchronousConfig",
     "AttackConfig",
-    "AttackSimulationConfig",
     "BootstrapConfig",
     "CheckConfig",
     "CheckpointConfig",

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings import contribute, flags, programs, simulation
@@ -35,7 +34,6 @@ KINDS = (
     programs.EvaluationConfig,
     programs.AskConfig,
     simulation.SimulationConfig,
-    simulation.AttackSimulationConfig,
 )  # a variable may be meant for any of them
 OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service of the name swarm-node
 C = TypeVar("C", bound=BaseModel)
@@ -88,9 +86,9 @@ def sources(
     found = []
     if file:
         values = flatten(read_file(file))
-        found.append(_source("file", values, {key: f"{file}: {key}" for key in values}))
+        found.append(Source("file", values, {key: f"{file}: {key}" for key in values}))
     values = _variables(kind, environment, warn)
-    found.append(_source("environment", values, {key: _variable(key) for key in values}))
+    found.append(Source("environment", values, {key: _variable(key) for key in values}))
     if words is not None:
         values = {key: _parsed(kind, key, value) for key, value in words.values.items()}
         names = dict(words.flags)
@@ -98,7 +96,7 @@ def sources(
             if first in values:
                 raise UserError(f"{names[first]} is given twice: {printable(words.first[0])!r} is one, too")
             values[first], names[first] = words.first[0], first.split(".")[-1].upper()
-        found.append(_source("flag", values, names))
+        found.append(Source("flag", values, names))
     return found
 
 
@@ -119,11 +117,6 @@ def origins(given: Sequence[Source]) -> dict[str, str]:
     return {key: source.kind for source in given for key in source.values}
 
 
-def _source(kind: str, values: Mapping[str, Any], names: Mapping[str, str]) -> Source:
-    """With the present names of options and of their values."""
-    return Source(kind, renamed.options(values), {renamed.option(key): name for key, name in names.items()})
-
-
 def _line(kind: type[BaseModel], problem: Any, given: Sequence[Source]) -> str:
     key = ".".join(part for part in problem["loc"] if isinstance(part, str))
     written = _written(key, given)
@@ -133,7 +126,7 @@ def _line(kind: type[BaseModel], problem: Any, given: Sequence[Source]) -> str:
     near = meant(key, describe(kind))
     where = written.removesuffix(key) if written.endswith(key) else ""
     advice = f"did you mean {near!r}?" if near else "see `swarm-node run --help-all`"
-    return f"{where}unknown key {printable(key)!r}; {renamed.GONE.get(key, advice)}"
+    return f"{where}unknown key {printable(key)!r}; {advice}"
 
 
 def _written(key: str, given: Sequence[Source]) -> str:
@@ -158,11 +151,11 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Call
         if not name.startswith(PREFIX):
             continue
         key, text = name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
-        if renamed.option(key) not in every | sections:
+        if key not in every | sections:
             if "." in key:
                 near = meant(key, sorted(every))
                 advice = f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
-                raise UserError(f"{name} is no option; {renamed.GONE.get(key, advice)}")
+                raise UserError(f"{name} is no option; {advice}")
             strange.append(name)
         elif text.startswith(OTHERS) and "." not in key:
             strange.append(name)

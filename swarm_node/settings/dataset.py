@@ -30,7 +30,7 @@ class DatasetConfig(Section):
     tolerance: Annotated[float, Field(ge=0.0)] = 0.0
     """number: how far off a right answer may be, as a share of it."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the questions, chosen by their hash, that nobody trains on: `eval` and validation ask them."""
+    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and validation ask them."""
 
     @field_validator("verifier")
     @classmethod

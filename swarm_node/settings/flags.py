@@ -10,7 +10,6 @@ from typing import get_origin
 
 from pydantic import BaseModel
 
-from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings.mistakes import meant
@@ -100,21 +99,12 @@ def _is_flag(word: str) -> bool:
 
 
 def _find(known: Mapping[str, tuple[Option, bool]], name: str, command: str) -> tuple[Option, bool]:
-    found = known.get(name.replace("_", "-")) or known.get(_present(name))
+    found = known.get(name.replace("_", "-"))
     if found is None:
         near = meant(name, known)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
-        advice = renamed.GONE.get(name.removeprefix("--").replace("-", "_"), advice)
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
-
-
-def _present(name: str) -> str:
-    """The flag as it is called now."""
-    section, dot, last = name.removeprefix("--").replace("-", "_").rpartition(".")
-    no = "no_" if last.startswith("no_") else ""
-    section, dot, last = renamed.option(section + dot + last.removeprefix(no)).rpartition(".")
-    return f"--{section}{dot}{no}{last}".replace("_", "-")
 
 
 def _behind(option: Option, rest: list[str]) -> list[str]:

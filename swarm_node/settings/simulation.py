@@ -32,12 +32,12 @@ class AttackConfig(Section):
 
     kind: Annotated[
         Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"],
-        tyro.conf.arg(aliases=["--kind"]),
+        tyro.conf.arg(aliases=["--attack"]),
     ] = "none"
     """stealth: right completions with a sign that scores nothing; context: with a phrase that does not belong there;
     equation: with a wrong equation; length: with much white space; forge: texts that trick scorers; flood: stealth, ten
     times as many groups; lies: garbage, replays and messages that break a rule; sybil: stealth, new identities."""
-    share: Annotated[Share, tyro.conf.arg(aliases=["--share"])] = 0.25
+    share: Share = 0.25
     """Share of the nodes that is hostile: the last ones."""
     nodes: tuple[int, ...] = ()
     """The hostile nodes by number, instead of a share."""
@@ -113,16 +113,3 @@ class SimulationConfig(LearningConfig):
     figures are of learners."""
     node_devices: tuple[str, ...] = ()
     """Devices of nodes 0, 1, ... in turn."""
-
-
-class AttackSimulationConfig(SimulationConfig):
-    """What hostile nodes achieve: a simulation with an attack."""
-
-    arms: tuple[str, ...] = ("8/0", "4/4")
-    """Local/external groups per round; the first arm is what gains are compared with."""
-    rounds: Positive = 60
-    """Rounds of every arm and seed."""
-    out: Path = Path("runs/attack")
-    """Report folder: report.json, rewards.png, accuracy.png, manifest.json, events.jsonl."""
-    defence: DefenceConfig = DefenceConfig()
-    attack: AttackConfig = AttackConfig(kind="stealth")

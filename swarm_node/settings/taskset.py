@@ -19,7 +19,7 @@ class TasksetConfig(Section):
     most: Positive = 10_000
     """Questions that are read, at most."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the questions, chosen by their hash, that nobody trains on: `eval` and validation ask them."""
+    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and validation ask them."""
     alone: bool = False
     """Train alone on a task set that needs more, such as the network or another model. Its scores are computed outside
     the sandbox, nothing of it is published, and nothing of others is scored by it."""

@@ -8,7 +8,6 @@ KeyError for what it lacks), and costs itself alone. Nothing here is changed bef
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from swarm_node.common.renamed import phases
 from swarm_node.rollouts.reports import METRICS, PHASES
 from swarm_node.telemetry.samples import COMPLETION_CHARS, COMPLETIONS, PROMPT_CHARS
 
@@ -88,7 +87,7 @@ def report(record: Any) -> dict[str, Any]:
     step, seconds, overlap = record["step"], record["seconds"], record.get("overlap")
     if type(step) is not dict:
         raise Wrong("no step")
-    spent = phases(table(seconds, number, REASONS))
+    spent = table(seconds, number, REASONS)
     return {
         **figures(record),
         "peer_id": text(record.get("peer_id", "")),

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common import private, renamed
+from swarm_node.common import private
 from swarm_node.common.files import plain
 from swarm_node.telemetry.events import Event, Written
 from swarm_node.telemetry.lines import Lines
@@ -40,7 +40,7 @@ class JsonLines:
         record = {
             "time": round(self._clock(), 3),
             "event": type(event).__name__,
-            **renamed.beside(plain(asdict(event))),
+            **plain(asdict(event)),
         }
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         try:

@@ -8,11 +8,11 @@ from tests.commands import completed, ended
 
 WRONG = [
     ("simulate --nodes 0", "--nodes: must be greater than or equal to 1, not 0"),
-    ("solve", "swarm-node solve temporal_clue/tiny"),
-    ("solve temporal_clue/tiny --seed x", "--seed: must be a valid integer, not 'x'"),
+    ("task solve", "swarm-node task solve temporal_clue/tiny"),
+    ("task solve temporal_clue/tiny --seed x", "--seed: must be a valid integer, not 'x'"),
     ("simulate --out /proc/x", "/proc/x cannot be written"),
-    ("attack --kind lies --share 1.0 --out out", "somebody to attack"),
-    ("attack --defence prayer", "prayer"),
+    ("simulate --attack lies --attack.share 1.0 --out out", "somebody to attack"),
+    ("simulate --defence prayer", "prayer"),
 ]
 
 
@@ -25,7 +25,7 @@ def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_bash_is_offered_the_values_of_an_option_of_attack(tmp_path):
+def test_bash_is_offered_the_values_of_an_option_of_simulate(tmp_path):
     script = tmp_path / "swarm-node.bash"
     script.write_text(ended("completion", "bash").stdout)
-    assert completed(script, "attack", "--kind", "s") == {"stealth", "sybil"}
+    assert completed(script, "simulate", "--attack", "s") == {"stealth", "sybil"}

@@ -13,7 +13,7 @@ import pytest
 
 from tests.commands import ended
 
-HOME = Path(__file__).parents[1] / "data" / "0.1.0" / "synchronous"
+HOME = Path(__file__).parents[1] / "data" / "home"
 TRL = """
 from swarm_node import UserError
 from swarm_node.extensions.trl.guest import Swarm
@@ -31,7 +31,6 @@ def test_no_extra_is_installed() -> None:
         "libp2p",
         "docker",
         "trl",
-        "gensyn-genrl",
         "datasets",
         "math-verify",
         "verifiers",
@@ -60,11 +59,11 @@ def test_a_script_without_trl_is_told_what_to_install(tmp_path: Path) -> None:
         (("bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--home", "home"), "libp2p"),
         (("run", "--training.optimizer", "adamw_8bit", "--home", "home"), "memory"),
         (("run", "--model.quantization", "nf4", "--model.lora.r", 4, "--home", "home"), "memory"),
-        (("dataset", "rows.parquet"), "data"),
-        (("dataset", "hf:some/rows"), "data"),
-        (("dataset", "rows.jsonl", "--verifier", "math"), "math"),
+        (("task", "try", "rows.parquet"), "data"),
+        (("task", "try", "hf:some/rows"), "data"),
+        (("task", "try", "rows.jsonl", "--verifier", "math"), "math"),
         (("run", "--environment.taskset.name", "gsm8k", "--network.no-enabled", "--home", "home"), "verifiers"),
-        (("export", "model", "--home", HOME, "--gguf"), "gguf"),
+        (("model", "export", "model", "--home", HOME, "--gguf"), "gguf"),
         (("run", "--tracking.to", "trackio", "--network.no-enabled", "--home", "home"), "trackio"),
         (("simulate", "--engine", "docker", "--nodes", 2, "--rounds", 1, "--out", "out"), "docker"),
     ],

@@ -21,9 +21,8 @@ LANES = {
     "verifiers": ["tests/extensions/taskset/test_taskset.py"],
     "gguf": ["tests/extensions/hub/test_gguf.py"],
     "trackio": ["tests/extensions/trackers/test_trackers.py"],
-    "trl": ["tests/extensions/trl/test_trl.py"],
+    "trl": ["tests/extensions/trl/test_trl.py", "tests/lab/benchmarks"],
     "dev": ["tests/extensions/fp8/test_fp8_triton.py", "tests/core/training/test_trainer_beside_trl.py"],
-    "bench": ["tests/lab/benchmarks"],
     "vllm": ["tests/extras/real_vllm.py"],
 }
 HEAD = """# Every extra in an environment of its own

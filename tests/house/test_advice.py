@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.table import entries, load
+from swarm_node.commands.table import entries, group, load
 from swarm_node.common.errors import UserError
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.flags import _find, options_of
@@ -24,41 +24,41 @@ OTHERS = {
     "--enable-prefix-caching",
 }
 PAGES = {"--help", "--help-all"}
-TRAINING = ("run", "check", "simulate", "attack")
-SIMULATIONS = ("simulate", "attack")
+TRAINING = ("run", "check", "simulate")
+SIMULATIONS = ("simulate",)
 NETWORK = ("run", "bootstrap", "contribute", "doctor")
 # The commands that say what a file of the code says, by the beginning of its path in swarm_node; the longest counts.
 SAID_BY = {
-    "commands/backup.py": ("backup", "restore"),
+    "commands/backup.py": ("home backup", "home restore"),
     "commands/bundle.py": ("doctor",),
     "commands/check.py": ("check",),
     "extensions/completion/command.py": ("completion",),
     "commands/doctor.py": ("doctor",),
-    "commands/evaluate.py": ("eval",),
-    "commands/home.py": ("run", "bootstrap", "contribute", "init"),
-    "commands/identity.py": ("id",),
+    "commands/evaluate.py": ("model eval",),
+    "commands/home.py": ("run", "bootstrap", "contribute", "home id"),
+    "commands/identity.py": ("home id",),
     "commands/pause.py": ("pause", "resume"),
     "commands/run": ("run",),
     "commands/status.py": ("status", "peers", "doctor"),
-    "environments": (*TRAINING, "eval"),
+    "environments": (*TRAINING, "model eval"),
     "extensions/contribute": ("contribute",),
-    "extensions/dataset": (*TRAINING, "eval"),
-    "extensions/dataset/command.py": ("dataset",),
+    "extensions/dataset": (*TRAINING, "model eval"),
+    "extensions/dataset/command.py": ("task try",),
     "extensions/fp8": TRAINING,
     "extensions/gpus": ("run",),
-    "extensions/hub": ("export", "push"),
-    "extensions/hub/gguf.py": ("export",),
-    "extensions/hub/push.py": ("push",),
+    "extensions/hub": ("model export", "model push"),
+    "extensions/hub/gguf.py": ("model export",),
+    "extensions/hub/push.py": ("model push",),
     "extensions/hub/pushing.py": ("run",),
     "extensions/libp2p": NETWORK,
     "extensions/page": ("page",),
     "extensions/ray": SIMULATIONS,
     "extensions/simulation": SIMULATIONS,
-    "extensions/simulation/plot_command.py": ("plot",),
-    "extensions/taskset": (*TRAINING, "eval"),
-    "extensions/temporal_clue": (*TRAINING, "eval"),
-    "extensions/temporal_clue/command.py": ("solve",),
-    "extensions/temporal_clue/solve.py": ("solve",),
+    "extensions/simulation/plot_command.py": ("view plot",),
+    "extensions/taskset": (*TRAINING, "model eval"),
+    "extensions/temporal_clue": (*TRAINING, "model eval"),
+    "extensions/temporal_clue/command.py": ("task solve",),
+    "extensions/temporal_clue/solve.py": ("task solve",),
     "extensions/trackers": TRAINING,
     "extensions/vllm": TRAINING,
     "generation": TRAINING,
@@ -69,8 +69,8 @@ SAID_BY = {
     "node/checkpoints.py": ("run",),
     "policy": TRAINING,
     "policy/gpu_limit.py": ("run",),
-    "policy/hub.py": (*TRAINING, "eval"),
-    "policy/loading.py": (*TRAINING, "eval"),
+    "policy/hub.py": (*TRAINING, "model eval"),
+    "policy/loading.py": (*TRAINING, "model eval"),
     "starters": TRAINING,
     "training": TRAINING,
 }
@@ -96,7 +96,7 @@ def advice() -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 def commands_that_say(text: str, file: str) -> tuple[str, ...]:
     if text.startswith(ATTACKS_ALONE):
-        return ("attack",)
+        return SIMULATIONS
     place = file.removeprefix("swarm_node/")
     known = [beginning for beginning in SAID_BY if place.startswith(beginning)]
     return SAID_BY[max(known, key=len)] if known else tuple(entries())
@@ -154,9 +154,12 @@ def test_a_command_that_says_it_takes_the_flags_that_the_remedy_names(remedy: st
 
 @pytest.mark.parametrize("text", [each for t, r, _ in ADVICE for each in (t, r) if "swarm-node " in each])
 def test_every_command_that_a_text_names_exists_with_the_words_behind_it(text: str) -> None:
-    for found in re.finditer(r"swarm-node ([a-z]+)((?: +[^\s`;,.()…]+)*)", text):
-        name, words = found[1], found[2].split()
+    for found in re.finditer(r"swarm-node ((?:home|model|task|view) )?([a-z…]+)((?: +[^\s`;,.()…]+)*)", text):
+        name, words = (found[1] or "") + found[2], found[3].split()
         if name in {"is", "again"}:
+            continue
+        if "…" in name:
+            assert name == "…" or group(name.split()[0]), text
             continue
         assert name in entries(), text
         if words and words[0].startswith("--") and words[0] not in PAGES:

@@ -75,7 +75,7 @@ def test_every_option_event_and_field_is_explained(make: ModuleType) -> None:
         assert not re.search(r"^\w+\(.*\)$", text, re.MULTILINE), f"{path.name}: a dataclass without a docstring"
 
 
-SHORT = {"--peers", "--json", "--kind", "--share", "--defence"}  # names of options that have a longer one, too
+SHORT = {"--peers", "--json", "--attack", "--defence"}  # names of options that have a longer one, too
 
 
 def test_the_flags_on_the_page_are_those_of_the_command_line(
@@ -129,11 +129,6 @@ def test_a_bootstrap_node_has_the_network_of_the_page() -> None:
 
 def test_a_report_folder_holds_the_files_of_the_page() -> None:
     assert {*PATTERNS, "rounds.csv"} == rows("home.md", "The folder of a report").keys()
-
-
-def test_the_readme_names_every_command() -> None:
-    table = (ROOT / "README.md").read_text().partition("## Commands")[2].strip().partition("\n\n")[0]
-    assert set(re.findall(r"^\| `swarm-node ([a-z]+)", table, re.MULTILINE)) == set(entries())
 
 
 def codes(text: str) -> set[int]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from swarm_node.common import renamed
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, started
 from tests.network.test_nodes import healthy
@@ -61,12 +60,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 def test_status_answers_with_the_keys_of_its_page(seen: Seen) -> None:
     assert seen.status.keys() == rows("status.md", "The object").keys()
-    old = {*renamed.KEYS.values()}  # written beside for one release
     guest = {"limits", "traffic_megabytes", "resting"}  # once a round has ended, or a limit is set
-    assert seen.status["training"].keys() - old - guest == rows("status.md", "training").keys() - guest
-    assert seen.status["network"].keys() - old == rows("status.md", "network").keys() - {
-        "sampled_tasks"
-    }  # not of a node
+    assert seen.status["training"].keys() - guest == rows("status.md", "training").keys() - guest
+    assert seen.status["network"].keys() == rows("status.md", "network").keys() - {"sampled_tasks"}  # not of a node
 
 
 def test_without_a_node_it_answers_as_the_page_says(tmp_path: Path) -> None:

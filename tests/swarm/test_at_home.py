@@ -57,7 +57,7 @@ def test_nodes_on_one_machine_share_in_many_rounds_from_the_tenth_second_on(tmp_
 
 @pytest.mark.slow
 def test_a_paused_node_rests_is_healthy_and_goes_on(tmp_path: Path) -> None:
-    ended("init", "--home", tmp_path)
+    ended("home", "id", "--home", tmp_path)
     assert "the next one will rest" in ended("pause", "--home", tmp_path).stdout
     node = started("run", "--home", tmp_path, "--network.no-enabled", "--max-rounds", "2")
     try:

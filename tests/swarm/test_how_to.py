@@ -30,7 +30,7 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Pat
     found = commands(page)
     assert found
     for arguments in found:
-        few = ["--questions", 16] if arguments[0] == "eval" else []
+        few = ["--questions", 16] if arguments[:2] == ["model", "eval"] else []
         flag = "--network.no-enabled"
         alone = [flag] if arguments[0] == "run" and flag not in arguments else []
         done = ended(*arguments, *few, *alone, cwd=tmp_path)

@@ -28,6 +28,19 @@ from swarm_node import starters
 from tests import preloaded
 
 PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
+LONG = {  # the commands of contribute, hub, questions and tasksets run in test_how_to.py as well
+    "configurations",
+    "contribute",
+    "experiments",
+    "hub",
+    "questions",
+    "servers",
+    "several_machines",
+    "tasksets",
+    "trl",
+    "upgrade_and_uninstall",
+    "use_the_model",
+}
 NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -55,7 +68,11 @@ def reader(tmp_path: Path) -> Reader:
 @pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.timeout(2700)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.long] if page.stem in LONG else []) for page in PAGES],
+    ids=[f"{page.parent.name}/{page.stem}" for page in PAGES],
+)
 def test_every_command_of_the_page_does_what_it_should(reader: Reader, page: Path) -> None:
     typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]
     done = [each for each in reader.follow(page) if each.command != CTRL_C]

@@ -106,7 +106,7 @@ def test_files_beside_a_configuration_train_a_simulation_and_the_sampler_chooses
 def test_check_and_eval_know_the_tasks_and_name_the_nearest_of_an_unknown_one(folder: Path) -> None:
     checked = ended("check", folder / "node.toml")
     assert "tasks: words/short, words/long" in checked.stdout
-    told = ended("eval", "rare", "--use", f"{folder / 'my_task.py'}:WordReversal", "--questions", 3, "--json")
+    told = ended("model", "eval", "rare", "--use", f"{folder / 'my_task.py'}:WordReversal", "--questions", 3, "--json")
     assert [row["task"] for row in json.loads(told.stdout)["tasks"]] == ["words/short", "words/long"]
     wrong = ended("run", folder / "node.toml", "--environment.tasks", "words/shrt", "--home", folder / "home")
     assert wrong.returncode == 2

@@ -6,5 +6,5 @@ COMPLETION = Entry(
     "swarm_node.extensions.completion.command:COMPLETION",
     "bash|zsh|fish",
     "a script that completes commands and options",
-    Purpose.SET_UP,
+    Purpose.TRY,
 )

@@ -1,4 +1,4 @@
-"""`swarm-node dataset`: what a file of questions comes to, what peers must agree on, and what leaves this machine."""
+"""`swarm-node task try`: what a file of questions comes to, what peers must agree on, and what leaves this machine."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from swarm_node.settings import DatasetConfig
 from swarm_node.settings.command_line import from_command_line
 
 PAGE = """\
-usage: swarm-node dataset FILE [--flags]
+usage: swarm-node task try FILE [--flags]
 
 What a file of questions comes to: rows, lengths, duplicates, what is held out,
 what peers must agree on, and what will leave this machine. Trains nothing.
@@ -41,7 +41,7 @@ class LookConfig(DatasetConfig):
 def command(argv: list[str]) -> None:
     """Prints what there is to know. A first argument without dashes is the file."""
     arguments = ["--file", *argv] if argv and not argv[0].startswith("-") else argv
-    config = from_command_line(LookConfig, arguments, "swarm-node dataset", flags_only=True)
+    config = from_command_line(LookConfig, arguments, "swarm-node task try", flags_only=True)
     asked = DatasetConfig.model_validate(config.model_dump(exclude={"json_output"}))
     facts = read(asked)
     if config.json_output:

@@ -1,1 +1,1 @@
-"""What was trained, out of the home: `swarm-node export` and `push`."""
+"""What was trained, out of the home: `swarm-node model export` and `model push`."""

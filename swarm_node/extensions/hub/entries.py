@@ -1,4 +1,4 @@
-"""The commands `export` and `push`, in the list of commands."""
+"""The commands `model export` and `model push`, in the list of commands."""
 
 from swarm_node.commands.command import Entry, Purpose
 
@@ -6,11 +6,11 @@ EXPORT = Entry(
     "swarm_node.extensions.hub.export:EXPORT",
     "DIR [--flags]",
     "a trained model as a folder",
-    Purpose.MODEL,
+    Purpose.TRY,
 )
 PUSH = Entry(
     "swarm_node.extensions.hub.push:PUSH",
     "NAME/MODEL [--flags]",
     "a trained model to the Hugging Face hub",
-    Purpose.MODEL,
+    Purpose.TRY,
 )

@@ -1,4 +1,4 @@
-"""`swarm-node export`: a checkpoint as a model folder that others open, with a card that says where it is from."""
+"""`swarm-node model export`: a checkpoint as a model folder that others open, with a card of its origin."""
 
 import json
 import re
@@ -21,7 +21,7 @@ PLACE = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\\n]+[/\\])+([^/\\\n]*)")  # a 
 FOLDERS = {False: "checkpoints", True: "best"}
 
 PAGE = """\
-usage: swarm-node export DIR [--flags]
+usage: swarm-node model export DIR [--flags]
 
 A trained model as a folder: weights, tokenizer, chat template, generation
 config, and a card with data, curve, swarm, base model and its licence.
@@ -153,9 +153,9 @@ def _opened(told: Story, out: Path) -> str:
 
 def command(argv: list[str]) -> None:
     """Prints where the model is. A first argument without dashes is the folder."""
-    config = from_command_line(ExportConfig, argv, "swarm-node export", first="folder")
+    config = from_command_line(ExportConfig, argv, "swarm-node model export", first="folder")
     if not config.folder:
-        raise UserError("name the folder to write: swarm-node export DIR")
+        raise UserError("name the folder to write: swarm-node model export DIR")
     checkpoint, out = newest(config.home, config.best), Path(config.folder).expanduser()
     told = export(config.home, checkpoint, out, config.merge, config.gguf)
     print(f"{checkpoint} is now in {out}: {_opened(told, out)}")

@@ -1,4 +1,4 @@
-"""`swarm-node export --gguf`: an exported folder as one file for llama.cpp, Ollama and their kin.
+"""`swarm-node model export --gguf`: an exported folder as one file for llama.cpp, Ollama and their kin.
 
 ggml-org's package `gguf` has the format, the names of tensors and the writer. Its converter is a script of llama.cpp,
 and no package. What it does to dense models of the Llama and Qwen families is done here; nothing else is guessed at.

@@ -1,4 +1,4 @@
-"""`swarm-node push`: a trained model to the Hugging Face hub, private unless told otherwise."""
+"""`swarm-node model push`: a trained model to the Hugging Face hub, private unless told otherwise."""
 
 import tempfile
 from pathlib import Path
@@ -11,7 +11,7 @@ from swarm_node.settings import Section
 from swarm_node.settings.command_line import from_command_line
 
 PAGE = """\
-usage: swarm-node push NAME/MODEL [--flags]
+usage: swarm-node model push NAME/MODEL [--flags]
 
 A trained model to the Hugging Face hub, with its card. The token is that of
 `hf auth login`, or the variable HF_TOKEN; the hub is HF_ENDPOINT's.
@@ -77,9 +77,9 @@ def _line(error: Exception) -> str:
 def command(argv: list[str]) -> None:
     """Prints the model's address. A first argument without dashes is the repository."""
     arguments = ["--repo", *argv] if argv and not argv[0].startswith("-") else argv
-    config = from_command_line(PushCommandConfig, arguments, "swarm-node push", flags_only=True)
+    config = from_command_line(PushCommandConfig, arguments, "swarm-node model push", flags_only=True)
     if not config.repo:
-        raise UserError("name the repository: swarm-node push NAME/MODEL")
+        raise UserError("name the repository: swarm-node model push NAME/MODEL")
     print(push(config.home, newest(config.home, config.best), config.repo, config.public, config.merge))
 
 

@@ -132,7 +132,7 @@ def _checkpoint(folder: Path) -> dict[str, Any] | None:
         "bytes": size,
         "time": written,
         "uses": {
-            "measure it": f"swarm-node eval {shlex.quote(path)}",
+            "measure it": f"swarm-node model eval {shlex.quote(path)}",
             "train from it": f"swarm-node run --model.name {shlex.quote(path)} --home NEW_FOLDER",
             "load it": f"AutoModelForCausalLM.from_pretrained({path!r})",
         },

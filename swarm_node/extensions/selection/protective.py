@@ -3,18 +3,22 @@ corrects advantages by capability to the same end."""
 
 from collections.abc import Sequence
 from random import Random
+from statistics import fmean
 
-from swarm_node.extensions.selection.ranking import RankingSampler
-from swarm_node.extensions.selection.tasks import Task, rates, task_of
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import ExternalGroup, Score, ScoredGroup, Selected
+from swarm_node.rollouts.sampler import Sampler
+
+MOST = 64  # groups that are scored in a round, where scoring was not done ahead of it
+Task = tuple[str, str]  # data set, config id
 
 
-class ProtectiveSampler(RankingSampler):
+class ProtectiveSampler(Sampler):
     """Takes groups at random, of tasks at which the informative external groups of the round are right more often than
     this node's completions of it. A task that this node did not ask counts as never right.
 
-    Both rates come of scores made here. A sender can raise the others' rate of a task, and so undo the protection; it
-    gets no more than with `uniform`.
+    It compares groups that are scored, and so scores more than it takes. `run` scores ahead on a budget of time, and
+    offers what is scored: there that costs nothing more. Both rates come of scores made here. A sender can raise the
+    others' rate of a task, and so undo the protection; it gets no more than with `uniform`.
     """
 
     def __init__(self) -> None:
@@ -24,7 +28,28 @@ class ProtectiveSampler(RankingSampler):
         """Own rates by task."""
         self._rates = rates(local)
 
-    def rank(self, groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-        """The first of those, in the random order in which they come."""
-        others = rates(groups)
-        return [group for group in groups if others[task_of(group)] > self._rates.get(task_of(group), 0.0)][:count]
+    def select(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Selected:
+        """See `Sampler`. What is informative and not taken waits for the next round."""
+        if not count:
+            return Selected([], [])
+        asked = rng.sample(candidates, min(MOST, len(candidates)))
+        scored = [group for group in score(asked) if group.informative]
+        others = rates(scored)
+        better = [group for group in scored if others[task_of(group)] > self._rates.get(task_of(group), 0.0)]
+        chosen = better[:count]
+        taken = {(group.author, group.question) for group in chosen}
+        left = {(group.author, group.question) for group in scored} - taken
+        return Selected(chosen, [group for group in asked if (group.author, group.question) not in left])
+
+
+def task_of(group: ScoredGroup) -> Task:
+    """The task of its question."""
+    return group.question.dataset, group.question.config_id
+
+
+def rates(groups: Sequence[ScoredGroup]) -> dict[Task, float]:
+    """Mean reward of a completion by task."""
+    found: dict[Task, list[float]] = {}
+    for group in groups:
+        found.setdefault(task_of(group), []).append(fmean(group.rewards))
+    return {task: fmean(values) for task, values in found.items()}

@@ -1,8 +1,8 @@
-"""`swarm-node simulate` and `attack`. Imports no torch: the workers do."""
+"""`swarm-node simulate`. Imports no torch: the workers do."""
 
 from swarm_node.commands.command import Command
 from swarm_node.extensions.simulation.main import simulate
-from swarm_node.settings import AttackSimulationConfig, SimulationConfig
+from swarm_node.settings import SimulationConfig
 from swarm_node.settings.command_line import from_command_line
 
 PAGE = """\
@@ -16,8 +16,7 @@ rewards.png, manifest.json and events.jsonl.
   --rounds N                     of every arm and seed (150)
   --seeds N                      repetitions of every arm (1)
   --out FOLDER                   where the report goes (runs/simulation)
-  --resume                       go on with an interrupted one
-  --overwrite                    replace the report that is there
+  --resume, --overwrite          go on with the report that is there; replace it
   --workers N                    processes side by side (one per core)
   --workers-by COMMAND           where they run: "ssh host", "srun -N1"
   --model.name NAME              a starter, a folder, or a Hugging Face hub name
@@ -25,34 +24,14 @@ rewards.png, manifest.json and events.jsonl.
   --node-models NAME ...         models of nodes 0, 1, ... in turn
   --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
   --faults.loss SHARE            of the messages is lost; --faults.die 3@40
+  --attack KIND                  hostile nodes, such as stealth, lies or flood
+  --defence LAYER ...            length, duplicates, ngrams, rescue; or none
   --engine NAME                  memory, process, docker or ray"""
 
-ATTACK_PAGE = """\
-usage: swarm-node attack [CONFIG.toml] [--flags]
 
-A simulation with hostile nodes: how far the payload gets, what honest nodes
-can still do, what a defence costs. Takes the flags of simulate.
-
-  --kind NAME            stealth, context, equation, length, forge, flood, lies,
-                         or sybil (stealth)
-  --share SHARE          of the nodes is hostile (0.25)
-  --defence LAYER ...    length, duplicates, ngrams, rescue; or nothing: none
-  --attack.payload TEXT  what hostile nodes put into their completions
-  --attack.clean SHARE   of the hostile groups comes without it
-  --nodes N              of the swarm (8)
-  --rounds N             of every arm and seed (60)
-  --out FOLDER           where the report goes (runs/attack)"""
-
-
-def simulate_command(argv: list[str]) -> None:
+def command(argv: list[str]) -> None:
     """Writes a report folder, and shows its figures."""
     simulate(from_command_line(SimulationConfig, argv, "swarm-node simulate"))
 
 
-def attack_command(argv: list[str]) -> None:
-    """A simulation with hostile nodes."""
-    simulate(from_command_line(AttackSimulationConfig, argv, "swarm-node attack"))
-
-
-SIMULATE = Command(SimulationConfig, PAGE, simulate_command)
-ATTACK = Command(AttackSimulationConfig, ATTACK_PAGE, attack_command)
+SIMULATE = Command(SimulationConfig, PAGE, command)

@@ -1,4 +1,4 @@
-"""The commands `simulate`, `attack` and `plot`, in the list of commands."""
+"""The commands `simulate` and `view plot`, in the list of commands."""
 
 from swarm_node.commands.command import Entry, Purpose
 
@@ -6,13 +6,6 @@ SIMULATE = Entry(
     "swarm_node.extensions.simulation.command:SIMULATE",
     "[CONFIG.toml] [--flags]",
     "many nodes here: what does sharing bring?",
-    Purpose.TRY,
-    lasting=True,
-)
-ATTACK = Entry(
-    "swarm_node.extensions.simulation.command:ATTACK",
-    "[CONFIG.toml] [--flags]",
-    "a simulation with hostile nodes",
     Purpose.TRY,
     lasting=True,
 )

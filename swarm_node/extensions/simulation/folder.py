@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain, write_bytes
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
@@ -122,7 +121,7 @@ class ReportFolder:
     def _check_same(self, earlier: Mapping[str, Any], config: SimulationConfig) -> str | None:
         now = flatten(config.model_dump(mode="json"))
         new = flatten(type(config)().model_dump(mode="json"))  # options that the earlier version did not have
-        then = {**new, **renamed.options(flatten(earlier["config"]))}
+        then = {**new, **flatten(earlier["config"])}
         now, then = ({**each, "engine": SAME_ENGINE.get(each["engine"], each["engine"])} for each in (now, then))
         changed = sorted(key for key in now.keys() | then.keys() if now.get(key) != then.get(key))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from swarm_node.common import renamed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
 from swarm_node.extensions.simulation.arms import Cell, all_cells
@@ -95,7 +94,7 @@ def _simulate(
             telemetry.emit(Notice(f"going on: {len(records)} of {len(cells)} cells are finished"))
         records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
         report = build_report(config, records)
-        write_json(folder.report, renamed.beside(asdict(report)))
+        write_json(folder.report, asdict(report))
         _draw(report, folder)
         telemetry.emit(RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
     console.print(result(report, mixed=is_mixed(config)))

@@ -1,4 +1,4 @@
-"""`swarm-node plot RUN ...`: the figures of reports and homes, as PNG and SVG. Matplotlib is loaded when it draws."""
+"""`swarm-node view plot RUN ...`: figures of reports and homes, as PNG and SVG. Matplotlib is loaded when it draws."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PAGE = """\
-usage: swarm-node plot RUN ... [--out FOLDER]
+usage: swarm-node view plot RUN ... [--out FOLDER]
 
 The figures of runs, each as PNG and SVG: of a simulation by its report folder,
 of a node by its home. Prints the files.
@@ -36,7 +36,7 @@ def command(argv: list[str]) -> None:
     """Draws, and prints the names of the files."""
     count = next((index for index, each in enumerate(argv) if each.startswith("-")), len(argv))
     named = ["--runs", *argv[:count]] if count else []
-    config = from_command_line(PlotConfig, [*named, *argv[count:]], "swarm-node plot", flags_only=True)
+    config = from_command_line(PlotConfig, [*named, *argv[count:]], "swarm-node view plot", flags_only=True)
     if not config.runs:
         raise UserError("name a run: the home of a node, or the report folder of a simulation")
     for folder in map(Path, config.runs):

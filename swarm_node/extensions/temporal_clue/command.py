@@ -1,4 +1,4 @@
-"""`swarm-node solve`: the solution of a Temporal Clue puzzle."""
+"""`swarm-node task solve`: the solution of a Temporal Clue puzzle."""
 
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
@@ -6,7 +6,7 @@ from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import SolveConfig
 
 PAGE = """\
-usage: swarm-node solve SIZE|FILE.json [--seed N] [--index N]
+usage: swarm-node task solve SIZE|FILE.json [--seed N] [--index N]
 
 The solution of a puzzle: ours by its address, others' from the text of a JSON
 file. CP-SAT finds it.
@@ -19,9 +19,9 @@ file. CP-SAT finds it.
 
 def command(argv: list[str]) -> None:
     """Prints the puzzle and its solution."""
-    config = from_command_line(SolveConfig, argv, "swarm-node solve", flags_only=True, first="what")
+    config = from_command_line(SolveConfig, argv, "swarm-node task solve", flags_only=True, first="what")
     if not config.what:
-        raise UserError("name a size or a file of puzzles, such as: swarm-node solve temporal_clue/tiny")
+        raise UserError("name a size or a file of puzzles, such as: swarm-node task solve temporal_clue/tiny")
     from swarm_node.extensions.temporal_clue.solve import solve as lines  # now: it loads CP-SAT
 
     for line in lines(config.what, config.seed, config.index):

@@ -1,4 +1,4 @@
-"""The command `solve`, in the list of commands."""
+"""The command `task solve`, in the list of commands."""
 
 from swarm_node.commands.command import Entry, Purpose
 

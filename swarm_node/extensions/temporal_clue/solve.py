@@ -1,4 +1,4 @@
-"""`swarm-node solve`: solves a puzzle by CP-SAT, a generated one by its address or a published one from its text."""
+"""`swarm-node task solve`: solves a puzzle by CP-SAT, generated (by its address) or published (from its text)."""
 
 import json
 from collections.abc import Iterator

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from protocol import limits
 from protocol.messages import GroupHash, PeerId
-from swarm_node.common import renamed
 
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
 Sequence = Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]
@@ -27,7 +26,7 @@ class Remembered(BaseModel):
     def parse(cls, state: Mapping[str, Any]) -> "Remembered":
         """ValueError of one line where this is not what `dump` made."""
         try:
-            return cls.model_validate(renamed.present(renamed.EXCHANGE, state))
+            return cls.model_validate(state)
         except ValidationError as error:
             first = error.errors()[0]
             raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

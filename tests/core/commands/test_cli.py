@@ -35,7 +35,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> No
 def test_help_reads_like_a_page():
     result = ended("--help")
     assert result.returncode == 0
-    for command in ("run", "bootstrap", "eval", "init", "id", "check"):
+    for command in ("run", "bootstrap", "model eval|", "home id|", "check"):
         assert f"\n  {command} " in result.stdout
 
 
@@ -69,10 +69,10 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "eval"])
+@pytest.mark.parametrize("command", ["run", "model eval"])
 def test_every_command_explains_its_options(command):
     for page in ("--help", "--help-all"):
-        result = ended(command, page)
+        result = ended(*command.split(), page)
         assert result.returncode == 0
         assert "learning-rate" in result.stdout or "questions" in result.stdout
 
@@ -93,7 +93,7 @@ print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
 
 @pytest.mark.slow
 def test_an_unknown_command_is_named():
-    assert_one_line(ended("frobnicate"), "frobnicate", "bootstrap")
+    assert_one_line(ended("frobnicate"), "frobnicate", "see swarm-node --help")
 
 
 def test_a_terminal_that_knows_only_ascii_gets_the_line_too(tmp_path):
@@ -104,19 +104,18 @@ def test_a_terminal_that_knows_only_ascii_gets_the_line_too(tmp_path):
 @pytest.mark.slow
 def test_an_identity_is_made_once_and_private(tmp_path):
     home = tmp_path / "home"
-    assert_one_line(ended("id", env=home_at(home)), "swarm-node init")
-    first = ended("init", env=home_at(home))
-    assert first.stdout.startswith("12D3KooW")
+    first = ended("home", "id", env=home_at(home))
+    assert first.stdout.startswith("12D3KooW") and f"made {home / 'identity.key'}" in first.stderr
     assert (home / "identity.key").stat().st_mode & 0o777 == 0o600
-    again, shown = ended("init", env=home_at(home)), ended("id", env=home_at(home))
-    assert again.stdout.split()[0] == first.stdout.split()[0] == shown.stdout.strip()
+    again = ended("home", "id", env=home_at(home))
+    assert (again.stdout, again.stderr) == (first.stdout, "")
 
 
 @pytest.mark.slow
 def test_a_key_that_others_may_read_is_refused_with_the_remedy(tmp_path):
-    ended("init", env=home_at(tmp_path))
+    ended("home", "id", env=home_at(tmp_path))
     (tmp_path / "identity.key").chmod(0o644)
-    assert_one_line(ended("id", env=home_at(tmp_path)), "chmod 600")
+    assert_one_line(ended("home", "id", env=home_at(tmp_path)), "chmod 600")
 
 
 @pytest.mark.slow
@@ -167,21 +166,21 @@ def test_a_mistake_is_one_line(tmp_path, arguments, words):
 def test_a_broken_model_folder_is_one_line(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
-    assert_one_line(ended("eval", str(folder), "--questions", "1"), "config.json")
+    assert_one_line(ended("model", "eval", str(folder), "--questions", "1"), "config.json")
     (folder / "config.json").write_text("{")
-    assert_one_line(ended("eval", str(folder), "--questions", "1"), "cannot load model")
+    assert_one_line(ended("model", "eval", str(folder), "--questions", "1"), "cannot load model")
 
 
 @pytest.mark.slow
 def test_eval_gives_accuracy_with_an_interval_per_task():
-    result = ended("eval", "dense", "--tasks", "gcd/tiny", "lcm/tiny", "--questions", "20", "--json")
+    result = ended("model", "eval", "dense", "--tasks", "gcd/tiny", "lcm/tiny", "--questions", "20", "--json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout.splitlines()[-1])
     assert [row["task"] for row in report["tasks"]] == ["gcd/tiny", "lcm/tiny"]
     for row in [*report["tasks"], report["all"]]:
         assert 0.0 <= row["low"] <= row["accuracy"] <= row["high"] <= 1.0
     assert report["all"]["questions"] == 40
-    shown = ended("eval", "dense", "--tasks", "gcd/tiny", "--questions", "5")
+    shown = ended("model", "eval", "dense", "--tasks", "gcd/tiny", "--questions", "5")
     assert "gcd/tiny" in shown.stdout
 
 

@@ -28,9 +28,9 @@ WRONG = [
     ("check --model.x 3", "did you mean --model.name?"),
     ("check none.toml --seed 3", "config file none.toml does not exist"),
     ("status somewhere", "'somewhere' is no flag of swarm-node status"),
-    ("eval --home /none", "/none holds no checkpoint yet; name a model"),
+    ("model eval --home /none", "/none holds no checkpoint yet; name a model"),
     ("pause --home /none", "home /none does not exist"),
-    ("backup", "swarm-node backup FILE"),
+    ("home backup", "swarm-node home backup FILE"),
     ("restore /none --home /proc/none", "swarm-node"),
 ]
 

@@ -6,24 +6,30 @@ from pathlib import Path
 import pytest
 
 from swarm_node.commands.cli import dispatch, usage
-from swarm_node.commands.table import entries, load
+from swarm_node.commands.table import entries, group, load
+from swarm_node.common.errors import UserError
 
 ROOT = Path(__file__).parents[3]
 LINES, COLUMNS = 24, 80
 
 
 def test_the_list_of_commands_and_the_readme_have_one_order() -> None:
-    assert re.findall(r"^  ([a-z]+) ", usage(), re.MULTILINE) == list(entries())
+    listed = [
+        f"{first} {member}".strip()
+        for first, members in re.findall(r"^  ([a-z]+) ([a-z|]*)", usage(), re.MULTILINE)
+        for member in (members.split("|") if group(first) else [""])
+    ]
+    assert listed == list(entries())
     table = (ROOT / "README.md").read_text().partition("## Commands")[2].strip().partition("\n\n")[0]
-    rows = re.findall(r"^\| `swarm-node ([a-z]+)", table, re.MULTILINE)
-    assert [row for row in rows if row in entries()] == list(entries())
+    rows = re.findall(r"^\| `swarm-node ([a-z]+)(?: ([a-z]+))?", table, re.MULTILINE)
+    assert [f"{first} {second}" if group(first) else first for first, second in rows] == list(entries())
 
 
-@pytest.mark.parametrize("command", ["", *entries()])
+@pytest.mark.parametrize("command", ["", "home", "model", "task", "view", *entries()])
 def test_a_page_of_help_fits_a_screen(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch([*command.split(), "--help"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) < (LINES if command else 2 * LINES)  # one is for the prompt; the list of commands may be longer
+    assert len(lines) < LINES  # one is for the prompt
     assert max(map(len, lines)) <= COLUMNS
     assert not command or (f"swarm-node {command} " in lines[0].replace("[run]", "run") and "--help-all" in lines[-1])
 
@@ -32,11 +38,40 @@ def test_a_page_of_help_fits_a_screen(command: str, capsys: pytest.CaptureFixtur
 def test_the_page_of_all_options_fits_80_columns_and_has_those_of_the_short_one(command, capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     with pytest.raises(SystemExit) as ended:
-        dispatch([command, "--help-all"])
+        dispatch([*command.split(), "--help-all"])
     assert ended.value.code == 0
     page = capsys.readouterr().out
     assert max(map(len, page.splitlines())) <= COLUMNS
     assert options(load(entries()[command]).page) - {"--flags"} <= options(page)
+
+
+OLD = {
+    "eval": "model eval",
+    "export": "model export",
+    "push": "model push",
+    "dataset": "task try",
+    "solve": "task solve",
+    "init": "home id",
+    "id": "home id",
+    "backup": "home backup",
+    "restore": "home restore",
+    "plot": "view plot",
+    "attack": "simulate --attack KIND",
+}
+
+
+@pytest.mark.parametrize(("old", "new"), OLD.items())
+def test_a_name_of_an_older_version_is_answered_with_the_new_one(old: str, new: str) -> None:
+    with pytest.raises(UserError, match=f"^{old} is gone: it is now swarm-node {new}$"):
+        dispatch([old, "--help"])
+
+
+@pytest.mark.parametrize(
+    ("words", "near"), [("statsu", "status"), ("exprot", "model export"), ("model evl", "model eval")]
+)
+def test_a_misspelt_name_is_answered_with_the_nearest(words: str, near: str) -> None:
+    with pytest.raises(UserError, match=f"unknown command '{words}': did you mean {near}[?] see swarm-node --help"):
+        dispatch(words.split())
 
 
 def options(text: str) -> set[str]:

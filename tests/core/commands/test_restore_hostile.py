@@ -229,6 +229,7 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
         sys.executable,
         "-m",
         "swarm_node.commands.cli",
+        "home",
         "restore",
         str(tmp_path / "b.tar"),
         "--home",

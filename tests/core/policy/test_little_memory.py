@@ -46,8 +46,7 @@ def test_chunks_change_no_gradient(kind, way, rule, in_chunks) -> None:
     policy = KINDS[kind](tiny_policy("Qwen2"))
     ours = gradients(policy, WAYS[way], rule)
     assert policy._head is not None
-    # oneDNN rounds products by the kind of CPU: with some, `native` differs by 1.5e-6
-    assert_alike(ours, direct, tolerance=1e-6 if kind == "plain" and way != "native" else 3e-6)
+    assert_alike(ours, direct, tolerance=3e-6)  # oneDNN rounds products by the kind of CPU: up to 1.5e-6 was seen
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import AskConfig, AttackSimulationConfig, EvaluationConfig, NodeConfig, SimulationConfig
+from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.command_line import from_command_line, resolve
 from swarm_node.settings.sources import describe, flatten
 
@@ -74,10 +74,10 @@ def test_only_the_tasks_of_nodes_keep_their_commas():
 
 
 def test_short_names_are_the_options_they_stand_for():
-    flags = ["--kind", "lies", "--share", "0.5", "--defence", "rescue", "ngrams"]
-    config = from_command_line(AttackSimulationConfig, flags, "swarm-node attack")
-    assert (config.attack.kind, config.attack.share, config.defence.use) == ("lies", 0.5, ("rescue", "ngrams"))
-    assert from_command_line(AttackSimulationConfig, ["--defence"], "swarm-node attack").defence.use == ()
+    flags = ["--attack", "lies", "--defence", "rescue", "ngrams"]
+    config = from_command_line(SimulationConfig, flags, "swarm-node simulate")
+    assert (config.attack.kind, config.defence.use) == ("lies", ("rescue", "ngrams"))
+    assert from_command_line(SimulationConfig, ["--defence"], "swarm-node simulate").defence.use == ()
     assert from_command_line(AskConfig, ["--json"], "swarm-node status").json_output
 
 

@@ -293,11 +293,11 @@ def test_mathematics_is_compared_in_the_sandbox(tmp_path: Path) -> None:
 def test_the_command_shows_what_peers_must_agree_on_and_what_leaves_the_machine(tmp_path: Path) -> None:
     rows = [*ROWS, {"prompt": "0 + 0 = ?", "answer": "0"}]
     config = write(tmp_path, rows)
-    shown = ended("dataset", config.file, "--verifier", "number")
-    facts = Facts.model_validate_json(ended("dataset", config.file, "--verifier", "number", "--json").stdout)
+    shown = ended("task", "try", config.file, "--verifier", "number")
+    facts = Facts.model_validate_json(ended("task", "try", config.file, "--verifier", "number", "--json").stdout)
     assert "100 questions, 1 rows twice" in shown.stdout
     assert f"version            {facts.version}" in shown.stdout and "what leaves this machine" in shown.stdout
-    wrong = ended("dataset", config.file, "--verifier", "nmber")
+    wrong = ended("task", "try", config.file, "--verifier", "nmber")
     assert (wrong.returncode, wrong.stdout) == (2, "") and "did you mean 'number'?" in wrong.stderr
 
 

@@ -28,14 +28,14 @@ class Ended(NamedTuple):
 LAUNCH = """
 import json, resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
-command = [sys.executable, "-m", "swarm_node.commands.cli", "dataset", *sys.argv[1:]]
+command = [sys.executable, "-m", "swarm_node.commands.cli", "task", "try", *sys.argv[1:]]
 done = subprocess.run(command, capture_output=True, text=True)
 print(json.dumps([done.returncode, done.stderr.strip(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10]))
 """
 
 
 def look(file: Path, *flags: str) -> Ended:
-    """`swarm-node dataset`, and what it took."""
+    """`swarm-node task try`, and what it took."""
     command = [sys.executable, "-c", LAUNCH, str(file), *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     return Ended(*json.loads(done.stdout))

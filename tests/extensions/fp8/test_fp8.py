@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from lab.studies import fp8
+from lab.benchmarks import fp8_gpu
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.fp8 import kernels
 from swarm_node.extensions.fp8.kernels import REFERENCE, Kernel
@@ -228,7 +228,7 @@ def test_attention_generates_as_it_trains_where_that_is_in_bfloat16(monkeypatch)
     """As on CUDA. The decoder attends in its own way, and rounds where training's kernel does."""
 
     def kl() -> float:
-        return fp8.mismatch(fp8.policy("6 layers", "fp8"), [24], 1)[24].kl
+        return fp8_gpu.mismatch(fp8_gpu.QUICK, "fp8")["kl_20"]
 
     monkeypatch.setattr(tree_attention, "attention_dtype", lambda _device, products: products)
     unlike = kl()

@@ -8,7 +8,7 @@ import pytest
 from swarm_node.extensions.hub.export import export, newest
 from swarm_node.settings import ModelConfig
 
-DATA = Path(__file__).parents[2] / "data" / "0.1.0" / "synchronous" / "checkpoints" / "00000045"
+DATA = Path(__file__).parents[2] / "data" / "home" / "checkpoints" / "00000045"
 WHERE = "confidential-client"  # part of every path of this machine here
 
 

@@ -14,7 +14,7 @@ from tests.hub_stand_in import COMMIT, TOKEN, Hub, hub_on_loopback
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-HOME = Path(__file__).parents[2] / "data" / "0.1.0" / "synchronous"
+HOME = Path(__file__).parents[2] / "data" / "home"
 LOGITS = """
 import sys
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -47,7 +47,7 @@ def logits(*names: object, env: dict[str, str] | None = None) -> list[str]:
 
 def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_path: Path) -> None:
     out = tmp_path / "model"
-    done = ended("export", out, "--home", HOME)
+    done = ended("model", "export", out, "--home", HOME)
     assert done.returncode == 0, done.stderr
     (checkpoint,) = (HOME / "checkpoints").iterdir()
     names = {file.name for file in out.iterdir()}
@@ -57,9 +57,9 @@ def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_pat
     assert "45 rounds" in card and "swarm: " in card and "Mean reward of local completions" in card
     exported, trained = logits(out, checkpoint)
     assert exported == trained
-    again = ended("export", out, "--home", HOME)
+    again = ended("model", "export", out, "--home", HOME)
     assert again.returncode == 2 and "is not empty" in again.stderr
-    merged = ended("export", tmp_path / "merged", "--home", HOME, "--merge")
+    merged = ended("model", "export", tmp_path / "merged", "--home", HOME, "--merge")
     assert merged.returncode == 2 and "no adapters" in merged.stderr and not (tmp_path / "merged").exists()
 
 
@@ -68,12 +68,12 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     lora = ["--model.lora.r", 4, "--network.no-enabled", "--max-rounds", 2, *FEW]
     done = ended("run", "--home", home, *lora)
     assert done.returncode == 0, done.stderr
-    done = ended("export", tmp_path / "adapters", "--home", home)
+    done = ended("model", "export", tmp_path / "adapters", "--home", home)
     assert done.returncode == 0 and "adapters of rare, a folder of this machine" in done.stdout, done
     assert (tmp_path / "adapters" / "adapter_model.safetensors").exists()
     assert "LoRA adapters of rank 4" in (tmp_path / "adapters" / "README.md").read_text()
     assert "its licence: mit" in (tmp_path / "adapters" / "README.md").read_text()
-    done = ended("export", tmp_path / "merged", "--home", home, "--merge", "--gguf")
+    done = ended("model", "export", tmp_path / "merged", "--home", home, "--merge", "--gguf")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "merged" / "model.gguf").read_bytes()[:4] == b"GGUF"
     assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
@@ -88,7 +88,7 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
 def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) -> None:
     with hub_on_loopback() as hub:
         env = environment(hub, tmp_path)
-        done = ended("push", "me/model", "--home", HOME, env=env)
+        done = ended("model", "push", "me/model", "--home", HOME, env=env)
         assert done.returncode == 0, done.stderr
         assert hub.private == {"me/model": True}
         assert "model.safetensors" in hub.files["me/model"] and "state.json" not in hub.files["me/model"]
@@ -116,7 +116,7 @@ def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path
         assert (COMMIT, "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
         other = ended(*run, "--model.revision", "1" * 40, "--max-rounds", 3, env=env)
     assert other.returncode == 2 and f"model.revision {COMMIT!r}" in other.stderr
-    assert ended("export", tmp_path / "out", "--home", home).returncode == 0
+    assert ended("model", "export", tmp_path / "out", "--home", home).returncode == 0
     assert f"base model: me/model at {COMMIT}" in (tmp_path / "out" / "README.md").read_text()
 
 
@@ -124,7 +124,7 @@ def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path
 def test_a_hub_that_refuses_is_one_line_without_the_token(tmp_path: Path, token: str, status: int) -> None:
     with hub_on_loopback() as hub:
         hub.refuse = status
-        done = ended("push", "me/model", "--home", HOME, env=environment(hub, tmp_path, token))
+        done = ended("model", "push", "me/model", "--home", HOME, env=environment(hub, tmp_path, token))
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert token not in done.stderr + done.stdout
 

@@ -17,7 +17,7 @@ from swarm_node.extensions.page.tail import Tail
 from swarm_node.extensions.page.watched import KEPT, News, Watched
 from tests.runs import cell_round, home_with, line, round_done, sampled
 
-DATA = Path(__file__).parents[2] / "data" / "0.1.0"
+DATA = Path(__file__).parents[2] / "data"
 
 
 def read(watched: Watched) -> None:
@@ -116,8 +116,8 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
     assert news.after(news.serial + 5) is None  # of a page that ran before this one
 
 
-def test_a_node_is_read_from_its_home_of_an_older_release_too() -> None:
-    watched = watched_in(DATA / "synchronous")
+def test_a_node_is_read_from_its_home() -> None:
+    watched = watched_in(DATA / "home")
     assert isinstance(watched, NewestFirst)
     read(watched)
     state = watched.state()

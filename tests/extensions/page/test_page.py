@@ -96,7 +96,7 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
     """Viewers that never read, events cut within a line, a full disk and a killed page, one after the other beside a
     node that trains. Then a node of the same identity without a page does the same rounds: all figures are equal."""
     home, alone = tmp_path / "home", tmp_path / "alone"
-    ended("init", "--home", home)
+    ended("home", "id", "--home", home)
     shutil.copytree(home, alone)
     process = started("run", "--home", home, "--page", "127.0.0.1:0", *SMALL)
     events = home / "events.jsonl"

@@ -40,6 +40,7 @@ def finish(simulation: "subprocess.Popen[str]") -> None:
     assert simulation.returncode == 0, output
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(2700)
 def test_a_study_does_its_runs_on_a_cluster_side_by_side(tmp_path, cluster):

@@ -92,7 +92,7 @@ def test_beyond_its_limit_the_solver_says_so() -> None:
 @pytest.mark.slow
 def test_published_puzzles_have_one_solution_and_it_is_the_published_one() -> None:
     small = sorted(PUBLISHED, key=lambda entry: entry["num_clues"])
-    for entry in [*small[:40], small[-1]]:  # all of them in lab/studies/temporal_clue.py
+    for entry in [*small[:40], small[-1]]:
         riddle = published.read(entry["prompt"])
         rules, reader = Rules(riddle.setting), published.Reader(riddle.setting)
         world = rules.another(riddle.clues)
@@ -210,7 +210,7 @@ def test_a_broken_file_is_a_mistake_of_the_user(tmp_path: Path) -> None:
 
 
 def test_solve_prints_the_solution_of_ours_and_of_published_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    dispatch(["solve", str(FILE), "--index", "0"])
+    dispatch(["task", "solve", str(FILE), "--index", "0"])
     shown = capsys.readouterr().out
     assert answers(PUBLISHED[0]["solution"]) in shown and "the only solution" in shown
     lines = list(solve("temporal_clue/tiny", 5, 6))

@@ -1,8 +1,6 @@
 """The benchmarks run from end to end on tiny sizes and print what the documentation promises. Speed is not tested."""
 
-import importlib.util
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,10 +13,6 @@ from swarm_node import starters
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
 NAMES = ("fp8_gpu", "generation", "packing", "step", "swarm")
 needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
-needs_genrl = pytest.mark.skipif(
-    not os.environ.get("GENRL_PYTHON") and importlib.util.find_spec("genrl") is None,
-    reason="genrl is not installed; `python -m lab.benchmarks.swarm` says how to get it",
-)
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +75,3 @@ def test_swarm_says_where_a_round_spends_its_time(results: dict[str, dict[str, A
     ours = results["swarm"]["ours"]
     assert set(ours["phases"]) == {"generate", "score", "exchange", "train"}
     assert 0 < sum(ours["phases"].values()) <= 1.5 * ours["seconds_per_round"]["max"]
-
-
-@needs_starter
-@needs_genrl
-def test_swarm_runs_genrl_beside_ours(results: dict[str, dict[str, Any]]) -> None:
-    assert results["swarm"]["ratio"] > 0
-    assert all(side["generated_tokens_per_round"] > 0 for side in results["swarm"]["theirs"].values())

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.benchmarks import group_path
-from lab.benchmarks.compatibility import ROOT
-from lab.benchmarks.group_path import path_of_a_group
+from lab.benchmarks.group_path import ROOT, path_of_a_group
 
 
 @pytest.mark.slow

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.fuzzing.folders import HOLES, MARK, documents, payloads, places
+from lab.fuzzing.folders import HOLES
+from lab.fuzzing.stranger import MARK, documents, payloads, places
 from tests.waiting import PATIENCE
 
 

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from lab.studies import on_ray, places, runner
+from lab.studies import places, runner
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.folder import ReportFolder
 from swarm_node.extensions.simulation.workers import prefixes_of
@@ -47,12 +47,3 @@ def test_what_was_begun_here_goes_on_over_a_cluster_and_not_over_real_nodes(tmp_
     assert ReportFolder(config.out).prepare(resumed) is None
     with pytest.raises(UserError, match="engine was 'memory', is 'process'"):
         ReportFolder(config.out).prepare(config.model_copy(update={"resume": True, "engine": "process"}))
-
-
-def test_a_run_counts_as_repeated_only_where_it_had_been_finished():
-    def event(kind: str, seed: int) -> dict[str, object]:
-        return {"event": kind, "arm": "4/4", "seed": seed}
-
-    lost = [event("CellStarted", 0), event("CellStarted", 1), event("CellFinished", 1), event("CellStarted", 0)]
-    assert on_ray.repetitions(lost) == {"begun_again": 1, "repeated": 0}
-    assert on_ray.repetitions([*lost, event("CellStarted", 1)]) == {"begun_again": 2, "repeated": 1}

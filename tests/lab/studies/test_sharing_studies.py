@@ -73,13 +73,13 @@ def row(name, seed, value):
 
 def test_what_is_chosen_is_above_uniform_on_the_seeds_that_all_have():
     options = argparse.Namespace(hostile=False, seeds=3)
-    rows = [row("uniform", seed, 10.0) for seed in range(3)] + [row("diverse", seed, 11.0) for seed in range(2)]
+    rows = [row("uniform", seed, 10.0) for seed in range(3)] + [row("adaptive", seed, 11.0) for seed in range(2)]
     rows += [row("protective", seed, 9.0 + 9 * (seed == 2)) for seed in range(3)]
-    names = ["uniform", "diverse", "protective"]
-    assert samplers.picked(rows, names, options) == ["diverse"]  # the third seed of protective has no pair
+    names = ["uniform", "adaptive", "protective"]
+    assert samplers.picked(rows, names, options) == ["adaptive"]  # the third seed of protective has no pair
     found = samplers.compared(rows, names, range(3), options)["cumulative_reward"]
     assert [(each.name, each.seeds, each.difference) for each in found] == [
-        ("diverse", 2, 1.0),
+        ("adaptive", 2, 1.0),
         ("protective", 2, -1.0),
     ]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Round
-from swarm_node.common import private, renamed
+from swarm_node.common import private
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import summary
@@ -238,7 +238,7 @@ def check_real(config: SimulationConfig) -> None:
         if given:
             raise UserError(f"--faults.{name} is for --engine memory; real nodes can die and join late")
     if config.evaluate_every:
-        raise UserError("--evaluate-every is for --engine memory; ask real nodes by swarm-node eval")
+        raise UserError("--evaluate-every is for --engine memory; ask real nodes by swarm-node model eval")
     if config.node_roles:
         raise UserError("--node-roles is for --engine memory; start contributors beside real nodes by themselves")
     if config.attack.kind != "none":
@@ -274,6 +274,7 @@ def _new_rounds(node: RealNode) -> Iterator[RoundReport]:
 
 
 def _report(fields: Mapping[str, Any]) -> RoundReport:
-    step = StepReport(**{name: value for name, value in fields["step"].items() if name not in renamed.STEP})
-    values = {**fields, "step": step, "seconds": renamed.phases(fields["seconds"])}
-    return RoundReport(**{**values, "peer_id": PeerId(values["peer_id"]), "round": Round(values["round"])})
+    step = StepReport(**fields["step"])
+    return RoundReport(
+        **{**fields, "step": step, "peer_id": PeerId(fields["peer_id"]), "round": Round(fields["round"])}
+    )

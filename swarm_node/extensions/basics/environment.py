@@ -1,0 +1,34 @@
+"""`basics` as a kind of environment: tasks such as second/few."""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from protocol.messages import Question
+from swarm_node.environments.kinds import EnvironmentKind
+from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.extensions.basics import source
+from swarm_node.extensions.basics.questions import TASKS
+from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.scoring.client import ScoringClient
+from swarm_node.settings import EnvironmentConfig
+
+SOURCE = "swarm_node.extensions.basics.source"
+
+
+class BasicsKind(EnvironmentKind):
+    """What is registered: every task with 4 shots (`few`) and with 8 (`more`)."""
+
+    name = "basics"
+    tasks: Tasks = MappingProxyType({task: tuple(source.FEW) for task in TASKS})
+
+    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
+        scoring = ScoringClient(SOURCE, source.version, settings.time_limit, settings.memory_limit)
+        rule = RewardRule(settings.scoring)
+        return ScoredEnvironment(self.name, source.version, self.tasks, tasks, scoring, rule, settings.instruction)
+
+    def answer(self, question: Question) -> str:
+        return source.build(question.dataset, question.config_id, question.seed, question.index).answer
+
+
+KIND = BasicsKind()
