@@ -29,8 +29,12 @@ $(READY): pyproject.toml $(LOCK)
 simulate: install  ## eight nodes that learn by sharing, beside eight that learn alone (a few minutes)
 	$(BIN)/swarm-node simulate configs/simulate.toml --out runs/simulate --overwrite
 
+# Two workers on two cores can make a real daemon miss its time. What failed is tried once more with nothing beside it;
+# a test that fails twice fails the run. Only after exit 1, "tests ran and some failed": never after an interruption.
+ALONE = { echo "once more, one at a time:"; $(BIN)/pytest -n 0 --last-failed --last-failed-no-failures none; }
+
 test: install  ## the whole test suite but the long lane
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder || { test $$? -eq 1 && $(ALONE); }
 
 test-fast: install  ## every room in less than a minute
 	$(BIN)/pytest -n 2 -m "not slow and not network and not gpu and not long"
