@@ -24,7 +24,7 @@ from swarm_node.rollouts.groups import Generated, ScoredGroup, Selection, Skippe
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.sampler import UniformSampler
-from swarm_node.settings import DefenceConfig, GenerationConfig, PoolConfig, RoundConfig, TrainingConfig
+from swarm_node.settings import DefenceConfig, GenerationConfig, RoundConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import groups
 
@@ -200,7 +200,7 @@ def make_node(
     external: int = 2,
     questions: int = 3,
     policy: Policy | None = None,
-    pool: PoolConfig | None = None,
+    most_waiting: int = 1024,
     defence: Sequence[str] = (),
     **training: Any,
 ) -> Node:
@@ -215,9 +215,9 @@ def make_node(
         generator=BatchGenerator(policy, GENERATION),
         trainer=GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 3e-3, **training}), GENERATION),
         network=network or Alone(),
-        pool=RolloutPool(peer_id, pool or PoolConfig()),
+        pool=RolloutPool(peer_id, max_groups=most_waiting),
         sampler=UniformSampler(),
-        defence=build_defence(DefenceConfig(use=tuple(defence))),
+        defence=build_defence(DefenceConfig(layers=tuple(defence))),
         config=RoundConfig(questions=questions, local_groups=local, external_groups=external),
         group_size=GENERATION.num_generations,
         clock=lambda: float(next(ticks)),

@@ -66,7 +66,7 @@ file. `home id` takes what `run` takes, and uses `home` alone. A list takes seve
 In the last column `run` stands for `run`, `check` and `doctor`, and `status` for `status` and `peers`.
 
 Some flags have a short form: `--peers` is `--network.peers`, and may be repeated; `--json` is `--json-output`; for
-`simulate`, `--attack` is `--attack.kind`, and `--defence` is `--defence.use`.
+`simulate`, `--attack` is `--attack.kind`, and `--defence` is `--defence.layers`.
 """
 
 EVENTS = """# events.jsonl: every event

@@ -63,7 +63,7 @@ def path_of_a_group(code: Path) -> set[str]:
         node = [str(python), "-m", "swarm_node.commands.cli", "run", "--home", str(home), *OPTIONS]
         node += ["--environment.tasks", "products/tiny", "--swarm", "structure", "--round.external-groups", "2"]
         node += ["--checkpoint.every", "100000"]
-        node += ["--defence.use", "length", "ngrams"]  # with rescue, few external completions are trained on
+        node += ["--defence.layers", "length", "ngrams"]  # with rescue, few external completions are trained on
         with (folder / "log").open("wb") as log, _running(node, log, folder) as node_lives:
             addresses = home / "addresses"
             until(lambda: node_lives() and addresses.exists() and addresses.read_text(), SECONDS, "the node's network")

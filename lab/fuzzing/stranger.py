@@ -32,7 +32,7 @@ def payloads(place: Path) -> list[str]:
         f"\\\n;touch {out}",
     ]
     flags = ["--environment.use", f"--environment.use={evil}:X", f"--bundle={out}", f"--home={place}/{MARK}"]
-    flags = [flags[0] + f" {evil}:X", *flags[1:], f"--tracking.to={evil}:X", f"--defence.layers={evil}:X"]
+    flags = [flags[0] + f" {evil}:X", *flags[1:], f"--observers={evil}:X", f"--defence.layers={evil}:X"]
     flags += [
         f"--network.p2pd={evil}",
         f"--page={MARK}",

@@ -33,8 +33,8 @@ STARTERS: Mapping[str, Mapping[str, float]] = {  # the rates of docs/results/sha
 WAYS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "alone": ("8/0", {}),
     "shared": ("4/4", {}),
-    "more local": ("8/0", {"questions": 18, "local_sampler": "informative"}),
-    "three times as many local": ("8/0", {"questions": 27, "local_sampler": "informative"}),
+    "more local": ("8/0", {"questions": 18, "sampler": "informative"}),
+    "three times as many local": ("8/0", {"questions": 27, "sampler": "informative"}),
     "larger batch": ("16/0", {"questions": 18}),
 }
 AXES = ("rounds", "trained_tokens", "generated_tokens", "cpu_seconds", "wall_seconds")

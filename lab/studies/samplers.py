@@ -39,13 +39,13 @@ class Candidate:
 
 def sampler(name: str) -> Candidate:
     """By its registered name."""
-    return Candidate(round={"external_sampler": name})
+    return Candidate(round={"sampler": name})
 
 
 CANDIDATES: Mapping[str, Candidate] = {
     BASE: Candidate(),
     "uniform 2/6": Candidate("2/6"),
-    "adaptive": Candidate(round={"external_sampler": "adaptive", "local_sampler": "informative"}),
+    "adaptive": Candidate(round={"sampler": "adaptive"}),
     "protective": sampler("protective"),
     "rare_first": Candidate(training={"scale_rewards": "rare_first"}),
     "shaped": Candidate(training={"objective": objectives.named("shaped")}),

@@ -27,8 +27,8 @@ CASES: Mapping[str, tuple[str, str]] = {
 WAYS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "alone": ("8/0", {}),
     "shared": ("4/4", {}),
-    "protective": ("4/4", {"external_sampler": "protective"}),
-    "adaptive": ("4/4", {"external_sampler": "adaptive", "local_sampler": "informative"}),
+    "protective": ("4/4", {"sampler": "protective"}),
+    "adaptive": ("4/4", {"sampler": "adaptive"}),
 }
 SIZES = (2, 3, 8, 16)
 

@@ -84,6 +84,7 @@ async def _serve(
         say=lambda text, warning: warn(text),
         changed=changed,
         sockets=sockets,
+        max_connections=config.max_connections,
     )
     keeper = Keeper(home, config.swarm, service.memory, service.allow, lambda text, warning: warn(text))
 
@@ -132,9 +133,7 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
         port=config.port,
         announce=config.announce,
         mdns=config.mdns,
-        private_networks=config.private_networks,
         upload_limit=config.upload_limit,
-        max_connections=config.max_connections,
     )
 
 

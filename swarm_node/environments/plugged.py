@@ -20,7 +20,7 @@ from swarm_node.environments.kinds import EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.rollouts.catalogue import Tasks
-from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool
+from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 
 SECONDS = 60.0  # for its imports
@@ -82,7 +82,7 @@ class PluggedKind(EnvironmentKind):
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
-        facts, limits = self.facts, (settings.time_limit, settings.memory_limit)
-        scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, *limits), settings.scoring_processes)
+        facts = self.facts
+        scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())
         rule = RewardRule(settings.scoring)
         return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule, settings.instruction)

@@ -14,7 +14,10 @@ MAX_ENTRIES = 100_000  # of one list
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What is blocked is blocked. Where a list of what is allowed has entries, all else is blocked too."""
+    """What is blocked is blocked. Where a list of what is allowed has entries, all else is blocked too.
+
+    `private_networks` blocks nothing: it opens networks, as 10.0.0.0/8, that a dial may else not go to.
+    """
 
     block_peers: frozenset[str] = frozenset()
     allow_peers: frozenset[str] = frozenset()
@@ -22,6 +25,7 @@ class Access:
     allow_networks: frozenset[Range] = frozenset()
     block_tasks: frozenset[str] = field(default=frozenset())  # dataset/config
     allow_tasks: frozenset[str] = field(default=frozenset())
+    private_networks: frozenset[Range] = frozenset()  # not public, and yet dialled when others tell addresses there
 
     def peer(self, peer: PeerId) -> bool:
         """Whether to deal with this peer."""

@@ -22,6 +22,7 @@ from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL
+from swarm_node.network.exchange.store import SERVE_ROUNDS
 from swarm_node.network.process import cache, control
 from swarm_node.network.process.keeper import Keeper
 from swarm_node.network.process.messages import (
@@ -76,10 +77,10 @@ class RemoteNetwork(Network):
         self._rejections: Counter[str] = Counter()
         self._memory, self._access = cache.load(home, rules.swarm), Access()
         self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._say)
-        self._published: deque[Publish] = deque(maxlen=config.serve_rounds)
+        self._published: deque[Publish] = deque(maxlen=SERVE_ROUNDS)
         self._alive = Alive(connected=0)
         self._before = 0  # bytes that earlier network processes exchanged
-        self._pace = Pace(config.quick_traffic)
+        self._pace = Pace()
         self._resting, self._leaving = False, False
         self._awake = asyncio.Event()
         self._life: asyncio.Task[None] | None = None

@@ -53,7 +53,7 @@ def work(
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
     with stoppable(hurried=count_ranks() > 1) as stop, suppress(Interrupted), stop.interruptible():
-        limit_gpu_memory(config.limits.gpu_memory, config.model.device)
+        limit_gpu_memory(config.limits.memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
         config = kept.pinned()

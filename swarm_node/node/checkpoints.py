@@ -23,6 +23,8 @@ LAST, BEST = "checkpoints", "best"  # folders in the home
 COMMIT = re.compile("[0-9a-f]{40}")
 SPARE = 1.1  # times the size of the last checkpoint must be free for the next
 ADAM_BYTES = 8  # of each trained weight
+KEPT = 2  # checkpoints on disk
+STATES = 1  # of them, the newest, that keep AdamW's state, which is twice as large as the weights
 
 
 class Kept:
@@ -152,7 +154,7 @@ class Keeper:
         one may succeed."""
         self._wanted = False
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
-        failed = self._write(LAST, done, extra, self._config.keep, self._states)
+        failed = self._write(LAST, done, extra, KEPT, STATES)
         if failed:
             trouble = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"
             self._telemetry.emit(Warned(trouble))
@@ -175,16 +177,12 @@ class Keeper:
         if failed := self._write(BEST, measured.round, {REWARD: measured.reward}, 1, 0):
             self._telemetry.emit(Warned(f"the best checkpoint so far was not kept: {failed}"))
 
-    @property
-    def _states(self) -> int:
-        return {"newest": 1, "all": self._config.keep, "none": 0}[self._config.optimizer]
-
     def _needed(self) -> int:
         """Bytes of a checkpoint: those of the last, else what weights and optimiser come to."""
         if kept := checkpoint.all_checkpoints(self._home / LAST):
             return sum(path.stat().st_size for path in kept[-1].iterdir())
         weights = list(self._policy.model.parameters())
-        adam = ADAM_BYTES * bool(self._states)
+        adam = ADAM_BYTES
         return sum(each.numel() * (each.element_size() + adam * each.requires_grad) for each in weights)
 
     def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int) -> str:

@@ -29,14 +29,13 @@ def trainer_side(config: C) -> C:
     if not config.asynchronous.enabled:
         return config
     cores = usable_cores()
-    return _side(config, config.asynchronous.trainer_device, min(cores, max(2, cores - cores // 2)))
+    return _side(config, config.model.device, min(cores, max(2, cores - cores // 2)))
 
 
 def generator_side(config: C) -> C:
     """What the generator process runs with."""
-    device = config.asynchronous.generator_device
     second = config.model.device in ("auto", "cuda") and torch.cuda.device_count() > 1
-    return _side(config, "cuda:1" if device == "auto" and second else device, max(1, usable_cores() // 2))
+    return _side(config, "cuda:1" if second else config.model.device, max(1, usable_cores() // 2))
 
 
 def advice(config: LearningConfig, cores: int, gpus: int) -> str:
@@ -53,7 +52,7 @@ def advice(config: LearningConfig, cores: int, gpus: int) -> str:
 
 
 def _side(config: C, device: str, threads: int) -> C:
-    model = config.model if device == "auto" else config.model.model_copy(update={"device": device})
+    model = config.model.model_copy(update={"device": device})
     return config.model_copy(update={"model": model, "threads": config.threads or threads})
 
 

@@ -79,10 +79,7 @@ class Validation:
 
 def _other_environment(config: NodeConfig) -> Environment | None:
     wanted = config.validation
-    changes = {
-        "tasks": wanted.tasks or config.environment.tasks,
-        "puzzles": wanted.puzzles or config.environment.puzzles,
-    }
+    changes = {"puzzles": wanted.puzzles or config.environment.puzzles}
     if config.environment.model_copy(update=changes) == config.environment or not wanted.every:
         return None
     return build_environment(config.model_copy(update={"environment": config.environment.model_copy(update=changes)}))

@@ -71,8 +71,7 @@ def _generate_rounds(
     if order.tried:
         policy.tried = Tried(Path(order.tried))
     policy.version = -1  # the first snapshot replaces what was loaded
-    refresh = (lambda: weights.take(policy)) if order.config.asynchronous.interrupt else None
-    node = build_node(order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer(), refresh=refresh)
+    node = build_node(order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer())
     while True:
         began = time.monotonic()
         now = rounds.get()

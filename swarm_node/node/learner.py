@@ -30,7 +30,7 @@ from swarm_node.scoring import sandbox
 from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig, NodeConfig
 from swarm_node.training.trainer import GrpoTrainer
 
-REUSE_SECONDS = 5.0  # after its first round; some announcements apart
+REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
 
 
 def build_policy(config: ModelConfig, resume: Path | None = None, tried: Tried | None = None) -> Policy:
@@ -56,9 +56,12 @@ def build_node(
     refresh: Callable[[], bool] | None = None,
     external: ExternalScoring | None = None,
     ranks: Ranks = ALONE,
+    exact_mix: bool = False,
 ) -> Node:
     """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`. `external` scores
-    external groups; without it they are scored as they are selected. `ranks`: those that this process leads."""
+    external groups; without it they are scored as they are selected. `ranks`: those that this process leads.
+    `exact_mix`: a round trains on just the numbers of local and external groups that are set: nothing fills in for
+    external groups that have not come, and none is used twice."""
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or build_policy(config.model)
@@ -70,14 +73,15 @@ def build_node(
         generator=build_generator(config, policy, refresh, ranks),
         trainer=trainer or build_trainer(config, policy, initial(config, policy.tried), ranks),
         network=network,
-        pool=RolloutPool(peer_id, config.pool),
-        reuse=Reuse(config.round.external_rounds, REUSE_SECONDS),
-        sampler=plugins.load("samplers", config.round.external_sampler)(),
+        pool=RolloutPool(peer_id),
+        reuse=Reuse(1 if exact_mix else REUSE_ROUNDS, REUSE_SECONDS),
+        sampler=plugins.load("samplers", config.round.sampler)(),
         defence=build_defence(config.defence),
         config=config.round,
         group_size=config.generation.num_generations,
         clock=perf_counter,
         external=external,
+        fill_with_local=not exact_mix,
     )
 
 
@@ -93,7 +97,7 @@ def build_generator(
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
     """The layers in the order in which the configuration names them."""
-    return LayeredDefence([plugins.load("defences", name)(config) for name in config.use])
+    return LayeredDefence([plugins.load("defences", name)() for name in config.layers])
 
 
 def build_trainer(

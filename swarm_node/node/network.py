@@ -30,5 +30,5 @@ def build_network(
 ) -> RemoteNetwork:
     """The network, not started yet. `progress`: facts about training, for `status`."""
     rules = build_rules(config, environment)
-    want = config.network.pull or config.round.external_groups
+    want = config.round.external_groups
     return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress)

@@ -54,6 +54,7 @@ class Node:
     reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
     watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
     external: ExternalScoring | None = None  # None: as they are selected, in step
+    fill_with_local: bool = True  # a round for which no external group waits trains on local groups in their place
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
@@ -182,12 +183,12 @@ class Node:
         """Local groups to train on, and how many external ones to look for. If no external group waits and
         `fill_with_local` is on, local groups fill the batch and none are looked for."""
         config = self.config
-        filling = alone and config.fill_with_local
+        filling = alone and self.fill_with_local
         external = 0 if filling else config.external_groups
         local = config.local_groups + (config.external_groups if filling else 0)
         if not filling:
             local, external = self.sampler.split(local, external)
-        chosen, others = choose_local(groups, local, external, config.local_sampler == "informative", rng)
+        chosen, others = choose_local(groups, local, external, self.sampler.only_informative, rng)
         return chosen, self.sampler.wanted(external, others)
 
     def _complete(

@@ -111,9 +111,9 @@ def _sizes(model: Any) -> Iterator[int]:
 def _room(device: torch.device, limits: LimitsConfig) -> float | None:
     """Bytes that the node may take of the device."""
     if device.type == "cuda":
-        there, limit = torch.cuda.mem_get_info(device)[1], limits.gpu_memory
+        there = float(torch.cuda.mem_get_info(device)[1])
     elif device.type == "cpu":
-        there, limit = psutil.virtual_memory().available + psutil.Process().memory_info().rss, limits.memory
+        there = float(psutil.virtual_memory().available + psutil.Process().memory_info().rss)
     else:
         return None
-    return float(min(there, limit * 1_000_000) if limit else there)
+    return min(there, limits.memory * 1e6) if limits.memory else there

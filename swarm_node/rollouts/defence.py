@@ -15,7 +15,6 @@ from typing import Protocol
 
 from swarm_node.rollouts.enrichment import LOCAL_A_ROUND, EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import Refused, ScoredGroup
-from swarm_node.settings import DefenceConfig
 
 TYPICAL = 0.95  # quantile of local lengths that stands for a long one
 ROOM = 16  # characters that an external completion may always be longer: twice a short length is still short
@@ -33,7 +32,7 @@ class Screened:
 
 
 class Layer(Protocol):
-    """One layer of the defence. A class of your own inherits from this one; it is made with the `DefenceConfig`."""
+    """One layer of the defence. A class of your own inherits from this one; it is made without arguments."""
 
     reason: str = ""  # of a refusal: short and stable, a key for counting
 
@@ -59,8 +58,9 @@ class LengthLayer(Layer):
 
     reason = "longer than local"
 
-    def __init__(self, config: DefenceConfig) -> None:
-        self._factor = config.length_factor
+    def __init__(self, factor: float = 2.0) -> None:
+        """A completion longer than `factor` times a long local one is dropped."""
+        self._factor = factor
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         limit = longest(local, self._factor)
@@ -72,8 +72,8 @@ class NgramsLayer(Layer):
 
     reason = "enriched text"
 
-    def __init__(self, config: DefenceConfig) -> None:
-        self._alarm = EnrichmentAlarm(config.enriched_share, config.enrichment)
+    def __init__(self) -> None:
+        self._alarm = EnrichmentAlarm()
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         local_texts = _texts(local)
@@ -93,8 +93,9 @@ class NgramsLayer(Layer):
 class RescueLayer(Layer):
     """Keeps external completions only where every local completion of the same prompt scored lower."""
 
-    def __init__(self, config: DefenceConfig) -> None:
-        self._local, self._most = config.local_completions, config.external_completions
+    def __init__(self, local: int = 6, most: int = 2) -> None:
+        """`local` completions are generated for each external prompt; up to `most` distinct external ones are added."""
+        self._local, self._most = local, most
 
     def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
         if not external:

@@ -68,7 +68,7 @@ class _Window:
 class EnrichmentAlarm:
     """Remembers texts, one of every external group, over rounds; bounded."""
 
-    def __init__(self, share: float, factor: float) -> None:
+    def __init__(self, share: float = 0.15, factor: float = 4.0) -> None:
         """A string is alarming if it is in at least `share` of the external texts, and in `factor` times the share of
         local ones."""
         self._share, self._factor = share, factor

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from protocol import codec
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.rollouts.groups import ExternalGroup
-from swarm_node.settings import PoolConfig
+
+MAX_AGE = 2  # rounds that a group stays available after its arrival
+MAX_GROUPS = 1024  # held at most; the oldest go first
+MAX_PER_PEER = 32  # held of any one peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +23,15 @@ class Waiting:
 class RolloutPool:
     """Waiting groups, the oldest first. A group (author and question) enters at most once while it is remembered."""
 
-    def __init__(self, local_id: PeerId, config: PoolConfig) -> None:
-        self._local_id, self._config = local_id, config
+    def __init__(
+        self,
+        local_id: PeerId,
+        max_age: int = MAX_AGE,
+        max_groups: int = MAX_GROUPS,
+        max_per_peer: int = MAX_PER_PEER,
+    ) -> None:
+        self._local_id = local_id
+        self._max_age, self._max_groups, self._max_per_peer = max_age, max_groups, max_per_peer
         self._waiting: dict[tuple[PeerId, Question], Waiting] = {}
         self._spent: dict[tuple[PeerId, Question], Round] = {}  # selected or dropped, with the round of arrival
         self._shunned: dict[PeerId, Round] = {}  # authors of whom nothing is taken in, since that round
@@ -31,7 +41,7 @@ class RolloutPool:
 
     def add(self, groups: Iterable[ExternalGroup], now: Round) -> None:
         """Take in what arrived in round `now`. Drop what is too old or too much."""
-        oldest = now - self._config.max_age
+        oldest = now - self._max_age
         self._shunned = {author: since for author, since in self._shunned.items() if since >= oldest}
         for group in groups:
             key = (group.author, group.question)
@@ -80,6 +90,6 @@ class RolloutPool:
         for key, waiting in reversed(self._waiting.items()):  # the newest stay
             author = waiting.external.author
             held[author] = held.get(author, 0) + 1
-            if held[author] <= self._config.max_per_peer and len(kept) < self._config.max_groups:
+            if held[author] <= self._max_per_peer and len(kept) < self._max_groups:
                 kept[key] = waiting
         self._waiting = dict(reversed(kept.items()))

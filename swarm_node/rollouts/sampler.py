@@ -10,6 +10,8 @@ from swarm_node.rollouts.groups import ExternalGroup, Score, ScoredGroup, Select
 class Sampler(Protocol):
     """Which external groups to train on. A class of your own may inherit from this one, and need only `select`."""
 
+    only_informative: bool = False  # whether local groups are drawn among the informative ones alone, not among all
+
     def observe(self, local: Sequence[ScoredGroup]) -> None:
         """Once a round, before all else: the groups that this node generated in it."""
 
@@ -43,6 +45,13 @@ class UniformSampler(Sampler):
             selected += [scored for scored in score(asked) if scored.informative]
             spent += asked
         return Selected(selected, spent)
+
+
+class InformativeSampler(UniformSampler):
+    """Uniform over the informative groups, local ones too: the strongest lone learner is one that generates more
+    groups than it trains on."""
+
+    only_informative = True
 
 
 class MatchedSampler(UniformSampler):

@@ -52,7 +52,9 @@ class ScoringClient:
     """One scoring process, started by `prepare` or the first question, and again after each death. Any thread may
     ask."""
 
-    def __init__(self, source: str, version: str, time_limit: float, memory_limit: int, scorers: str = "") -> None:
+    def __init__(
+        self, source: str, version: str, time_limit: float, memory_limit: int = 1024, scorers: str = ""
+    ) -> None:
         """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes; `scorers`: the module
         of the environment's `contract.Scorers`, if it has one."""
         self.restarts = 0  # processes killed or found dead, and replaced
@@ -217,6 +219,11 @@ class ScoringClient:
         self._greeted = False
 
 
+def slow_workers() -> int:
+    """Scoring processes for scorers that may be slow: a quarter of the cores, 4 at most."""
+    return min(4, max(1, (os.cpu_count() or 1) // 4))
+
+
 class ScoringPool:
     """Several processes behind the interface of one, for scorers that cost time: groups are scored side by side. Any
     thread may ask.
@@ -225,7 +232,7 @@ class ScoringPool:
     nothing, a group that kills its process does so twice and is skipped.
     """
 
-    def __init__(self, make: Callable[[], ScoringClient], workers: int) -> None:
+    def __init__(self, make: Callable[[], ScoringClient], workers: int = 1) -> None:
         self._clients = [make() for _ in range(workers)]
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="score") if workers > 1 else None
 

@@ -18,13 +18,11 @@ from swarm_node.settings.programs import (
     LearningConfig,
     NodeConfig,
     PushConfig,
-    SamplesConfig,
-    TrackingConfig,
     ValidationConfig,
 )
 from swarm_node.settings.sections import Section
 from swarm_node.settings.simulation import AttackConfig, FaultsConfig, SimulationConfig
-from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
+from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, RoundConfig, TrainingConfig
 
 __all__ = [
     "AskConfig",
@@ -47,13 +45,10 @@ __all__ = [
     "NodeConfig",
     "PageConfig",
     "PlotConfig",
-    "PoolConfig",
     "PushConfig",
     "RoundConfig",
-    "SamplesConfig",
     "Section",
     "SimulationConfig",
-    "TrackingConfig",
     "TrainingConfig",
     "ValidationConfig",
 ]

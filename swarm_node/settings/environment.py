@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from swarm_node.settings.dataset import DatasetConfig
-from swarm_node.settings.sections import PlugIn, Positive, Section
+from swarm_node.settings.sections import PlugIn, Section
 from swarm_node.settings.taskset import TasksetConfig
 
 
@@ -30,10 +30,3 @@ class EnvironmentConfig(Section):
     """A paragraph after every prompt, e.g. to ask a chat model for the answer in <answer> tags."""
     time_limit: Annotated[float, Field(gt=0.0)] = 5.0
     """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""
-    external_time_limit: Annotated[float, Field(gt=0.0)] = 1.0
-    """Seconds that scoring one external group may take, where that is less. After that its author's other groups are
-    dropped too, so leave room for honest groups on a busy machine."""
-    scoring_processes: Positive = 1
-    """Processes that score groups side by side. For slow verifiers; those of reasoning-gym are fast."""
-    memory_limit: Positive = 1024
-    """Megabytes that a scoring process may use."""

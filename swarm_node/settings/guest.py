@@ -47,7 +47,5 @@ class LimitsConfig(Section):
     """Megabytes exchanged with others in a calendar month, both ways; beyond it the node trains alone until the next.
     What keeps connections open is not counted, and ends with them. 0 sets no limit."""
     memory: Count = 0
-    """Megabytes of this machine's memory that training on a CPU may take, by its plan; 0: all that is free. Network
-    and scoring are processes of their own, and come on top."""
-    gpu_memory: Count = 0
-    """Megabytes of GPU memory that this process may take; 0 sets no limit."""
+    """Megabytes that training may take of the device that trains: of a GPU, or, by its plan, of this machine's memory.
+    Network and scoring are processes of their own, and come on top. 0: all that is free."""

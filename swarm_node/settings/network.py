@@ -5,7 +5,7 @@ from typing import Annotated
 import tyro
 from pydantic import Field
 
-from swarm_node.settings.sections import Count, PlugIn, Positive, Section
+from swarm_node.settings.sections import PlugIn, Positive, Section
 
 
 class NetworkConfig(Section):
@@ -28,25 +28,11 @@ class NetworkConfig(Section):
     """TCP port to listen on; 0 takes a free one."""
     announce: tuple[str, ...] = ()
     """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
-    private_networks: tuple[str, ...] = ()
-    """Networks that are not public, as 10.0.0.0/8, in which addresses that others tell may be dialled; beside those of
-    this machine's interfaces and those where `peers` are."""
     exchange_seconds: Annotated[float, Field(gt=0.0, le=3600.0)] = 10.0
     """Seconds between two exchanges of announcements with another peer."""
-    quick_traffic: Positive = 6000
-    """Kilobytes per minute, both ways, within which rounds of less than 3 seconds are announced and fetched for more
-    often than every 3 seconds."""
-    pull: Count = 0
-    """External groups to fetch per round; 0 fetches as many as a round trains on."""
-    serve_rounds: Positive = 3
-    """Rounds for which local groups stay available to peers."""
     relay: bool = True
     """Be reached through a relay if no connection can come in directly."""
     mdns: bool = True
     """Find nodes on the same local network without bootstrap nodes."""
     upload_limit: Positive = 1024
     """Kilobytes per second that all peers together may fetch from this node."""
-    max_connections: Positive = 64
-    """Peers connected at the same time."""
-    max_inbound: Positive = 16
-    """Requests of peers that are handled at the same time; more are refused."""

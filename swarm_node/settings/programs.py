@@ -1,7 +1,7 @@
 """One configuration for each command that has one."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from pydantic import Field
@@ -14,17 +14,7 @@ from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.page import LISTEN
 from swarm_node.settings.sections import Alone, Count, PlugIn, Positive, Section, SwarmName
 from swarm_node.settings.taskset import TasksetConfig
-from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
-
-
-class TrackingConfig(Section):
-    """Where the figures of every round go, beside events.jsonl."""
-
-    to: tuple[Annotated[str, PlugIn("trackers")], ...] = ()
-    """Trackers: registered names, or FILE:CLASS. csv writes rounds.csv into the folder of the run."""
-    max_megabytes: Count = 100
-    """Size at which the events.jsonl of a node is put aside as events.1.jsonl, in place of the one before. 0 keeps all
-    in one file."""
+from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, RoundConfig, TrainingConfig
 
 
 class CheckpointConfig(Section):
@@ -32,11 +22,6 @@ class CheckpointConfig(Section):
 
     every: Positive = 20
     """Rounds between checkpoints. One is always written when the node stops."""
-    keep: Positive = 2
-    """Checkpoints kept on disk."""
-    optimizer: Literal["newest", "all", "none"] = "newest"
-    """Which of them keep AdamW's state, which is twice as large as the weights: the newest alone, all, or none. Without
-    it a node that goes on from there begins with a state of zeros. `best` never has it."""
 
 
 class ValidationConfig(Section):
@@ -47,8 +32,6 @@ class ValidationConfig(Section):
     `best` of the home, beside the last ones."""
     questions: Positive = 64
     """Held-out questions of each validation, over the tasks in turn; always the same ones."""
-    tasks: tuple[str, ...] = ()
-    """Tasks to validate on; empty takes those trained on."""
     puzzles: Path | None = None
     """Puzzle file of temporal_clue/published for validation, so that it can differ from the one trained on."""
 
@@ -75,25 +58,18 @@ class LearningConfig(Section):
     round: RoundConfig = RoundConfig()
     training: TrainingConfig = TrainingConfig()
     environment: EnvironmentConfig = EnvironmentConfig()
-    pool: PoolConfig = PoolConfig()
     defence: DefenceConfig = DefenceConfig()
     asynchronous: AsynchronousConfig = AsynchronousConfig()
-    tracking: TrackingConfig = TrackingConfig()
+    observers: tuple[Annotated[str, PlugIn("trackers", besides=("samples",))], ...] = ("samples",)
+    """What listens to every round, beside events.jsonl. samples: rollouts to look at, in the home of a node; they hold
+    text of strangers. And trackers: registered names, or FILE:CLASS; csv writes rounds.csv into the folder of the
+    run."""
     swarm: SwarmName = "public"
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0
     """Seed of every random choice."""
     threads: Count = 0
     """CPU threads for tensor maths. 0: torch chooses for one node; 1 in a simulation."""
-
-
-class SamplesConfig(Section):
-    """Rollouts kept for looking at: at most one a second, in the files rollouts*.jsonl of the home."""
-
-    enabled: bool = True
-    """Keep samples. They hold text of strangers."""
-    kilobytes: Annotated[int, Field(ge=2048)] = 4096
-    """Kilobytes that the samples take on disk at most."""
 
 
 class NodeConfig(LearningConfig):
@@ -106,7 +82,6 @@ class NodeConfig(LearningConfig):
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
     push: PushConfig = PushConfig()
-    samples: SamplesConfig = SamplesConfig()
     page: Annotated[str, Alone(LISTEN)] = ""
     """HOST:PORT of a page that shows this node in a browser, a process of its own; --page alone takes 127.0.0.1:8420.
     Empty: none."""
@@ -162,8 +137,6 @@ class BootstrapConfig(Section):
     """Address to listen on."""
     announce: Annotated[tuple[str, ...], _as_in_run("announce")] = ()
     """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
-    private_networks: Annotated[tuple[str, ...], _as_in_run("private-networks")] = ()
-    """Networks that are not public in which addresses that others tell may be dialled, as network.private_networks."""
     peers: Annotated[tuple[str, ...], _as_in_run("peers")] = ()
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
     mdns: Annotated[bool, _as_in_run("mdns")] = True

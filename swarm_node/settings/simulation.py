@@ -92,7 +92,7 @@ class SimulationConfig(LearningConfig):
     """Python interpreter at the other end of `workers_by`. Empty: the path of this one."""
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
-    defence: DefenceConfig = DefenceConfig(use=())
+    defence: DefenceConfig = DefenceConfig(layers=())
     engine: Literal["memory", "process", "docker", "ray"] = "memory"
     """memory: all nodes of a cell in one process, deterministic. process, docker: every node a real process or
     container with a real network, at its own pace. ray: as memory, on a Ray cluster."""

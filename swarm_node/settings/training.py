@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import tyro
 from pydantic import Field
 
-from swarm_node.settings.sections import Count, PlugIn, Positive, Section, Share
+from swarm_node.settings.sections import Count, PlugIn, Positive, Section
 
 
 class RoundConfig(Section):
@@ -17,15 +17,7 @@ class RoundConfig(Section):
     """Local groups in the training set of a round (I of the paper)."""
     external_groups: Count = 4
     """External groups in the training set of a round (J of the paper). 0 trains alone."""
-    external_rounds: Positive = 6
-    """Rounds that an external group may serve, all within 5 seconds: groups come once a second at most, and a round may
-    take a tenth of that. Slow rounds use a group once, as the paper does. Always 1 in simulations."""
-    fill_with_local: bool = True
-    """If no external group waits, local groups take their place, so a node without peers trains on a full batch. Off in
-    simulations: there an arm always trains on the numbers in its name."""
-    local_sampler: Literal["uniform", "informative"] = "uniform"
-    """How local groups are chosen. uniform: among all (the paper). informative: among those with an advantage."""
-    external_sampler: Annotated[str, PlugIn("samplers")] = "uniform"
+    sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """A registered sampler, or FILE:CLASS; docs/how-to/sampler.md lists them. uniform: drop uninformative groups, then
     uniform (the paper). matched (an ablation): a round trains on as many informative groups as if all its groups were
     local."""
@@ -93,21 +85,10 @@ class TrainingConfig(Section):
     """Leave completions that were cut off out of the loss."""
 
 
-class PoolConfig(Section):
-    """How many external groups wait, and how long."""
-
-    max_age: Count = 2
-    """Rounds that an external group stays available after its arrival."""
-    max_groups: Positive = 1024
-    """Groups held at most; the oldest go first."""
-    max_per_peer: Positive = 32
-    """Groups held of any one peer."""
-
-
 class DefenceConfig(Section):
     """Against external completions that are right and poisoned. docs/results/poisoning.md measures every layer."""
 
-    use: Annotated[
+    layers: Annotated[
         tuple[Annotated[str, PlugIn("defences")], ...],
         tyro.conf.arg(aliases=["--defence"]),
     ] = (
@@ -119,16 +100,6 @@ class DefenceConfig(Section):
     ngrams: drop completions with strings that better external completions share and local ones lack. rescue: put
     external completions into a group with local completions of the same prompt, where every local one scored lower,
     without the rest of the external group."""
-    local_completions: Annotated[int, Field(ge=2, le=64)] = 6
-    """rescue: local completions generated for each external prompt."""
-    external_completions: Positive = 2
-    """rescue: distinct external completions added to them at most."""
-    length_factor: Annotated[float, Field(gt=0.0)] = 2.0
-    """length: completions longer than this many times a long local one (95th percentile of characters) are dropped."""
-    enriched_share: Share = 0.15
-    """ngrams: a string is suspect when at least this share of the better external completions holds it ..."""
-    enrichment: Annotated[float, Field(ge=1.0)] = 4.0
-    """ngrams: ... and this many times as often as local completions do."""
 
 
 class AsynchronousConfig(Section):
@@ -139,10 +110,3 @@ class AsynchronousConfig(Section):
     max_staleness: Count = 1
     """Staleness allowed: updates between the weights that generate a completion and those that train on it. 0 takes
     turns: exactly the synchronous loop. With more than 1 choose training.objective decoupled."""
-    generator_device: str = "auto"
-    """Device that generates. auto: a second GPU where there is one, else model.device."""
-    trainer_device: str = "auto"
-    """Device that trains. auto: model.device."""
-    interrupt: bool = False
-    """Take new weights in the middle of a completion, instead of at the next round. Completions are fresher, but what
-    was generated so far has to be computed again."""

@@ -12,13 +12,14 @@ from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
 from swarm_node.telemetry.sinks import Telemetry
 
+MOST_BYTES = 100_000_000  # of events.jsonl; then it is put aside as events.1.jsonl, in place of the one before
+
 
 def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
     """Write the manifest, and from now on every event. A folder that cannot be written costs only these files."""
     try:
         write_manifest(home / "manifest.json", manifest("node", config, [config.seed]) | {"origins": _origins()})
-        most = config.tracking.max_megabytes * 1_000_000
-        telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=most))
+        telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=MOST_BYTES))
     except OSError as error:
         telemetry.emit(Warned(f"{home} cannot be written: {error.strerror}; training goes on, make room there"))
 

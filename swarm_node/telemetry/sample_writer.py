@@ -10,10 +10,12 @@ from swarm_node.telemetry.events import Event, RunStarted, Trained, Warned
 from swarm_node.telemetry.samples import Sample, SampleRing
 from swarm_node.telemetry.sinks import Telemetry
 
+MOST_BYTES = 4 * 1024 * 1024  # of all samples on disk
+
 
 def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter | None":
     """None where the option is off, and for commands that train nothing."""
-    if not isinstance(config, NodeConfig) or not config.samples.enabled:
+    if not isinstance(config, NodeConfig) or "samples" not in config.observers:
         return None
     return SampleWriter(home, config, telemetry)
 
@@ -30,8 +32,7 @@ class SampleWriter:
         match event:
             case RunStarted():
                 advantages = plugins.load("advantages", self._config.training.scale_rewards)
-                most_bytes = self._config.samples.kilobytes * 1024
-                self._ring = SampleRing(self._home, most_bytes, advantages, self._warn)
+                self._ring = SampleRing(self._home, MOST_BYTES, advantages, self._warn)
             case Trained(selection) if self._ring is not None and self._ring.due():
                 self._ring.take(selection.generated.round, list(samples_of(selection)))
 

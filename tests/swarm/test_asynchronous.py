@@ -53,7 +53,7 @@ def test_without_staleness_it_is_the_synchronous_loop_bit_for_bit(tmp_path) -> N
 @pytest.mark.slow
 def test_a_generator_killed_in_the_middle_loses_no_round_and_the_bound_holds(tmp_path) -> None:
     node, warnings = make_node(external=0), []
-    with asynchronous(node, tmp_path, warnings, max_staleness=2, interrupt=True) as driver:
+    with asynchronous(node, tmp_path, warnings, max_staleness=2) as driver:
         reports = [driver.run_round(Round(now)) for now in range(4)]
         os.kill(driver._process.pid, signal.SIGKILL)
         reports += [driver.run_round(Round(now)) for now in range(4, 16)]

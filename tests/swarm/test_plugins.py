@@ -48,9 +48,9 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "node.toml").write_text(
         'environment = {use = ["my_task:WordReversal"], scoring = "graded"}\n'
         'training = {scale_rewards = "my_advantages:against_the_best"}\n'
-        'defence = {use = ["my_layer:NoShouting"]}\n'
-        'tracking = {to = ["my_tracker:Rewards", "csv"]}\n'
-        "round = {external_sampler = 'my_sampler:FreshestSampler', questions = 4}\n"
+        'defence = {layers = ["my_layer:NoShouting"]}\n'
+        'observers = ["my_tracker:Rewards", "csv"]\n'
+        "round = {sampler = 'my_sampler:FreshestSampler', questions = 4}\n"
     )
     return tmp_path
 
@@ -134,7 +134,7 @@ def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
         "graded",
     ]
     command = [python, "-m", "swarm_node.commands.cli", "simulate", *SMALL, *names, "--out", str(tmp_path / "out")]
-    command += ["--rounds", "3", "--round.external-sampler", "freshest"]
+    command += ["--rounds", "3", "--round.sampler", "freshest"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     arm = json.loads((tmp_path / "out" / "report.json").read_text())["arms"]["2/2"]
@@ -175,7 +175,7 @@ def test_a_plug_in_is_looked_for_beside_the_configuration_and_else_in_the_folder
 ) -> None:
     beside = from_command_line(NodeConfig, [str(folder / "node.toml")], "swarm-node run")
     assert beside.environment.use == (f"{folder / 'my_task.py'}:WordReversal",)
-    assert beside.tracking.to == (f"{folder / 'my_tracker.py'}:Rewards", "csv")
+    assert beside.observers == (f"{folder / 'my_tracker.py'}:Rewards", "csv")
     monkeypatch.chdir(folder)
     here = from_command_line(NodeConfig, ["--environment.use", "my_task:WordReversal"], "swarm-node run")
     assert here.environment.use == beside.environment.use

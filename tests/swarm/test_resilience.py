@@ -6,7 +6,6 @@ import pytest
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.settings import PoolConfig
 from tests.models import Digits, join, make_node, make_swarm, run_together
 
 
@@ -44,7 +43,7 @@ def test_delayed_messages_are_used_when_they_come() -> None:
 
 def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
     swarm = MemorySwarm(Random(0))
-    nodes = make_swarm(swarm, 3, external=2, pool=PoolConfig(max_age=2))
+    nodes = make_swarm(swarm, 3, external=2)
     run_together(nodes, 2)
     swarm.leave(nodes[2].peer_id)
     alive = nodes[:2]
@@ -70,7 +69,7 @@ def test_one_that_left_works_on_alone_and_one_that_joins_late_is_received_at_onc
 
 def test_a_slow_node_trains_on_what_gathered_meanwhile_within_its_bounds() -> None:
     swarm = MemorySwarm(Random(0))
-    fast, slow = make_swarm(swarm, 2, external=2, pool=PoolConfig(max_groups=5))
+    fast, slow = make_swarm(swarm, 2, external=2, most_waiting=5)
     for now in range(6):
         fast.run_round(Round(now))
     report = slow.run_round(Round(6))

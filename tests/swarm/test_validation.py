@@ -40,12 +40,3 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     assert read_state(kept)["rounds"] == highest["round"]
     assert best_so_far(tmp_path / "best") == highest["reward"]
     assert {event["questions"] for event in events} == {8}
-
-
-@pytest.mark.slow
-def test_other_tasks_can_be_validated_on_than_are_trained_on(tmp_path: Path) -> None:
-    one = config(tmp_path, 1)
-    validation = ValidationConfig(every=1, questions=6, tasks=("lcm/tiny", "products/tiny"))
-    run(one.model_copy(update={"validation": validation}), Console(quiet=True))
-    (event,) = [event for event in read_jsonlines(tmp_path / "events.jsonl") if event["event"] == "Validated"]
-    assert event["questions"] == 6

@@ -21,7 +21,7 @@ class ReasoningGym(ScoredEnvironment):
     """The tasks of one node, each "dataset/config_id", and scores for every task of the catalogue, since external
     groups may be of any of them.
 
-    `time_limit` is seconds of wall clock per question and its completions, `memory_limit` megabytes of the process.
+    `time_limit` is seconds of wall clock per question and its completions.
     """
 
     def __init__(
@@ -29,16 +29,16 @@ class ReasoningGym(ScoredEnvironment):
         tasks: Sequence[str] = STARTER_TASKS,
         scoring: Scoring = "exact",
         time_limit: float = 5.0,
-        memory_limit: int = 1024,
         instruction: str = "",
-        processes: int = 1,
     ) -> None:
         if not tasks:
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
         for task in tasks:
             find(task, [KIND])
-        pool = ScoringPool(lambda: ScoringClient(SOURCE, VERSION, time_limit, memory_limit, SCORER_MODULE), processes)
-        super().__init__(NAME, VERSION, TASKS, tasks, pool, RewardRule(scoring, PARTIAL), instruction)
+        client = ScoringClient(SOURCE, VERSION, time_limit, scorers=SCORER_MODULE)
+        super().__init__(
+            NAME, VERSION, TASKS, tasks, ScoringPool(lambda: client, 1), RewardRule(scoring, PARTIAL), instruction
+        )
 
 
 class ReasoningGymKind(EnvironmentKind):
@@ -53,8 +53,7 @@ class ReasoningGymKind(EnvironmentKind):
         return f"is left out: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ReasoningGym:
-        limits = settings.time_limit, settings.memory_limit
-        return ReasoningGym(tasks, settings.scoring, *limits, settings.instruction, settings.scoring_processes)
+        return ReasoningGym(tasks, settings.scoring, settings.time_limit, settings.instruction)
 
     def answer(self, question: Question) -> str:
         """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""

@@ -23,7 +23,7 @@ class BasicsKind(EnvironmentKind):
     tasks: Tasks = MappingProxyType({task: tuple(source.FEW) for task in TASKS})
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
-        scoring = ScoringClient(SOURCE, source.version, settings.time_limit, settings.memory_limit)
+        scoring = ScoringClient(SOURCE, source.version, settings.time_limit)
         rule = RewardRule(settings.scoring)
         return ScoredEnvironment(self.name, source.version, self.tasks, tasks, scoring, rule, settings.instruction)
 

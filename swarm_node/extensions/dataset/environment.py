@@ -16,7 +16,7 @@ from swarm_node.environments.kinds import EnvironmentKind
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.rollouts.catalogue import Tasks
-from swarm_node.scoring.client import ScoringClient, ScoringPool
+from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.dataset import DatasetConfig
 
@@ -75,9 +75,8 @@ class DatasetEnvironment(SplitEnvironment):
         except BaseException:
             folder.cleanup()
             raise
-        limits = (settings.time_limit, settings.memory_limit)
         source = f"{SOURCE}?{file}"
-        pool = ScoringPool(lambda: ScoringClient(source, facts.version, *limits), settings.scoring_processes)
+        pool = ScoringPool(lambda: ScoringClient(source, facts.version, settings.time_limit), slow_workers())
         super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder)
 
 

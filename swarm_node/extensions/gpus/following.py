@@ -46,7 +46,7 @@ def _loaded(begin: Begin, ranks: JoinedRanks) -> tuple[BatchGenerator, GrpoTrain
     if config.threads:
         torch.set_num_threads(config.threads)
     if isinstance(config, NodeConfig) and torch.cuda.is_available():
-        limit_gpu_memory(config.limits.gpu_memory, f"cuda:{torch.cuda.current_device()}")
+        limit_gpu_memory(config.limits.memory, f"cuda:{torch.cuda.current_device()}")
     policy = build_policy(config.model, begin.resume, Tried(begin.tried))
     trainer = build_trainer(config, policy, initial(config, policy.tried), ranks)
     if begin.resume is not None:

@@ -7,8 +7,10 @@ from swarm_node.rollouts.sampler import UniformSampler
 
 
 class AdaptiveSampler(UniformSampler):
-    """Trains on I + J groups: first on informative local ones, then on external ones. Choose
-    `round.local_sampler = "informative"` with it, or local ones are drawn among all. No sender can change the split."""
+    """Trains on I + J groups: first on informative local ones, then on external ones. No sender can change
+    the split."""
+
+    only_informative = True
 
     def __init__(self) -> None:
         self._informative = 0

@@ -65,5 +65,5 @@ def all_cells(config: SimulationConfig) -> list[Cell]:
 def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
     """The configuration of one cell: its arm only, its seed, and one thread unless configured."""
     arm = {"local_groups": cell.arm.local, "external_groups": cell.arm.external}
-    mix = config.round.model_copy(update={**arm, "fill_with_local": False, "external_rounds": 1})
+    mix = config.round.model_copy(update=arm)
     return config.model_copy(update={"round": mix, "seed": cell.seed, "threads": config.threads or 1})

@@ -23,7 +23,7 @@ from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.scoring.client import Item, ScoringClient, ScoringPool
+from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.taskset import TasksetConfig
 
@@ -78,9 +78,9 @@ class TasksetEnvironment(SplitEnvironment):
     def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
         if settings.taskset.alone:
             return AloneScoring(file)
-        source, limits = f"{SOURCE}?{file}", (settings.time_limit, max(settings.memory_limit, MEMORY))
+        source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         version = self.facts.version
-        return ScoringPool(lambda: ScoringClient(source, version, *limits), settings.scoring_processes)
+        return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
 
 
 def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:

@@ -46,13 +46,12 @@ class TemporalClue(ScoredEnvironment):
         tasks: Sequence[str],
         scoring: Scoring = "graded",
         time_limit: float = 5.0,
-        memory_limit: int = 1024,
         instruction: str = "",
         published_scorer: bool = False,
     ) -> None:
         for task in tasks:
             find(task, [KIND])
-        client = ScoringClient(SOURCE, VERSION, time_limit, memory_limit)
+        client = ScoringClient(SOURCE, VERSION, time_limit)
         super().__init__(NAME, VERSION, ASKED, tasks, client, RewardRule(scoring), instruction)
         self._dataset = COMPAT if published_scorer else NAME
 
@@ -178,8 +177,9 @@ class TemporalClueKind(_Kind):
         )
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> TemporalClue:
-        limits = settings.time_limit, settings.memory_limit
-        return TemporalClue(tasks, settings.scoring, *limits, settings.instruction, scorer == PUBLISHED_SCORER)
+        return TemporalClue(
+            tasks, settings.scoring, settings.time_limit, settings.instruction, scorer == PUBLISHED_SCORER
+        )
 
 
 class PuzzleFileKind(_Kind):

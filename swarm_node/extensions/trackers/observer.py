@@ -1,4 +1,4 @@
-"""The trackers that `tracking.to` names, as one observer. A tracker is a class that is made with the folder of the run:
+"""The trackers that `observers` names, as one observer. A tracker is a class that is made with the folder of the run:
 `telemetry.sinks.Sink`.
 """
 
@@ -15,9 +15,10 @@ from swarm_node.telemetry.sinks import Sink, Telemetry
 
 def trackers(folder: Path, config: Section, telemetry: Telemetry) -> "Trackers | None":
     """None where the configuration names no tracker."""
-    if not isinstance(config, LearningConfig) or not config.tracking.to:
+    if not isinstance(config, LearningConfig):
         return None
-    return Trackers(config.tracking.to, folder, telemetry.show)
+    names = [name for name in config.observers if name != "samples"]  # which is the core's
+    return Trackers(names, folder, telemetry.show) if names else None
 
 
 class Trackers:

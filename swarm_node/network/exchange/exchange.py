@@ -57,7 +57,7 @@ class Exchange:
             swarm=swarm,
             rng=random,
             local_announcement=LocalAnnouncement(identity, swarm, now),
-            store=GroupStore(config.serve_rounds),
+            store=GroupStore(),
             view=View(),
             contacts=Contacts(),
             rules=rules,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
+SERVE_ROUNDS = 3
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 
 
@@ -21,7 +22,8 @@ class Held:
 class GroupStore:
     """Oldest first, bounded in rounds and bytes."""
 
-    def __init__(self, rounds: int) -> None:
+    def __init__(self, rounds: int = SERVE_ROUNDS) -> None:
+        """`rounds`: those of this node for which a group stays available."""
         self._rounds = rounds
         self._held: dict[str, Held] = {}
         self._bytes = 0

@@ -61,7 +61,7 @@ async def converse(connection: socket.socket) -> None:
     )
     service.allow(start.access)
     service.runner.perform(service.exchange.want(start.want, service.clock()))
-    outgoing, written = Outgoing(start.config.serve_rounds, start.config.quick_traffic), asyncio.Event()
+    outgoing, written = Outgoing(), asyncio.Event()
     works = [
         service.live(),
         outbox.pump(writer),

@@ -7,8 +7,9 @@ together, and a short round is filled up with groups of the last ones, which are
 from dataclasses import dataclass
 
 from protocol.messages import Round
+from swarm_node.network.exchange.store import SERVE_ROUNDS
 from swarm_node.network.process.messages import Publish
-from swarm_node.network.process.pace import MOST_SECONDS, Pace
+from swarm_node.network.process.pace import MOST_SECONDS, QUICK_KILOBYTES, Pace
 
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long
 FILLED = 8  # groups announced, where the last rounds wrote so many
@@ -25,7 +26,7 @@ class _Group:
 class Outgoing:
     """Local groups of the last rounds, announced together where rounds are quick."""
 
-    def __init__(self, rounds: int, kilobytes_per_minute: int) -> None:
+    def __init__(self, rounds: int = SERVE_ROUNDS, kilobytes_per_minute: int = QUICK_KILOBYTES) -> None:
         """`rounds`: that groups stay available."""
         self._rounds = rounds
         self._pace = Pace(kilobytes_per_minute)

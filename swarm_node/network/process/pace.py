@@ -11,12 +11,13 @@ MOST_SECONDS = 3.0  # rounds that take longer are announced one by one
 ROUNDS = 4.0  # quick rounds that are announced together
 WINDOW_SECONDS = 60.0  # over which traffic is looked at
 RECENT = 8  # rounds whose length counts
+QUICK_KILOBYTES = 6000  # a minute, both ways, within which rounds of less than 3 seconds are announced more often
 
 
 class Pace:
     """Follows this node's rounds and the bytes that its announcements cost."""
 
-    def __init__(self, kilobytes_per_minute: int) -> None:
+    def __init__(self, kilobytes_per_minute: int = QUICK_KILOBYTES) -> None:
         self._bound = kilobytes_per_minute * 1000 / 60.0  # bytes per second
         self._rounds: deque[float] = deque(maxlen=RECENT + 1)  # seconds, when they were generated
         self._told: deque[tuple[float, int]] = deque()  # announcements: when, and all bytes up to then

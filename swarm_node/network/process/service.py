@@ -28,7 +28,7 @@ from swarm_node.network.process import cache, reachability
 from swarm_node.network.process.descriptors import raise_limit
 from swarm_node.network.process.messages import Alive, Memory
 from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
-from swarm_node.network.transport.backends import make_backend, make_gate
+from swarm_node.network.transport.backends import MAX_CONNECTIONS, make_backend, make_gate
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig
@@ -61,11 +61,13 @@ class NetworkService:
         changed: Callable[[Sequence[str]], None] = lambda addresses: None,
         rules: AdmissionRules | None = None,
         sockets: Path | None = None,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """`memory` is what is known from before; `deliver` takes what is for the trainer; `changed` own addresses.
         `rules`: what the trainer lets in; None where nobody trains: such a node only serves. `sockets`: where those of
         a daemon go, if not into the temporary folder. The addresses of `config` are checked already."""
         self._identity, self._swarm, self._config, self._sockets = identity, swarm, config, sockets
+        self._max_connections = max_connections
         self._say, self._changed, self._serve_only = say, changed, rules is None
         self._port = memory.port
         self._reach: reachability.Reachability | None = None
@@ -125,7 +127,8 @@ class NetworkService:
             self._port = self._choose_port()
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
             config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
-            backend = make_backend(config, self._identity, self._serve_only, self._gate, self._sockets)
+            limits = self._sockets, self._max_connections
+            backend = make_backend(config, self._identity, self._serve_only, self._gate, *limits)
             return await self.runner.run(backend)
         except UserError as error:
             if self._serve_only:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol
 
@@ -27,8 +27,13 @@ class HostOptions:
     listen: Sequence[str]  # multiaddrs
     relays: Sequence[str]  # full multiaddrs of nodes that may relay for this one
     bootstrap: bool  # also relay for others
+    max_connections: int  # peers at the same time
     gate: DialGate | None  # before dials to addresses that came from others; None where there are no such
     sockets: Path | None  # where a daemon's folder of sockets is made; None: in the temporary folder
+
+
+MAX_CONNECTIONS = 64  # peers of a node that trains, at the same time
+MAX_INBOUND = 16  # requests of peers that are handled at the same time; more are refused
 
 
 class BackendKind(Protocol):
@@ -59,7 +64,6 @@ def check_addresses(config: NetworkConfig) -> None:
     for flag, addresses, check in (
         ("--peers", config.peers, split_peer),
         ("--network.announce", config.announce, to_bytes),
-        ("--network.private-networks", config.private_networks, ip_network),
     ):
         try:
             for address in addresses:
@@ -70,7 +74,7 @@ def check_addresses(config: NetworkConfig) -> None:
 
 def make_gate(config: NetworkConfig, private: Sequence[str] = ()) -> DialGate:
     """For as long as a node lives: what it remembers outlives backends. `private`: ranges remembered from last time."""
-    where = Dialable(config.peers, [*config.private_networks, *private], own_networks)
+    where = Dialable(config.peers, private, own_networks)
     if (host := ip_address(config.host)).is_loopback:  # so are all that could reach this node
         where.found(host)
     return DialGate(where)
@@ -82,13 +86,15 @@ def make_backend(
     bootstrap: bool = False,
     gate: DialGate | None = None,
     sockets: Path | None = None,
+    max_connections: int = MAX_CONNECTIONS,
 ) -> Backend:
     """Not started yet; see `HostOptions`. UserError for addresses that make no sense."""
     check_addresses(config)
     check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
     relays = config.peers if config.relay and not bootstrap else ()
-    return _kind(config.backend).make(HostOptions(config, identity, listen, relays, bootstrap, gate, sockets))
+    options = HostOptions(config, identity, listen, relays, bootstrap, max_connections, gate, sockets)
+    return _kind(config.backend).make(options)
 
 
 def prepare(config: NetworkConfig) -> Path | None:

@@ -56,7 +56,8 @@ class Dialable:
     """Which addresses of others may be dialled. `interfaces`: the networks of this machine's own, at this moment."""
 
     def __init__(self, given: Sequence[str], allowed: Iterable[str], interfaces: Callable[[], Sequence[Range]]) -> None:
-        """`given`: multiaddrs by this node's user, who may dial whatever they like. `allowed`: ranges by the same."""
+        """`given`: multiaddrs by this node's user, who may dial whatever they like. `allowed`: ranges that
+        were found so before."""
         self.private: set[Range] = set()  # those of `found`
         self.access = Access()  # the lists of this node's user
         self._given = frozenset(map(_entrance, given))
@@ -88,7 +89,7 @@ class Dialable:
     def is_local(self, ip: IP) -> bool:
         """Whether it is in a network of this machine's own, or one that the user allows. Loopback needs the latter."""
         here = (each for each in self._interfaces() if not each.is_loopback)
-        return any(ip in each for each in (*self._allowed, *self.private, *here))
+        return any(ip in each for each in (*self._allowed, *self.access.private_networks, *self.private, *here))
 
     def crowd(self, target: Target) -> str:
         """What one dial in a while may go to: a /24 of the internet, a host of a local network, a port of this one."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend
-from swarm_node.network.transport.backends import HostOptions
+from swarm_node.network.transport.backends import MAX_INBOUND, HostOptions
 from swarm_node.settings import NetworkConfig
 
 
@@ -31,11 +31,11 @@ class Hivemind:
             listen=options.listen,
             announce=config.announce,
             relay_service=options.bootstrap,
-            max_connections=config.max_connections,
+            max_connections=options.max_connections,
             binary=config.p2pd,
             sockets=options.sockets,
         )
-        return HivemindBackend(options.identity, flags, config.max_inbound, options.relays, options.gate)
+        return HivemindBackend(options.identity, flags, MAX_INBOUND, options.relays, options.gate)
 
 
 HIVEMIND = Hivemind()

@@ -33,10 +33,10 @@ def test_the_trainer_may_use_the_cores_that_the_generator_leaves(cores, generato
     assert (generator_side(config(True)).threads, trainer_side(config(True)).threads) == (generator, trainer)
 
 
-def test_each_side_has_its_device_and_its_cores() -> None:
-    both = LearningConfig(
-        threads=3, asynchronous=AsynchronousConfig(enabled=True, generator_device="cpu", trainer_device="cuda:0")
-    )
-    assert (generator_side(both).model.device, trainer_side(both).model.device) == ("cpu", "cuda:0")
+def test_each_side_has_its_device_and_its_cores(monkeypatch) -> None:
+    both = LearningConfig(threads=3, asynchronous=AsynchronousConfig(enabled=True))
+    assert (generator_side(both).model.device, trainer_side(both).model.device) == ("auto", "auto")
+    monkeypatch.setattr(driver.torch.cuda, "device_count", lambda: 2)
+    assert (generator_side(both).model.device, trainer_side(both).model.device) == ("cuda:1", "auto")
     assert generator_side(both).threads == trainer_side(both).threads == 3
     assert trainer_side(config(False)) == config(False)

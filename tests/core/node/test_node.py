@@ -12,6 +12,7 @@ from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.sampler import InformativeSampler
 from swarm_node.rollouts.scoring_ahead import ScoringAhead
 from tests.models import (
     GENERATION,
@@ -178,8 +179,9 @@ def test_the_informative_sampler_trains_on_informative_groups_only() -> None:
     import dataclasses
 
     node = make_node(external=0, questions=6)
-    config = node.config.model_copy(update={"local_sampler": "informative", "local_groups": 4})
-    batch = considered(node := dataclasses.replace(node, config=config), node.produce(Round(0)))
+    config = node.config.model_copy(update={"local_groups": 4})
+    node = dataclasses.replace(node, config=config, sampler=InformativeSampler())
+    batch = considered(node, node.produce(Round(0)))
     assert batch.local
     assert all(group.informative for group in batch.local)
 
@@ -281,7 +283,7 @@ def test_local_groups_fill_a_batch_for_which_nothing_was_received() -> None:
 
 def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
     node = make_node(local=1, external=2)
-    node = replace(node, config=node.config.model_copy(update={"fill_with_local": False}))
+    node = replace(node, fill_with_local=False)
     assert len(considered(node, node.produce(Round(0))).local) == 1
 
 

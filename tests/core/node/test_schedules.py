@@ -20,7 +20,7 @@ from swarm_node.rollouts.groups import GeneratedGroup, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.rollouts.sampler import UniformSampler
-from swarm_node.settings import PoolConfig, RoundConfig
+from swarm_node.settings import RoundConfig
 from tests.models import IDENTITIES, Digits, tiny_policy
 
 POLICY = tiny_policy()
@@ -70,7 +70,7 @@ def node_of(trainer, network=None) -> Node:
         generator=Writer(),
         trainer=trainer,
         network=network or Alone(),
-        pool=RolloutPool(IDENTITIES[0].peer_id, PoolConfig()),
+        pool=RolloutPool(IDENTITIES[0].peer_id),
         sampler=UniformSampler(),
         defence=LayeredDefence([]),
         config=RoundConfig(questions=2, local_groups=2, external_groups=0),

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from swarm_node.node.learner import build_defence
-from swarm_node.rollouts.defence import Screened, longest, mixed
+from swarm_node.rollouts.defence import RescueLayer, Screened, longest, mixed
 from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import Refused, Tokens
 from swarm_node.settings import DefenceConfig
@@ -26,12 +26,12 @@ def nobody(received, size):
     raise AssertionError("only rescue asks for local completions")
 
 
-def screen(use, received, own=(), **options) -> Screened:
-    return build_defence(DefenceConfig(use=use, **options)).screen(own, received, Random(0))
+def screen(use, received, own=()) -> Screened:
+    return build_defence(DefenceConfig(layers=use)).screen(own, received, Random(0))
 
 
-def regroup(use, received, generate_local, **options):
-    return build_defence(DefenceConfig(use=use, **options)).regroup(received, generate_local, Random(0))
+def regroup(use, received, generate_local):
+    return build_defence(DefenceConfig(layers=use)).regroup(received, generate_local, Random(0))
 
 
 def test_without_layers_everything_passes_as_it_is() -> None:
@@ -50,7 +50,7 @@ def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative
     assert longest([local_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
-    screened = screen(("length",), [padded, poisoned], own, length_factor=2.0)
+    screened = screen(("length",), [padded, poisoned], own)
     assert [texts_of(group) for group in screened.groups] == [["123456", "12"]]
     assert screened.groups[0].rewards == (0.0, 1.0)
     assert screened.refused == [Refused("eve", "longer than local")]
@@ -69,7 +69,7 @@ def test_rescue_compares_right_external_completions_with_local_ones_only() -> No
         asked.append((groups, size))
         return [local_group([0.0, 0.5, 0.0], ["3", "11", "4"], author="eve")]
 
-    (group,) = regroup(("rescue",), [received], generate_local, local_completions=3)
+    (group,) = RescueLayer(local=3).regroup([received], generate_local, Random(0))
     assert asked == [([received], 3)]
     assert texts_of(group)[:3] == ["3", "11", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
@@ -155,10 +155,10 @@ def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
 
 def test_what_the_alarm_remembers_survives_a_restart() -> None:
     own, eve = [local_group([0.0, 0.0], ["5", "6"])], [text_group([1.0, 0.0], ["ok 7", "5"])]
-    first = build_defence(DefenceConfig(use=("ngrams",)))
+    first = build_defence(DefenceConfig(layers=("ngrams",)))
     for _ in range(20):
         first.screen(own, eve, Random(0))
-    second = build_defence(DefenceConfig(use=("ngrams",)))
+    second = build_defence(DefenceConfig(layers=("ngrams",)))
     assert second.screen(own, eve, Random(0)).refused == []
     second.restore(first.snapshot())
     assert second.screen(own, eve, Random(0)).refused == [Refused("ann", "enriched text")]

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from protocol.messages import PeerId, Round
 from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.settings import PoolConfig
 from tests.groups import external
 from tests.models import text_group
 
@@ -20,7 +19,7 @@ def received(author: str = "ann", round: int = 0, index: int = 0, text: str = "a
 
 
 def pool_of(**limits) -> RolloutPool:
-    return RolloutPool(ME, PoolConfig(**limits))
+    return RolloutPool(ME, **limits)
 
 
 def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer() -> None:

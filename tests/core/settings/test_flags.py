@@ -38,7 +38,7 @@ def test_a_switch_stands_alone_or_takes_true_or_false(words, on):
 
 
 def test_a_list_that_is_not_empty_by_itself_is_emptied_by_its_flag_alone():
-    assert values("--defence --seed 1") == {"defence.use": [], "seed": "1"}
+    assert values("--defence --seed 1") == {"defence.layers": [], "seed": "1"}
 
 
 @pytest.mark.parametrize(

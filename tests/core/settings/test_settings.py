@@ -54,13 +54,15 @@ def test_a_list_on_the_command_line_is_by_comma_or_space_alike(words):
 
 
 def test_every_list_is_by_comma_or_space_alike():
-    flags = "--arms 8/0,4/4 2/6 --node-models a,b --defence.use length,ngrams --faults.die 1@2,2@3 --attack.nodes 6,7"
+    flags = (
+        "--arms 8/0,4/4 2/6 --node-models a,b --defence.layers length,ngrams --faults.die 1@2,2@3 --attack.nodes 6,7"
+    )
     config = from_command_line(
         SimulationConfig, [*flags.split(), "--training.adam-betas", "0.8,0.9"], "swarm-node simulate"
     )
     assert config.arms == ("8/0", "4/4", "2/6")
     assert config.node_models == ("a", "b")
-    assert config.defence.use == ("length", "ngrams")
+    assert config.defence.layers == ("length", "ngrams")
     assert config.faults.die == ("1@2", "2@3")
     assert config.attack.nodes == (6, 7)
     assert config.training.adam_betas == (0.8, 0.9)
@@ -76,8 +78,8 @@ def test_only_the_tasks_of_nodes_keep_their_commas():
 def test_short_names_are_the_options_they_stand_for():
     flags = ["--attack", "lies", "--defence", "rescue", "ngrams"]
     config = from_command_line(SimulationConfig, flags, "swarm-node simulate")
-    assert (config.attack.kind, config.defence.use) == ("lies", ("rescue", "ngrams"))
-    assert from_command_line(SimulationConfig, ["--defence"], "swarm-node simulate").defence.use == ()
+    assert (config.attack.kind, config.defence.layers) == ("lies", ("rescue", "ngrams"))
+    assert from_command_line(SimulationConfig, ["--defence"], "swarm-node simulate").defence.layers == ()
     assert from_command_line(AskConfig, ["--json"], "swarm-node status").json_output
 
 

@@ -136,6 +136,6 @@ def test_events_for_sinks_of_the_same_process_are_in_no_file(tmp_path: Path) -> 
 
 
 def test_samples_are_kept_of_nodes_that_train_unless_turned_off(tmp_path: Path) -> None:
-    off = NodeConfig.model_validate({"samples": {"enabled": False}})
+    off = NodeConfig(observers=())
     assert isinstance(samples(tmp_path, NodeConfig(), Telemetry()), SampleWriter)
     assert samples(tmp_path, off, Telemetry()) is None and samples(tmp_path, BootstrapConfig(), Telemetry()) is None

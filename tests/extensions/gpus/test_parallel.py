@@ -22,8 +22,7 @@ from tests.commands import ENDS_SECONDS, ended
 from tests.waiting import until
 
 FLAGS = ["--model.name", "dense", "--threads", "1", "--network.no-enabled", "--round.questions", "4"]
-FLAGS += ["--checkpoint.every", "2", "--checkpoint.keep", "99", "--checkpoint.optimizer", "all"]
-FLAGS += ["--training.num-iterations", "2"]
+FLAGS += ["--checkpoint.every", "2", "--training.num-iterations", "2"]
 
 
 def steps(home: Path) -> dict[int, dict[str, float]]:

@@ -75,7 +75,7 @@ def test_a_page_ends_with_its_node_and_samples_are_there_unless_turned_off(tmp_p
     assert sample["task"] == "gcd/tiny" and sample["completions"]
     origins = json.loads((home / "manifest.json").read_text())["origins"]
     assert origins["environment.tasks"] == "flag"
-    ended("run", "--home", silent, "--max-rounds", 1, "--samples.no-enabled", *SMALL)
+    ended("run", "--home", silent, "--max-rounds", 1, "--observers", "", *SMALL)
     assert (silent / "events.jsonl").exists() and not (silent / "rollouts.jsonl").exists()
 
 

@@ -52,7 +52,7 @@ def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_pa
     for run in every:
         assert len(check(run.config)) == 1
     hostile = samplers.run(OPTIONS, "uniform", 0).config
-    assert hostile.attack.share == 0.25 and "rescue" in hostile.defence.use
+    assert hostile.attack.share == 0.25 and "rescue" in hostile.defence.layers
 
 
 def report(rewards, tokens):

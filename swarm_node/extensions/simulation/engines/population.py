@@ -48,7 +48,7 @@ class LivePopulation:
         if node in self._hostile:
             return Hostile(Attack(own, who, environment, partial(right_answer, own.environment)), self._swarm)
         network = self.access(node, own, who, environment)
-        honest = self._learners[node] = build_node(own, who.peer_id, environment, network)
+        honest = self._learners[node] = build_node(own, who.peer_id, environment, network, exact_mix=True)
         if own.attack.kind == "none":
             how = own.asynchronous
             return LaggedNode(honest, bounded(how.max_staleness)) if how.enabled else honest
