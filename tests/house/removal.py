@@ -28,7 +28,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).parents[2]
 EXTENSIONS = Path("swarm_node", "extensions")
 TESTS = ("tests/core", "tests/protocol")
-REGISTERED = r'^\w+ = "swarm_node\.extensions\.({names})[.:].*\n'  # a line of pyproject.toml
+REGISTERED = r'^[\w."]+ = "swarm_node\.extensions\.({names})[.:].*\n'  # a line of pyproject.toml
 FOUND = """
 import json
 from importlib.metadata import distributions, entry_points
