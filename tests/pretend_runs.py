@@ -17,7 +17,7 @@ from swarm_node.training.trainer import GrpoTrainer
 from tests.models import MANY_EOS, characters, text_group, tiny_model, token_group
 from tests.pretend import Pretend, host_of, on_pretend
 
-CONFIG = GenerationConfig(max_completion_length=18, stop_below=-4.0, top_p=0.9, top_k=20)
+CONFIG = GenerationConfig(max_completion_length=18, stop_below=-4.0)
 PROMPTS = ["1+1=", "a longer question:", "x"]
 DECODERS = (LlamaDecoder, ModelDecoder, RecomputeDecoder)
 WAYS = {"tree attention": Packing.BLOCKS, "4-D mask": Packing.MASK, "padded": None}
@@ -57,7 +57,7 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
         trained = policy(**options)
         trained.__dict__["packing"] = way
         layout = "padded" if way is None else "auto"
-        trainer = GrpoTrainer(trained, TrainingConfig(layout=layout, beta=0.1, num_iterations=2), CONFIG)
+        trainer = GrpoTrainer(trained, TrainingConfig(beta=0.1, num_iterations=2), CONFIG, layout=layout)
         return trainer.update(groups()).optimizer_steps
 
     def choose() -> list[str]:

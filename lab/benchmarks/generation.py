@@ -94,8 +94,9 @@ def hugging_face(
 def ours(
     policy: Policy, texts: list[str], load: common.Workload, decoder: Literal["native", "model"], graphs: bool = False
 ) -> Work:
-    config = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens, decoder=decoder)
-    return _writing(BatchGenerator(policy, config, work=Graphs() if graphs else block), texts, load)
+    config = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
+    made = BatchGenerator(policy, config, work=Graphs() if graphs else block, decoder=decoder)
+    return _writing(made, texts, load)
 
 
 def _writing(generator: Generator, texts: list[str], load: common.Workload) -> Work:

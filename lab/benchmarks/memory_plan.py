@@ -25,7 +25,7 @@ from swarm_node.policy.distribution import SamplingRule
 from swarm_node.policy.memory_plan import plan_of
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.rows import RowBatch
-from swarm_node.settings import GenerationConfig, LearningConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
 
 CARDS = (8, 12, 16, 24)  # GiB
 MODELS = (
@@ -42,12 +42,11 @@ FUSED = "benchmark_fused"  # as transformers knows it
 
 def ways() -> dict[str, LearningConfig]:
     """Ways to train, as configured."""
-    lora = LoraConfig(r=RANK)
     made = {
         "full": (ModelConfig(), "adamw"),
         "full, 8-bit Adam": (ModelConfig(), "adamw_8bit"),
-        "LoRA": (ModelConfig(lora=lora), "adamw"),
-        "QLoRA": (ModelConfig(lora=lora, quantization="nf4"), "adamw"),
+        "LoRA": (ModelConfig(lora_rank=RANK), "adamw"),
+        "QLoRA": (ModelConfig(lora_rank=RANK, quantization="nf4"), "adamw"),
     }
     generation = GenerationConfig(max_completion_length=256)
     return {

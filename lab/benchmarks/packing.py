@@ -83,8 +83,8 @@ def groups(shape: Shape) -> list[ScoredGroup]:
 def trainer(size: str, layout: Layout, device: str) -> GrpoTrainer:
     autocast = torch.bfloat16 if device == "cuda" else None
     policy = Policy(model(size).to(device), common.tokenizer(), torch.device(device), autocast)
-    training = TrainingConfig(learning_rate=1e-6, layout=layout, max_grad_norm=NO_CLIP)
-    return GrpoTrainer(policy, training, GenerationConfig())
+    training = TrainingConfig(learning_rate=1e-6, max_grad_norm=NO_CLIP)
+    return GrpoTrainer(policy, training, GenerationConfig(), layout=layout)
 
 
 def step(made: GrpoTrainer, load: list[ScoredGroup], shape: Shape) -> Callable[[], None]:

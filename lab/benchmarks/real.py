@@ -112,8 +112,8 @@ def ours(load: Load) -> dict[str, dict[str, float]]:
     policy = Policy(model(load), common.tokenizer(), torch.device(load.device), autocast)
     generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation)
-    training = TrainingConfig(learning_rate=RATE, gradient_checkpointing="on")
-    trainer = GrpoTrainer(policy, training, generation)
+    training = TrainingConfig(learning_rate=RATE)
+    trainer = GrpoTrainer(policy, training, generation, recompute=True)
     prompts = common.prompts([60] * load.prompts)
     meters = {name: Meter(load.device) for name in ("generation", "update")}
     for turn in range(2):

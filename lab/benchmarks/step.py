@@ -59,7 +59,7 @@ def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.d
     policy = Policy(common.model(size), common.tokenizer(size), torch.device("cpu"), autocast)
     generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation)
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=RATE, layout=layout), generation)
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=RATE), generation, layout=layout)
     texts, streams = common.prompts(load.prompt_lengths), count()
 
     def step() -> None:

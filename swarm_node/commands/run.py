@@ -40,7 +40,7 @@ Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
   --swarm NAME                   messages of other swarms are refused (public)
   --model.name NAME              a starter, a folder, or a Hugging Face hub name
   --model.device NAME            cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
-  --model.lora.r N               train adapters of this rank, not all weights
+  --model.lora-rank N               train adapters of this rank, not all weights
   --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
   --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
   --max-rounds N                 stop after so many rounds in all

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -86,14 +87,16 @@ class BatchGenerator:
         refresh: Callable[[], bool] | None = None,
         ranks: Ranks = ALONE,
         work: Work = block,
+        decoder: Literal["auto", "native", "model"] = "auto",
     ) -> None:
         """`refresh` is asked before every token, on a GPU before every block: it may put newer weights into `policy`,
         and says whether it did. `ranks` generate together, each for its share of the prompts. `work` takes a block of
-        tokens; measurements pass another one."""
+        tokens; measurements pass another one. `decoder`: native
+        for our own, model for the forward of transformers, auto for ours where its logits agree."""
         self._policy, self._config, self._refresh, self._ranks = policy, config, refresh, ranks
-        self._rule = SamplingRule(config.temperature, config.top_p, config.top_k)
-        self._decoder_type = choose_decoder(policy, config.decoder)
-        self._pace = Pace(config.max_concurrent_tokens, config.max_completion_length)
+        self._rule = SamplingRule(config.temperature)
+        self._decoder_type = choose_decoder(policy, decoder)
+        self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
         self._work = work
@@ -165,7 +168,7 @@ class BatchGenerator:
         rows = len(prompts) * group_size
         uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], policy.device)
         eos = to_device(sorted(policy.eos_ids), policy.device)
-        drawing = Drawing(self._rule, eos, Astray(self._config.stop_below, self._config.stop_memory))
+        drawing = Drawing(self._rule, eos, Astray(self._config.stop_below))
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         decoder, row = self._decoder_type(policy), to_device(active.flatten(), policy.device)

@@ -34,7 +34,7 @@ class Astray:
     """Which completions have become improbable: an exponentially weighted mean of their log-probs fell too low."""
 
     below: float  # the bound, in nats per token, 0 for none
-    memory: float  # weight of the past at each token
+    memory: float = 0.992  # weight of the past at each token
 
     def __call__(self, mean: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor | None]:
         """The mean [slots] with the log-prob of the latest token, and whether it is too low; None if there is no bound.

@@ -117,7 +117,7 @@ class Kept:
 
     def _check_model(self, extra: dict[str, Any]) -> None:
         earlier, wanted = extra["model"], self._config.model.model_dump(mode="json")
-        for key in ("name", "lora"):
+        for key in ("name", "lora_rank"):
             if earlier[key] != wanted[key]:
                 raise self._other(key, earlier[key], wanted[key])
 

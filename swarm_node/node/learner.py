@@ -118,7 +118,7 @@ def build_trainer(
 
 def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
-    return build_policy(config.model, tried=tried) if config.training.beta and not config.model.lora.r else None
+    return build_policy(config.model, tried=tried) if config.training.beta and not config.model.lora_rank else None
 
 
 def examine(config: NodeConfig) -> list[str]:
@@ -131,8 +131,7 @@ def examine(config: NodeConfig) -> list[str]:
     total = sum(p.numel() for p in policy.model.parameters())
     trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
     tasks = tasks_of(config.environment)
-    refused = "" if config.training.layout == "padded" else " (this model cannot take packed ones)"
-    rows = trainer.packing.value if trainer.packing else f"padded{refused}"
+    rows = trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
     return [
         f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
         f"linear layers: {policy.arithmetic}",

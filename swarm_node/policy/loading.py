@@ -22,14 +22,14 @@ from swarm_node.policy.memory import attempt
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.soundness import Damaged
-from swarm_node.settings import LoraConfig, ModelConfig
+from swarm_node.settings import ModelConfig
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
     """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from. Raises
     Damaged where that cannot be loaded, UserError where the model cannot."""
     device = choose_device(config.device)
-    source = _locate(config.name) if config.lora.r or resume is None else resume
+    source = _locate(config.name) if config.lora_rank or resume is None else resume
     getLogger("bitsandbytes").setLevel(ERROR)  # it warns everybody of a quick product in 4 bits that it lacks
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # of loading: it leaves its bars in pipes, and above the view
@@ -70,8 +70,8 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
     precision = _precision(model, config, device)
-    if config.lora.r:
-        model = _with_lora(model, config.lora, resume).to(device)
+    if config.lora_rank:
+        model = _with_lora(model, config.lora_rank, resume).to(device)
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
     commit = hub.commit_of(source, revision) if isinstance(source, str) else ""
@@ -86,8 +86,8 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
     """Options that load the base in 4 bits, where the configuration asks for that."""
     if config.quantization == "none":
         return {}
-    if not config.lora.r or config.precision != "bf16":
-        raise UserError("model.quantization nf4 needs model.lora.r above 0, and model.precision bf16")
+    if not config.lora_rank or config.precision != "bf16":
+        raise UserError("model.quantization nf4 needs model.lora_rank above 0, and model.precision bf16")
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
         raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'swarm-node[memory]'")
     from transformers import BitsAndBytesConfig  # now: an extra
@@ -129,15 +129,13 @@ def weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
     """Type of the weights: as configured, or what suits the device."""
     if config.dtype != "auto":
         return getattr(torch, config.dtype)  # type: ignore[no-any-return]
-    frozen = config.lora.r > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
+    frozen = config.lora_rank > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
     return torch.bfloat16 if frozen and _fast_bfloat16(device) else torch.float32
 
 
 def autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
     """Type of the matrix products; None where it is that of the weights."""
-    if config.autocast == "off":
-        return None
-    return torch.bfloat16 if config.autocast == "bfloat16" or _fast_bfloat16(device) else None
+    return torch.bfloat16 if config.dtype != "float32" and _fast_bfloat16(device) else None
 
 
 def _fast_bfloat16(device: torch.device) -> bool:
@@ -152,7 +150,7 @@ def _precision(model: Any, config: ModelConfig, device: torch.device) -> Precisi
     return use(model, config, device)
 
 
-def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:
+def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
     """`model` with new adapters, or with those of a checkpoint."""
     import peft  # slow to import, and few need it
 
@@ -161,11 +159,9 @@ def _with_lora(model: Any, config: LoraConfig, resume: Path | None) -> Any:
             return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
         except Exception as error:
             raise Damaged(_first_line(error)) from error
-    targets = list(config.target_modules) or "all-linear"
     try:
-        return peft.get_peft_model(
-            model, peft.LoraConfig(r=config.r, lora_alpha=config.alpha, target_modules=targets, task_type="CAUSAL_LM")
-        )
+        options = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # peft's name leaves the head out
+        return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
     except ValueError as error:
         raise UserError(f"LoRA does not fit this model: {_first_line(error)}") from error
 

@@ -27,11 +27,13 @@ SIZE = re.compile(r"^(\d+(?:\.\d+)?) ?([GM])i?B?$", re.IGNORECASE)
 
 def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED) -> tuple[C, Plan | None]:
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
-    of which too little is known."""
+    of which too little is known. The policy is told whether its blocks are computed again, and how much it decodes."""
     made = plan_here(config, policy, limits)
     if made is None:
         return config, None
-    if made.choice.checkpointing:
+    policy.checkpointing |= made.choice.checkpointing
+    policy.concurrent_tokens = policy.concurrent_tokens or made.choice.concurrent
+    if policy.checkpointing:
         keep_nothing_back()
     return plans.applied(config, made), made
 
@@ -42,14 +44,14 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
     if room is None:
         return None
     model = policy.model
-    adapters = sum(p.numel() for p in model.parameters() if p.requires_grad) if config.model.lora.r else 0
+    adapters = sum(p.numel() for p in model.parameters() if p.requires_grad) if config.model.lora_rank else 0
     weight = NF4_BYTES if config.model.quantization == "nf4" else model.dtype.itemsize
     how = Arithmetic(
         policy.device.type,
         weight,
-        4 if config.model.lora.r else model.dtype.itemsize,
+        4 if config.model.lora_rank else model.dtype.itemsize,
         (policy.autocast_dtype or model.dtype).itemsize,
-        config.training.layout != "padded" and policy.packing is Packing.NATIVE,
+        policy.packing is Packing.NATIVE,
         count_ranks() if config.training.shard_optimizer else 1,
     )
     try:
@@ -75,31 +77,29 @@ def plan_for(config: LearningConfig, size: str) -> Plan:
 
 def plan_of(config: LearningConfig, found: Any, room: float) -> Plan:
     """The same of a transformers configuration, in bytes."""
-    lora = config.model.lora.r > 0
+    lora = config.model.lora_rank > 0
     kind = config.model.dtype
     weight = 4 if kind == "float32" or (kind == "auto" and not lora) else 2
     how = Arithmetic(
         "cuda",
         NF4_BYTES if config.model.quantization == "nf4" else weight,
         4 if lora else weight,
-        4 if config.model.autocast == "off" and weight == 4 else 2,
+        4 if kind == "float32" else 2,
     )
     total, linear = _counted(found.to_json_string())
-    targets = config.model.lora.target_modules
-    adapted = (inputs + outputs for name, inputs, outputs in linear if not targets or name in targets)
-    shape = plans.shape_of(found, total, config.model.lora.r * sum(adapted))
+    adapted = (inputs + outputs for inputs, outputs in linear)
+    shape = plans.shape_of(found, total, config.model.lora_rank * sum(adapted))
     return plans.plan(shape, how, config, room)
 
 
 @lru_cache(maxsize=8)
-def _counted(described: str) -> tuple[int, list[tuple[str, int, int]]]:
-    """Parameters of a model so described; name, inputs and outputs of each of its linear layers but the head."""
+def _counted(described: str) -> tuple[int, list[tuple[int, int]]]:
+    """Parameters of a model so described; inputs and outputs of each of its linear layers but the head."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**json.loads(described)))
     head = model.get_output_embeddings()
-    linear = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear) and m is not head]
-    shapes = [(name.rpartition(".")[2], m.in_features, m.out_features) for name, m in linear]
-    return sum(_sizes(model)), shapes
+    linear = [(m.in_features, m.out_features) for m in model.modules() if isinstance(m, nn.Linear) and m is not head]
+    return sum(_sizes(model)), linear
 
 
 def _sizes(model: Any) -> Iterator[int]:

@@ -113,7 +113,7 @@ class Plan:
             "generation (not at the same time)": self.generation,
         }
         need = ", ".join(f"{name} {amount(size)}" for name, size in parts.items())
-        smaller = "does not fit: try model.lora.r 16, model.quantization nf4, or a smaller model"
+        smaller = "does not fit: try model.lora_rank 16, model.quantization nf4, or a smaller model"
         verdict = "fits" if self.fits else smaller
         return [
             f"memory: about {amount(self.total)} of {amount(self.room)}; {verdict}",
@@ -142,7 +142,7 @@ def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> 
 
 def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float) -> Plan:
     """The same for one choice."""
-    lora = config.model.lora.r > 0
+    lora = config.model.lora_rank > 0
     trained = shape.adapters if lora else shape.parameters
     held = shape.embeddings * (2 if how.weight < 2 else how.weight) + shape.block * shape.layers * how.weight
     weights = held + shape.adapters * how.trained
@@ -212,12 +212,11 @@ def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:
     most = training.token_budget or (GPU_BUDGET if how.device == "cuda" else CPU_BUDGET)
     budgets = [most] if training.token_budget else [most >> k for k in range(16) if most >> k >= LEAST_BUDGET] or [most]
     optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
-    wanted = training.gradient_checkpointing
     for optimizer in optimizers:
-        for again in (False, True) if wanted == "auto" else (wanted == "on",):
+        for again in (False, True):
             # Computing again costs a third; two passes of half the size cost little, many small ones more than that.
-            for budget in budgets if again or wanted == "off" else budgets[:2]:
-                yield Choice(optimizer, again, budget, config.generation.max_concurrent_tokens)
+            for budget in budgets if again else budgets[:2]:
+                yield Choice(optimizer, again, budget)
 
 
 def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig) -> Plan:
@@ -227,7 +226,7 @@ def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: Learning
     whole = _completions(config, made.choice)
     while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
         whole = max(group, whole // 2)
-        size = generation(shape, how, config.model.lora.r > 0, whole, tokens)
+        size = generation(shape, how, config.model.lora_rank > 0, whole, tokens)
         made = replace(made, generation=size, choice=replace(made.choice, concurrent=whole * tokens))
     return made
 
@@ -247,17 +246,15 @@ def has_8bit() -> bool:
 
 
 def applied(config: C, made: Plan) -> C:
-    """The configuration with what was chosen. Checkpointing that is not needed yet stays in reserve."""
+    """The configuration with what was chosen of its options."""
     choice = made.choice
     training = config.training.model_copy(
         update={
             "optimizer": choice.optimizer,
             "token_budget": choice.budget,
-            "gradient_checkpointing": "on" if choice.checkpointing else config.training.gradient_checkpointing,
         }
     )
-    decoding = config.generation.model_copy(update={"max_concurrent_tokens": choice.concurrent})
-    return config.model_copy(update={"training": training, "generation": decoding})
+    return config.model_copy(update={"training": training})
 
 
 def shape_of(config: Any, parameters: int, adapters: int = 0) -> Shape:

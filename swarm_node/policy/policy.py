@@ -56,6 +56,7 @@ class Policy:
     precision: Precision = PLAIN  # of the linear layers of `model`
     commit: str = ""  # of the hub model that was loaded; "" for a folder
     checkpointing: bool = False  # blocks are computed again on the way back instead of kept
+    concurrent_tokens: int = 0  # of prompts and completions, decoded at the same time; 0 for all of a round
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     tried: Tried = field(default_factory=Tried)  # what works for this model here
     eos_ids: frozenset[int] = field(init=False)

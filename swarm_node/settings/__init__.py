@@ -6,7 +6,7 @@ Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults <
 from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
-from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
+from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.page import PageConfig, PlotConfig
 from swarm_node.settings.programs import (
@@ -39,7 +39,6 @@ __all__ = [
     "GenerationConfig",
     "LearningConfig",
     "LimitsConfig",
-    "LoraConfig",
     "ModelConfig",
     "NetworkConfig",
     "NodeConfig",

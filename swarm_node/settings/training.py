@@ -51,10 +51,6 @@ class TrainingConfig(Section):
     completions of older weights: decoupled (AReaL) clips around the policy before the update and weighs by how the two
     differ; interpolated estimates the log-probs of that policy; truncated is decoupled with a limit of 2; two_sided
     also bounds the ratio of bad tokens."""
-    importance_limit: Annotated[float, Field(ge=0.0)] = 0.0
-    """Limit of the weight of a token in decoupled, interpolated and truncated; 0 takes 5, and 2 for truncated."""
-    beyond_limit: Literal["cap", "mask"] = "cap"
-    """What happens to tokens above importance_limit: held there, or left out of the loss."""
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
@@ -66,21 +62,9 @@ class TrainingConfig(Section):
     share of failures (F-GRPO); population divides by the population's standard deviation."""
     num_iterations: Positive = 1
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
-    minibatches: Positive = 1
-    """Optimiser steps per pass: the training set is split into this many parts."""
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
     0 takes 16384 on a GPU and 4096 on a CPU."""
-    gradient_checkpointing: Literal["auto", "on", "off"] = "auto"
-    """on: a block of the model keeps its input alone and is computed again on the way back: a third more work, a small
-    part of the memory. auto: on where a micro-batch would not fit otherwise."""
-    micro_batches: Literal["tight", "dynamic"] = "tight"
-    """How rows are put together within the token budget. tight: close a micro-batch before its padding grows large.
-    dynamic (AReaL): as few micro-batches as possible, evenly filled, for devices on which a pass costs more than
-    padding."""
-    layout: Literal["auto", "packed", "padded"] = "auto"
-    """packed: each prompt once with its completions behind it, under tree attention or a tree mask. padded: one
-    completion a row. auto: packed if the model's logits agree, tested once at start; `check` shows the result."""
     mask_truncated_completions: bool = False
     """Leave completions that were cut off out of the loss."""
 

@@ -87,8 +87,7 @@ class Bounds(NamedTuple):
 
     epsilon: float = 0.2
     epsilon_high: float = 0.28
-    importance: float = 5.0  # limit of proximal / behaviour
-    beyond: Literal["cap", "mask"] = "cap"  # what happens above it: held at the limit, or left out
+    importance: float = 5.0  # limit of proximal / behaviour, at which it is held
     negative_ratio: float = 4.0  # two_sided: limit of the ratio where the advantage is negative
 
 
@@ -128,6 +127,11 @@ def interpolated(terms: Terms, bounds: Bounds) -> TokenLoss:
     return decoupled(terms._replace(proximal=proximal), bounds)
 
 
+def truncated(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """Truncated importance sampling: `decoupled` with a limit of 2."""
+    return decoupled(terms, bounds._replace(importance=2.0))
+
+
 def two_sided(terms: Terms, bounds: Bounds) -> TokenLoss:
     """`clipped` with a limit on the ratio of a bad token too (INTELLECT-2): -sum w min(min(r, limit) A, clip(r) A).
 
@@ -142,13 +146,8 @@ def two_sided(terms: Terms, bounds: Bounds) -> TokenLoss:
 
 
 def bounded_importance(log_ratio: Tensor, bounds: Bounds) -> Tensor:
-    """proximal / behaviour, a constant, held at the limit or set to 0 above it. Truncated importance sampling is
-    `decoupled` with "cap" and a limit of 2."""
-    importance = torch.exp(log_ratio.detach())
-    if bounds.beyond == "cap":
-        return importance.clamp_max(bounds.importance)
-    return torch.where(importance <= bounds.importance, importance, 0.0)
+    """proximal / behaviour, a constant, held at the limit."""
+    return torch.exp(log_ratio.detach()).clamp_max(bounds.importance)
 
 
 WITHOUT_PROXIMAL = frozenset({"clipped", "interpolated", "two_sided"})  # others cost a pass before several steps
-DEFAULT_IMPORTANCE = {"truncated": 2.0}  # of other objectives: that of Bounds

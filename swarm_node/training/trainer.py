@@ -6,13 +6,13 @@ comparable.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from math import isfinite
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,7 +32,6 @@ from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.advantages import Advantages, group_advantages
 from swarm_node.training.objectives import (
-    DEFAULT_IMPORTANCE,
     WITHOUT_PROXIMAL,
     Bounds,
     Objective,
@@ -48,9 +47,9 @@ from swarm_node.training.totals import Totals
 CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
 
+Layout = Literal["auto", "packed", "padded"]
 T = TypeVar("T")
 Batching = Callable[..., Iterable[list[int]]]  # rows, token budget, pads: indices of rows by micro-batch
-BATCHINGS: Mapping[str, Batching] = {"tight": rows.micro_batches, "dynamic": dynamic_batches}
 
 
 class NothingFits(Exception):
@@ -70,26 +69,34 @@ class GrpoTrainer:
         objective: Objective = clipped,
         advantages: Advantages = group_advantages,
         ranks: Ranks = ALONE,
+        layout: Layout = "auto",
+        recompute: bool | None = None,
     ) -> None:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
             advantages: from the rewards of a group.
             ranks: those that make the same update together, each the gradient of its share of the rows.
+            layout: packed: each prompt once with its completions behind it. padded: one completion a row. auto: packed
+                if the model's logits agree, tested once.
+            recompute: whether a block of the model keeps its input alone and is computed again on the way back: a third
+                more work, a small part of the memory. None: where a micro-batch would not fit otherwise.
         """
         self._policy, self._config, self._ranks = policy, config, ranks
         self._objective, self._advantages = objective, advantages
-        importance = config.importance_limit or DEFAULT_IMPORTANCE.get(config.objective, Bounds().importance)
-        self._bounds = Bounds(config.epsilon, config.epsilon_high, importance, config.beyond_limit)
-        self._rule = SamplingRule(generation.temperature, generation.top_p, generation.top_k)
+        self._bounds = Bounds(config.epsilon, config.epsilon_high)
+        self._rule = SamplingRule(generation.temperature)
         self._max_completion_length = generation.max_completion_length
         self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
         self.stepped = ranks.kept(self.parameters)  # by this rank; the optimiser has the state of these
         self.optimizer = build_optimizer(self.stepped, config)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
-        self.packing = _choose_packing(policy, config.layout)
-        policy.checkpointing = config.gradient_checkpointing == "on"
+        self.packing = _choose_packing(policy, layout)
+        self._may_recompute = recompute is None
+        policy.checkpointing = policy.checkpointing if recompute is None else recompute
+        # On a GPU a pass costs more than padding: as few micro-batches as possible.
+        self._batching: Batching = rows.micro_batches if policy.device.type == "cpu" else dynamic_batches
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
@@ -117,14 +124,10 @@ class GrpoTrainer:
         return self._ranks.whole(state_tensors(self.optimizer, self.parameters))
 
     def _steps(self, examples: list[Example], totals: Totals) -> None:
-        several_steps = self._config.num_iterations * self._config.minibatches > 1
-        if several_steps:
+        if self._config.num_iterations > 1:
             examples = [self._anchored(example, totals) for example in examples]
         for _ in range(self._config.num_iterations):
-            for part in range(self._config.minibatches):
-                minibatch = examples[part :: self._config.minibatches]
-                if minibatch:
-                    self._step(minibatch, totals)
+            self._step(examples, totals)
 
     def _report(self, totals: Totals, trained_groups: int) -> StepReport:
         steps, tokens = max(1, totals.steps), max(1, totals.tokens)
@@ -228,7 +231,7 @@ class GrpoTrainer:
             rows_of_all, counted = self._rows(examples), Totals(steps=totals.steps)
             parts = [rows_of_all[i] for i in self._ranks.dealt([part.row.length for part in rows_of_all])]
             packed = [part.row for part in parts]
-            batches = BATCHINGS[self._config.micro_batches](packed, self._token_budget, pads=not self._end_to_end)
+            batches = self._batching(packed, self._token_budget, pads=not self._end_to_end)
             return sum(self._backward([parts[i] for i in indices], size, counted) for indices in batches), counted
 
         shares = self._ranks.gather(self._fitting(work, totals))
@@ -253,7 +256,7 @@ class GrpoTrainer:
         """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs
         a forward, then micro-batches are halved."""
         policy = self._policy
-        if self._config.gradient_checkpointing == "auto" and not policy.checkpointing and blocks_of(policy.model):
+        if self._may_recompute and not policy.checkpointing and blocks_of(policy.model):
             policy.checkpointing = True
         elif self._token_budget > SMALLEST_BUDGET:
             self._token_budget //= 2
@@ -353,7 +356,7 @@ def _choose_packing(policy: Policy, wanted: str) -> Packing | None:
     if wanted == "padded":
         return None
     if wanted == "packed" and policy.packing is None:
-        raise UserError(f"model {policy.name!r} cannot take packed rows; use --training.layout auto")
+        raise UserError(f"model {policy.name!r} cannot take packed rows")
     return policy.packing
 
 

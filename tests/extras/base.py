@@ -58,7 +58,7 @@ def test_a_script_without_trl_is_told_what_to_install(tmp_path: Path) -> None:
         (("run", "--network.backend", "libp2p", "--home", "home"), "libp2p"),
         (("bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--home", "home"), "libp2p"),
         (("run", "--training.optimizer", "adamw_8bit", "--home", "home"), "memory"),
-        (("run", "--model.quantization", "nf4", "--model.lora.r", 4, "--home", "home"), "memory"),
+        (("run", "--model.quantization", "nf4", "--model.lora-rank", 4, "--home", "home"), "memory"),
         (("task", "try", "rows.parquet"), "data"),
         (("task", "try", "hf:some/rows"), "data"),
         (("task", "try", "rows.jsonl", "--verifier", "math"), "math"),

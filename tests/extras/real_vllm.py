@@ -17,7 +17,7 @@ from swarm_node.extensions.vllm.generator import VllmGenerator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
-from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import EOS, PAD, VOCABULARY, characters, text_group
 
@@ -79,8 +79,9 @@ class Learner:
 
 @pytest.fixture(params=["adapters", "all weights"])
 def learner(request: pytest.FixtureRequest, model: Path, tmp_path: Path) -> Iterator[Learner]:
-    lora = LoraConfig(r=8) if request.param == "adapters" else LoraConfig()
-    policy = load_policy(ModelConfig(name=str(model), device="cpu", autocast="bfloat16", lora=lora))
+    rank = 8 if request.param == "adapters" else 0
+    policy = load_policy(ModelConfig(name=str(model), device="cpu", lora_rank=rank))
+    policy.autocast_dtype = torch.bfloat16  # as vLLM multiplies
     made = Learner(policy, tmp_path / "served", 1e-2 if request.param == "adapters" else 1e-3)
     yield made
     made.generator.close()

@@ -48,6 +48,7 @@ def _loaded(begin: Begin, ranks: JoinedRanks) -> tuple[BatchGenerator, GrpoTrain
     if isinstance(config, NodeConfig) and torch.cuda.is_available():
         limit_gpu_memory(config.limits.memory, f"cuda:{torch.cuda.current_device()}")
     policy = build_policy(config.model, begin.resume, Tried(begin.tried))
+    policy.checkpointing, policy.concurrent_tokens = begin.checkpointing, begin.concurrent_tokens
     trainer = build_trainer(config, policy, initial(config, policy.tried), ranks)
     if begin.resume is not None:
         checkpoint.restore_trainer(begin.resume, trainer)

@@ -22,6 +22,8 @@ class Begin:
     resume: Path | None  # checkpoint
     tried: Path | None
     leader: int  # process id of rank 0
+    checkpointing: bool  # blocks of the model are computed again on the way back
+    concurrent_tokens: int  # decoded at the same time, 0 for all of a round
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class LeadingRanks(JoinedRanks):
 
     def begin(self, config: LearningConfig, policy: Policy, resume: Path | None) -> None:
         """See Ranks."""
-        self.tell("begin", Begin(config, resume, policy.tried.path, os.getpid()))
+        memory = policy.checkpointing, policy.concurrent_tokens
+        self.tell("begin", Begin(config, resume, policy.tried.path, os.getpid(), *memory))
         compare(self, policy)
 
     def tell(self, call: str, *arguments: object) -> None:

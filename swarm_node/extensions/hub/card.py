@@ -53,7 +53,7 @@ class Story:
 
 def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
     """Of a home after `rounds` rounds of this model. What is missing there is left out."""
-    told = Story(str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora"]["r"]))
+    told = Story(str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora_rank"]))
     told.revision = str(model.get("revision", ""))
     events = home / "events.jsonl"
     for event in read_jsonlines(events) if events.exists() else ():

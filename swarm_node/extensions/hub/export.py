@@ -135,7 +135,7 @@ def _placeless(value: Any, told: Story, name: str = "") -> Any:
 def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
     from swarm_node.node.learner import build_policy
 
-    if not model["lora"]["r"]:
+    if not model["lora_rank"]:
         raise UserError("nothing to merge: all weights were trained, there are no adapters; leave --merge out")
     config = ModelConfig.model_validate({**model, "device": "cpu", "precision": "bf16"})
     policy = build_policy(config, checkpoint)

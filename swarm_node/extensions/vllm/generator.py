@@ -64,7 +64,7 @@ class VllmGenerator:
         served = served_dtype(policy) if self._server else None
         adapters = has_adapters(policy)
         self._weights = Adapters(policy, self._folder) if adapters else Folder(policy, self._folder, served)
-        self._pace = Pace(config.max_concurrent_tokens, config.max_completion_length)
+        self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         self._client = httpx.Client(
             timeout=config.vllm_timeout,
             limits=httpx.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=IDLE_SECONDS),
@@ -129,8 +129,8 @@ class VllmGenerator:
             "n": group_size,
             "max_tokens": config.max_completion_length,
             "temperature": config.temperature,
-            "top_p": config.top_p,
-            "top_k": config.top_k or -1,
+            "top_p": 1.0,  # vLLM would else take what the model's own generation_config.json says
+            "top_k": -1,
             "seed": int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big") >> 1,
             "logprobs": 0,
             "return_token_ids": True,
@@ -220,7 +220,7 @@ class VllmGenerator:
         before = self._policy.encode_prompt(prompt)
         ids = torch.tensor([[*before, *tokens.ids]], device=self._policy.device)
         logits = self._policy.forward(input_ids=ids, use_cache=False).logits[0, len(before) - 1 : -1]
-        rule = SamplingRule(self._config.temperature, self._config.top_p, self._config.top_k)
+        rule = SamplingRule(self._config.temperature)
         ours = log_probs_of(logits, ids[0, len(before) :], rule)
         return [abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)]
 
@@ -267,7 +267,7 @@ def _server(policy: Policy, config: GenerationConfig) -> VllmServer:
     if on_cpu and not adapters and getattr(policy.model.config, "tie_word_embeddings", False):
         raise UserError(
             "vLLM on a CPU keeps the old output head of a model whose head is its embedding: train LoRA adapters "
-            "(model.lora.r), or leave generation.vllm out"
+            "(model.lora_rank), or leave generation.vllm out"
         )
     arguments = ["--model", policy.name if adapters else str(folder), "--enable-prefix-caching"]
     arguments += ["--logprobs-mode", "processed_logprobs", "--dtype", str(served_dtype(policy)).removeprefix("torch.")]

@@ -60,7 +60,7 @@ class Counting:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
-@pytest.mark.parametrize("rule", [{}, {"temperature": 0.8, "top_p": 0.9}], ids=["plain", "nucleus"])
+@pytest.mark.parametrize("rule", [{}, {"temperature": 0.8}], ids=["plain", "colder"])
 def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_different_length(family, rule) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
     texts, log_probs = [], []
@@ -168,7 +168,7 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
 
 def test_layout_packed_is_refused_for_a_model_that_cannot() -> None:
     with pytest.raises(UserError, match="cannot take packed rows"):
-        GrpoTrainer(tiny_policy("Mamba"), TrainingConfig(layout="packed"), GenerationConfig())
+        GrpoTrainer(tiny_policy("Mamba"), TrainingConfig(), GenerationConfig(), layout="packed")
 
 
 # --- who else is in the batch ---------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_an_end_token_that_comes_first_gives_an_empty_text_that_ended() -> None:
     policy = tiny_policy()
     with torch.no_grad():
         policy.model.lm_head.weight.zero_()  # all tokens alike
-    generated = generate(policy, size=64, prompts=["1", "2", "3", "4", "5"], top_k=0)
+    generated = generate(policy, size=64, prompts=["1", "2", "3", "4", "5"])
     empty = [
         (completion, tokens)
         for group in generated
@@ -301,14 +301,14 @@ def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
 
 def lora_policy(path, family="Llama"):
     from swarm_node.policy.loading import load_policy
-    from swarm_node.settings import LoraConfig, ModelConfig
+    from swarm_node.settings import ModelConfig
     from tests.models import tiny_model
 
     model = tiny_model(family)
     model.generation_config.eos_token_id = list(MANY_EOS)
     model.save_pretrained(path)
     characters().save_pretrained(path)
-    return load_policy(ModelConfig(name=str(path), device="cpu", lora=LoraConfig(r=4)))
+    return load_policy(ModelConfig(name=str(path), device="cpu", lora_rank=4))
 
 
 def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) -> None:

@@ -31,7 +31,7 @@ def endless(lora: bool = False, **options) -> Policy:
 
 
 def counted(policy: Policy, decoder: type, length: int) -> Launches:
-    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=length, decoder="model"))
+    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=length), decoder="model")
     generator._decoder_type, generator._block = decoder, blocks.BLOCK
     launches = Launches()
 

@@ -29,7 +29,8 @@ def test_the_bound_on_tokens_changes_no_text(monkeypatch) -> None:
         return decode(self, prompts, *rest)
 
     monkeypatch.setattr(BatchGenerator, "_decode", counted)
-    parts = generate(policy, max_concurrent_tokens=250)
+    policy.concurrent_tokens = 250
+    parts = generate(policy)
     assert len(batches) > 1 and sum(batches) == len(PROMPTS)
     assert [g.completions for g in parts] == [g.completions for g in whole]
 
@@ -45,15 +46,15 @@ def test_as_many_are_admitted_as_are_expected_to_fit() -> None:
 
 def test_a_completion_that_becomes_improbable_is_broken_off() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    whole, stopped = generate(policy), generate(policy, stop_below=-2.0, stop_memory=0.5)
+    whole, stopped = generate(policy), generate(policy, stop_below=-0.1)
     shorter = 0
     for before, after in zip(whole, stopped, strict=True):
         for one, other, completion in zip(before.tokens, after.tokens, after.completions, strict=True):
             assert one.ids[: len(other.ids)] == other.ids  # the same text, up to where it was broken off
             mean, low = 0.0, None
             for place, log_prob in enumerate(one.log_probs):
-                mean = 0.5 * mean + 0.5 * log_prob
-                if mean < -2.0:
+                mean = 0.992 * mean + 0.008 * log_prob
+                if mean < -0.1:
                     low = place
                     break
             assert len(other.ids) == (len(one.ids) if low is None else low + 1)

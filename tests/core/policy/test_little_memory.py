@@ -94,11 +94,9 @@ def test_whole_updates_with_a_penalty_are_the_same(kind, layout, in_chunks) -> N
             learning_rate=1e-2,
             beta=0.1,
             num_iterations=2,
-            layout=layout,
-            gradient_checkpointing="on" if little else "off",
         )
         policy = KINDS[kind](tiny_policy())
-        trainer = GrpoTrainer(policy, training, GenerationConfig(top_k=20))
+        trainer = GrpoTrainer(policy, training, GenerationConfig(), layout=layout, recompute=little)
         report = trainer.update([group()])
         assert report.optimizer_steps == 2
         found.append([p.detach() for p in policy.model.parameters()])

@@ -16,7 +16,6 @@ from swarm_node.settings import (
     GenerationConfig,
     LearningConfig,
     LimitsConfig,
-    LoraConfig,
     ModelConfig,
     NodeConfig,
     TrainingConfig,
@@ -75,15 +74,13 @@ def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
 
 
 def test_what_the_user_says_stays() -> None:
-    made = plan_of(full(optimizer="adamw", token_budget=999, gradient_checkpointing="off"), shapes()[HALF_B], 8 * GIB)
-    assert (made.choice.budget, made.choice.checkpointing, made.fits) == (999, False, False)
+    made = plan_of(full(optimizer="adamw", token_budget=999), shapes()[HALF_B], 4 * GIB)
+    assert (made.choice.optimizer, made.choice.budget, made.fits) == ("adamw", 999, False)
     assert "does not fit" in made.lines()[0]
 
 
 def test_where_generation_is_too_much_fewer_tokens_are_decoded_at_a_time() -> None:
-    config = LearningConfig(
-        model=ModelConfig(lora=LoraConfig(r=16)), generation=GenerationConfig(max_completion_length=8192)
-    )
+    config = LearningConfig(model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=8192))
     made = plan_of(config, shapes()["Qwen/Qwen3-0.6B"], 16 * GIB)
     assert made.fits
     assert made.choice.concurrent > 0

@@ -10,7 +10,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.policy import soundness
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.soundness import Damaged
-from swarm_node.settings import LoraConfig, ModelConfig
+from swarm_node.settings import ModelConfig
 
 PARAMETERS = [torch.nn.Parameter(torch.zeros(3, 4)), torch.nn.Parameter(torch.zeros(5))]
 
@@ -122,7 +122,7 @@ def test_adapters_that_would_be_unpickled_are_damaged(tmp_path):
     with pytest.raises(Damaged, match="safetensors"):
         soundness.check_adapters(tmp_path)
     for resume in (None, tmp_path):
-        config = ModelConfig(name=str(tmp_path), lora=LoraConfig(r=4 if resume else 0))
+        config = ModelConfig(name=str(tmp_path), lora_rank=4 if resume else 0)
         with pytest.raises((Damaged, UserError), match="safetensors"):
             load_policy(config, resume)
     (tmp_path / "adapter_model.safetensors").touch()

@@ -8,7 +8,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from swarm_node.policy import tree, tree_attention
 from swarm_node.policy.policy import Packing
 from swarm_node.policy.rows import Row
-from swarm_node.settings import GenerationConfig, LoraConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import FAMILIES, text_group, tiny_policy
 
@@ -87,7 +87,7 @@ def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
     from swarm_node.policy.loading import _with_lora
 
     policy = tiny_policy("Llama", autocast=torch.bfloat16)
-    policy.model = _with_lora(policy.model, LoraConfig(r=2), None)
+    policy.model = _with_lora(policy.model, 2, None)
     trainer = GrpoTrainer(policy, TrainingConfig(beta=0.1, num_iterations=2), GenerationConfig())
     assert trainer.packing is Packing.BLOCKS
     report = trainer.update([text_group([0.0, 1.0, 1.0], ["12", "3456", "7"])])

@@ -7,7 +7,7 @@ from transformers.utils import logging
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
-from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import characters, text_group, tiny_model, weights_of
@@ -23,7 +23,7 @@ def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank, optimizer) 
     # wide enough that some weights have state in 8 bits, which those of up to 4,096 elements have not
     tiny_model(intermediate_size=160).save_pretrained(tmp_path / "base")
     characters().save_pretrained(tmp_path / "base")
-    config = ModelConfig(name=str(tmp_path / "base"), device="cpu", lora=LoraConfig(r=rank))
+    config = ModelConfig(name=str(tmp_path / "base"), device="cpu", lora_rank=rank)
     training = TrainingConfig(learning_rate=1e-2, warmup_steps=5, optimizer=optimizer)
 
     def start(folder=None):

@@ -37,8 +37,9 @@ def group():
     return text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
 
 
-def trainer_of(policy, **training) -> GrpoTrainer:
-    return GrpoTrainer(policy, TrainingConfig(learning_rate=1e-2, **training), GenerationConfig())
+def trainer_of(policy, recompute=None, **training) -> GrpoTrainer:
+    config = TrainingConfig(learning_rate=1e-2, **training)
+    return GrpoTrainer(policy, config, GenerationConfig(), recompute=recompute)
 
 
 @pytest.mark.parametrize("error", SAID, ids=str)
@@ -86,7 +87,7 @@ def test_probing_says_so_and_does_not_take_a_worse_way() -> None:
 @pytest.mark.slow
 def test_generating_skips_what_is_too_much_alone() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = BatchGenerator(policy, GenerationConfig(decoder="model"))
+    generator = BatchGenerator(policy, GenerationConfig(), decoder="model")
     whole = generator.generate(["1:", "22:"], 2, "s")
 
     def limit(_, inputs) -> None:
@@ -122,7 +123,7 @@ def test_backward_takes_the_step_that_it_would_have_taken() -> None:
     found = []
     for short in (False, True):
         policy = tiny_policy()
-        trainer = trainer_of(policy, gradient_checkpointing="off")
+        trainer = trainer_of(policy, recompute=False)
         if short:
             failures = iter([True])
             policy.model.model.norm.weight.register_hook(lambda g, f=failures: fail() if next(f, False) else g)

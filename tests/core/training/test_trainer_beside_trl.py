@@ -135,10 +135,9 @@ def their_loss(trl, inputs: dict[str, torch.Tensor], loss_type: str, beta: float
 def our_loss(model, groups, loss_type: str, temperature: float, layout: str, budget: int, beta: float = 0.0, **more):
     """Loss and unclipped gradients of one `update`, and its report."""
     policy = Policy(copy.deepcopy(model), characters(), torch.device("cpu"))
-    config = TrainingConfig(
-        loss_type=loss_type, layout=layout, token_budget=budget, beta=beta, max_grad_norm=1e9, **more
-    )
-    trainer = GrpoTrainer(policy, config, GenerationConfig(temperature=temperature, max_completion_length=MAX_LENGTH))
+    config = TrainingConfig(loss_type=loss_type, token_budget=budget, beta=beta, max_grad_norm=1e9, **more)
+    generation = GenerationConfig(temperature=temperature, max_completion_length=MAX_LENGTH)
+    trainer = GrpoTrainer(policy, config, generation, layout=layout)
     gradients: list[torch.Tensor] = []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: gradients.extend(p.grad.clone() for p in policy.model.parameters())

@@ -65,7 +65,7 @@ def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_pat
 
 def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    lora = ["--model.lora.r", 4, "--network.no-enabled", "--max-rounds", 2, *FEW]
+    lora = ["--model.lora-rank", 4, "--network.no-enabled", "--max-rounds", 2, *FEW]
     done = ended("run", "--home", home, *lora)
     assert done.returncode == 0, done.stderr
     done = ended("model", "export", tmp_path / "adapters", "--home", home)
@@ -100,7 +100,7 @@ def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) 
 def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (checkpoint,) = (HOME / "checkpoints").iterdir()
-    run = ["run", "--home", home, "--model.name", "me/model", "--network.no-enabled", "--model.lora.r", 2, *FEW]
+    run = ["run", "--home", home, "--model.name", "me/model", "--network.no-enabled", "--model.lora-rank", 2, *FEW]
     with hub_on_loopback() as hub:
         env = environment(hub, tmp_path)
         files = [file for file in checkpoint.iterdir() if file.name not in ("state.json", "optimizer.safetensors")]

@@ -18,7 +18,7 @@ from swarm_node.extensions.vllm.generator import FAILURES, VllmGenerator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.precision import Precision
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
-from swarm_node.settings import GenerationConfig, LoraConfig, ModelConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import MANY_EOS, text_group, tiny_policy
 from tests.waiting import until
@@ -194,7 +194,7 @@ def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(python_w
 def test_adapters_are_loaded_while_it_runs(python_with_vllm, tmp_path) -> None:
     base = tiny_policy(eos=MANY_EOS)
     base.save(tmp_path / "base")
-    policy = load_policy(ModelConfig(name=str(tmp_path / "base"), device="cpu", lora=LoraConfig(r=4)))
+    policy = load_policy(ModelConfig(name=str(tmp_path / "base"), device="cpu", lora_rank=4))
     policy.eos_ids = base.eos_ids
     config = of_its_own(python_with_vllm, tmp_path / "adapters")
     generator = VllmGenerator(policy, config)
