@@ -220,9 +220,7 @@ def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
         if policy.works(f"decoder {candidate.__name__}", partial(agrees, candidate, policy)):
             return candidate
     if wanted == "native":
-        raise UserError(
-            f"decoder 'native' does not know the architecture of {policy.name!r}; use --generation.decoder auto"
-        )
+        raise ValueError(f"our decoder does not know the architecture of {policy.name!r}")
     return RecomputeDecoder
 
 

@@ -17,7 +17,6 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from swarm_node.common.errors import UserError
 from swarm_node.policy import rows, tree
 from swarm_node.policy.batching import dynamic_batches
 from swarm_node.policy.distribution import SamplingRule
@@ -356,7 +355,7 @@ def _choose_packing(policy: Policy, wanted: str) -> Packing | None:
     if wanted == "padded":
         return None
     if wanted == "packed" and policy.packing is None:
-        raise UserError(f"model {policy.name!r} cannot take packed rows")
+        raise ValueError(f"model {policy.name!r} cannot take packed rows")
     return policy.packing
 
 

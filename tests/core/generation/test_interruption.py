@@ -32,8 +32,7 @@ class Updates:
 def test_every_token_is_of_the_weights_it_is_said_to_be_of(family, decoder) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
     updates = Updates(policy, 3, 4, 8)
-    config = CONFIG.model_copy(update={"decoder": decoder})
-    generated = BatchGenerator(policy, config, updates).generate(PROMPTS, 4, "s")
+    generated = BatchGenerator(policy, CONFIG, updates, decoder=decoder).generate(PROMPTS, 4, "s")
     spans = 0
     for prompt, group in zip(PROMPTS, generated, strict=True):
         assert isinstance(group, GeneratedGroup)
@@ -69,7 +68,7 @@ def test_a_refresh_that_has_nothing_new_changes_nothing() -> None:
 @pytest.mark.slow
 def test_out_of_memory_generates_the_same_text_in_smaller_parts() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = BatchGenerator(policy, CONFIG.model_copy(update={"decoder": "model"}))
+    generator = BatchGenerator(policy, CONFIG, decoder="model")
     roomy = generator.generate(PROMPTS, 4, "s")
     forward = policy.model.forward
     seen = []
@@ -89,7 +88,7 @@ def test_out_of_memory_generates_the_same_text_in_smaller_parts() -> None:
 @pytest.mark.slow
 def test_a_prompt_for_which_there_is_no_memory_at_all_is_skipped_and_the_others_are_not() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = BatchGenerator(policy, CONFIG.model_copy(update={"decoder": "model"}))
+    generator = BatchGenerator(policy, CONFIG, decoder="model")
     forward = policy.model.forward
 
     def limited(*args, **kwargs):
@@ -98,7 +97,7 @@ def test_a_prompt_for_which_there_is_no_memory_at_all_is_skipped_and_the_others_
         return forward(*args, **kwargs)
 
     policy.model.forward = limited
-    config = CONFIG.model_copy(update={"decoder": "model", "max_completion_length": 2})
+    config = CONFIG.model_copy(update={"max_completion_length": 2})
     generator._config = config
     generated = generator.generate(PROMPTS, 4, "s")
     assert [isinstance(group, Skipped) for group in generated] == [False, False, True]

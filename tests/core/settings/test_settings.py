@@ -103,13 +103,13 @@ def test_an_unknown_key_is_one_line_with_the_key_that_was_meant(tmp_path, text, 
 
 
 @pytest.mark.parametrize(
-    "text", ["seed = -1", "[generation]\ntop_p = 2.0", "seed = 'x'", "seed = ", "[training]\nloss_type='x'"]
+    "text", ["seed = -1", "[generation]\ntemperature = 0.0", "seed = 'x'", "seed = ", "[training]\nloss_type='x'"]
 )
 def test_a_wrong_value_is_one_line_that_names_the_key(tmp_path, text):
     with pytest.raises(UserError) as caught:
         resolve(NodeConfig, written(tmp_path, text), {})
     assert "\n" not in str(caught.value)
-    assert any(name in str(caught.value) for name in ("seed", "top_p", "loss_type", "TOML"))
+    assert any(name in str(caught.value) for name in ("seed", "temperature", "loss_type", "TOML"))
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):

@@ -60,10 +60,9 @@ def test_truncated_is_decoupled_with_a_lower_limit() -> None:
     assert loss_and_slope("truncated", terms(0.5, 0.05, 0.5, 1.0), Bounds(importance=2.0))[0] == pytest.approx(-2.0)
 
 
-def test_beyond_the_limit_a_token_is_held_or_left_out() -> None:
+def test_beyond_the_limit_the_weight_of_a_token_is_held() -> None:
     log_ratio = torch.tensor([log(4.0), log(6.0)])
     assert bounded_importance(log_ratio, Bounds()).tolist() == pytest.approx([4.0, 5.0])
-    assert bounded_importance(log_ratio, Bounds(beyond="mask")).tolist() == pytest.approx([4.0, 0.0])
 
 
 @pytest.mark.parametrize(
