@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from swarm_node.policy import chunked, rows, tree
+from swarm_node.policy import log_probs as chunks
 from swarm_node.policy import policy as policies
-from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy import rows, tree
+from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.policy import Packing, Policy
 from tests.models import VOCABULARY
 
@@ -21,7 +22,7 @@ WAYS = {"padded": None, "mask": Packing.MASK, "blocks": Packing.BLOCKS, "native"
 def use_chunks(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
     """Turns chunks on, of 3 tokens each, or off."""
     monkeypatch.setattr(policies, "SMALL_VOCABULARY", 1 if on else 2**11)
-    monkeypatch.setattr(chunked, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
 
 
 def gradients(policy: Policy, way: Packing | None, rule: SamplingRule, thread: bool = False) -> list[Tensor]:

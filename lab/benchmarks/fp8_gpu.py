@@ -22,7 +22,7 @@ from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears
 from swarm_node.extensions.fp8.quantise import Quantised, quantise
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy import tree
-from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.log_probs import SamplingRule, log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import GeneratedGroup

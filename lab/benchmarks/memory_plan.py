@@ -21,7 +21,7 @@ from transformers import AttentionInterface, AutoModelForCausalLM
 from lab.benchmarks import command, common
 from lab.benchmarks.shapes import shapes
 from swarm_node.policy import plan as plans
-from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.memory_plan import plan_of
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.rows import RowBatch

@@ -21,12 +21,11 @@ from swarm_node.generation.block import BLOCK, Decoder, Drawing, Slots, Work, bl
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
-from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.device import OutOfMemory, attempt, on_host, to_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
-from swarm_node.policy.memory import OutOfMemory, attempt
+from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.ranks import ALONE, Ranks
-from swarm_node.policy.transfer import on_host, to_device
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
 

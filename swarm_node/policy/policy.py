@@ -18,10 +18,9 @@ from transformers.utils import logging
 
 from protocol.messages import Completion
 from swarm_node.policy import rows, tree, tree_attention
-from swarm_node.policy.chunked import is_large, projected_log_probs
-from swarm_node.policy.distribution import SamplingRule, log_distribution
+from swarm_node.policy.device import attempt, probed
 from swarm_node.policy.llama.llama_training import LlamaTraining
-from swarm_node.policy.memory import attempt, probed
+from swarm_node.policy.log_probs import SamplingRule, is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
 from swarm_node.policy.tried import Tried, folder_digest, subject

@@ -20,13 +20,12 @@ from torch import Tensor
 from swarm_node.common.errors import UserError
 from swarm_node.policy import rows, tree
 from swarm_node.policy.batching import dynamic_batches
-from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.device import OutOfMemory, attempt, to_device
 from swarm_node.policy.examples import Example, flat_values
-from swarm_node.policy.memory import OutOfMemory, attempt
+from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.policy import Batch, Packing, Policy
 from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.recompute import blocks_of
-from swarm_node.policy.transfer import to_device
 from swarm_node.rollouts.groups import ScoredGroup, Tokens
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig

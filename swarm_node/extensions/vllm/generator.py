@@ -32,7 +32,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.vllm.server import NoServer, VllmServer
 from swarm_node.extensions.vllm.weights import Adapters, Folder, adapter_rank, has_adapters
 from swarm_node.generation.pacing import Pace
-from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.log_probs import SamplingRule, log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig

@@ -11,7 +11,7 @@ import torch
 from protocol.messages import Completion
 from swarm_node.common import plugins
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.log_probs import SamplingRule, log_probs_of
 from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
