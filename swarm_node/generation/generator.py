@@ -122,7 +122,7 @@ class BatchGenerator:
             sampled = self._sample(some, group_size, stream, done * group_size)
             self._pace.saw([len(one.ids) for group in sampled for one in group])
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
-                found[i] = self._finished(group) if group else Skipped("out of device memory")
+                found[i] = self._finished(encoded[i], group) if group else Skipped("out of device memory")
             done += len(some)
         of_all = {i: group for part in self._ranks.gather(found) for i, group in part.items()}
         return [of_all.get(i, Skipped("prompt longer than the context")) for i in range(len(prompts))]
@@ -142,7 +142,7 @@ class BatchGenerator:
         later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
         return self._sample(prompts[:half], group_size, stream, first) + later
 
-    def _finished(self, group: list[Sampled]) -> GeneratedGroup | Skipped:
+    def _finished(self, prompt: list[int], group: list[Sampled]) -> GeneratedGroup | Skipped:
         # What ends a completion is a flag, not text, also where the tokenizer does not count it as special.
         said = [sampled.ids[:-1] if sampled.ids[-1] in self._policy.eos_ids else sampled.ids for sampled in group]
         texts = self._policy.decode(said)
@@ -152,6 +152,7 @@ class BatchGenerator:
         return GeneratedGroup(
             tuple(Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True)),
             tuple(Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group),
+            tuple(prompt),
         )
 
     def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:

@@ -144,9 +144,9 @@ class VllmGenerator:
         if len(tokens) != group_size:
             return Skipped("vLLM failed")
         self._pace.saw([len(one.ids) for one in tokens])
-        return self._written(tokens)
+        return self._written(prompt, tokens)
 
-    def _written(self, tokens: list[Tokens]) -> GeneratedGroup | Skipped:
+    def _written(self, prompt: list[int], tokens: list[Tokens]) -> GeneratedGroup | Skipped:
         ended = [one.ids[-1] in self._policy.eos_ids for one in tokens]
         texts = self._policy.decode(
             [list(one.ids[: len(one.ids) - end]) for one, end in zip(tokens, ended, strict=True)]
@@ -154,7 +154,7 @@ class VllmGenerator:
         if max(map(len, texts)) > MAX_COMPLETION_CHARS:
             return Skipped("completion longer than the protocol allows")
         completions = (Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True))
-        return GeneratedGroup(tuple(completions), tuple(tokens))
+        return GeneratedGroup(tuple(completions), tuple(tokens), tuple(prompt))
 
     def _hand_over(self) -> None:
         """The present weights, unless the server has them; a server, unless it runs."""
