@@ -6,31 +6,44 @@ import pytest
 import torch
 from torch import Tensor
 
-from swarm_node.policy import chunked, rows, tree
+from swarm_node.policy import log_probs as chunks
 from swarm_node.policy import policy as policies
-from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.batch import Batch, build_rows, build_tree, unrecorded
+from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.policy import Packing, Policy
 from tests.models import VOCABULARY
 
 RULES = (SamplingRule(), SamplingRule(0.7), SamplingRule(1.0, 0.9), SamplingRule(1.2, 0.95, 50), SamplingRule(top_k=20))
-PACKED = [rows.Row([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]), rows.Row([20, 21], [[22, 23, 24, 25], [26, 27]])]
-ALONE = [rows.Row(row.prompt, [completion]) for row in PACKED for completion in row.completions]
+PACKED = [
+    unrecorded([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]),
+    unrecorded([20, 21], [[22, 23, 24, 25], [26, 27]]),
+]
+ALONE = [piece for group in PACKED for piece in group.pieces(0)]
 WAYS = {"padded": None, "mask": Packing.MASK, "blocks": Packing.BLOCKS, "native": Packing.NATIVE}
+
+
+def allowed(batch: Batch) -> Tensor:
+    """The mask of a tree in full, bool [L, L], which the code under test never makes."""
+    tree = batch.tree
+    assert tree is not None
+    causal = torch.ones(len(tree.segments_L), len(tree.segments_L), dtype=torch.bool).tril()
+    key = tree.segments_L[None, :]
+    return causal & ((key == tree.segments_L[:, None]) | (key == tree.parents_L[:, None]))
 
 
 def use_chunks(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
     """Turns chunks on, of 3 tokens each, or off."""
     monkeypatch.setattr(policies, "SMALL_VOCABULARY", 1 if on else 2**11)
-    monkeypatch.setattr(chunked, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
 
 
 def gradients(policy: Policy, way: Packing | None, rule: SamplingRule, thread: bool = False) -> list[Tensor]:
     """Log-probs, entropy, and the gradient of every parameter."""
     policy.__dict__["packing"] = way
     if way in (Packing.BLOCKS, Packing.NATIVE):
-        batch = tree.build(PACKED, policy.device)
+        batch = build_tree(PACKED, policy.device)
     else:
-        batch = rows.build(PACKED if way is Packing.MASK else ALONE, policy.pad_id, policy.device)
+        batch = build_rows(PACKED if way is Packing.MASK else ALONE, policy.pad_id, policy.device)
     log_probs, entropy = policy.log_probs(batch, rule)
     loss = (log_probs * torch.linspace(-1, 1, len(log_probs))).sum()
     if thread:  # as on a GPU, where autograd has threads of its own

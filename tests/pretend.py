@@ -107,7 +107,7 @@ def pretending() -> Iterator[tuple[torch.device, Pretend]]:
 
 
 def host_of(mode: Pretend) -> Callable[[Any], Any]:
-    """In the place of `transfer.on_host`: made-up values. Of what runs first all do, later the first half."""
+    """In the place of `device.on_host`: made-up values. Of what runs first all do, later the first half."""
 
     def on_host(tensor: Any) -> Any:
         if not isinstance(tensor, FakeTensor):

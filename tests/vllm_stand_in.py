@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from swarm_node.policy.distribution import SamplingRule, log_distribution
+from swarm_node.policy.log_probs import SamplingRule, log_distribution
 
 
 class Engine:

@@ -21,10 +21,9 @@ from swarm_node.extensions.fp8 import kernels
 from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears
 from swarm_node.extensions.fp8.quantise import Quantised, quantise
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.policy import tree
-from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.batch import build_tree, unrecorded
+from swarm_node.policy.log_probs import SamplingRule, log_probs_of
 from swarm_node.policy.policy import Policy
-from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 from swarm_node.training.totals import Mismatch
@@ -159,11 +158,11 @@ def weights_of(weight: torch.Tensor, kernel: kernels.Kernel) -> tuple[Quantised,
 def one_step(made: Policy, tokens: int) -> Callable[[], None]:
     """Forward and backward over one packed row: an eighth of it a prompt, the rest completions of half that length."""
     prompt, completion = tokens // 8, tokens // 16
-    batch = tree.build([Row([5] * prompt, [[6] * completion] * 14)], DEVICE)
+    batch = build_tree([unrecorded([5] * prompt, [[6] * completion] * 14)], DEVICE)
 
     def work() -> None:
         made.model.zero_grad(set_to_none=True)
-        loss = log_probs_of(made.logits(batch), batch.target, SamplingRule()).mean()
+        loss = log_probs_of(made.logits(batch), batch.target_T, SamplingRule()).mean()
         loss.backward()  # type: ignore[no-untyped-call]
 
     return work
@@ -203,8 +202,8 @@ def mismatch(plan: Plan, precision: str) -> Figures:
     assert isinstance(generated, GeneratedGroup)
     found = dict.fromkeys(plan.lengths, Mismatch())
     for tokens in generated.tokens:
-        batch = tree.build([Row(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)
-        trained = log_probs_of(made.logits(batch), batch.target, SamplingRule()).cpu()
+        batch = build_tree([unrecorded(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)
+        trained = log_probs_of(made.logits(batch), batch.target_T, SamplingRule()).cpu()
         known = torch.tensor(tokens.log_probs)
         found = {length: sums.plus(known[:length], trained[:length]) for length, sums in found.items()}
     return {

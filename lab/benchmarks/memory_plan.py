@@ -8,6 +8,7 @@ blocks kept and computed again. Attention is torch's fused one, as FlexAttention
 import copy
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,10 +22,10 @@ from transformers import AttentionInterface, AutoModelForCausalLM
 from lab.benchmarks import command, common
 from lab.benchmarks.shapes import shapes
 from swarm_node.policy import plan as plans
-from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.batch import build_rows, unrecorded
+from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.memory_plan import plan_of
 from swarm_node.policy.policy import Policy
-from swarm_node.policy.rows import RowBatch
 from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
 
 CARDS = (8, 12, 16, 24)  # GiB
@@ -140,6 +141,7 @@ def traced(config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int
     """Bytes of weights, gradients and a micro-batch at its peak, and what the plan says of the last of them."""
     config = copy.deepcopy(config)
     config.num_hidden_layers = layers or config.num_hidden_layers
+    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], 0, CPU), mask=None)  # one row, no pads
     with FakeTensorMode(allow_non_fake_inputs=True), Bytes() as count:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
         model.set_attn_implementation(FUSED)
@@ -148,9 +150,6 @@ def traced(config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int
             _adapt(model)
         policy = Policy(model, Ids(), CPU, torch.bfloat16, checkpointing=again)
         policy.__dict__["_head"] = model.lm_head  # found by comparing numbers, which there are none of
-        ids = torch.zeros(tokens, dtype=torch.long)
-        places = torch.arange(tokens)
-        batch = RowBatch(ids[None], places[None], None, tokens, places, ids)  # type: ignore[arg-type]  # one row, no pads
         for p in model.parameters():
             p.grad = torch.zeros_like(p) if p.requires_grad else None  # as after the first micro-batch
         rest = count.peak = count.now

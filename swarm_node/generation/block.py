@@ -13,7 +13,7 @@ from torch import Tensor
 
 from swarm_node.generation.pacing import Astray
 from swarm_node.generation.sampling import draw
-from swarm_node.policy.distribution import SamplingRule, log_distribution
+from swarm_node.policy.log_probs import SamplingRule, log_distribution
 from swarm_node.policy.policy import Policy
 
 BLOCK = 16  # tokens between two looks at what has ended, on a device that is waited for

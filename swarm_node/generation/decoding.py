@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
-from swarm_node.policy.memory import probed
+from swarm_node.policy.device import on_host, probed, to_device
 from swarm_node.policy.policy import Policy, agreement
-from swarm_node.policy.transfer import on_host, to_device
 
 
 def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,12 +22,11 @@ from swarm_node.generation.block import BLOCK, Decoder, Drawing, Slots, Work, bl
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
-from swarm_node.policy.distribution import SamplingRule
+from swarm_node.policy.device import OutOfMemory, attempt, on_host, to_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
-from swarm_node.policy.memory import OutOfMemory, attempt
+from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.ranks import ALONE, Ranks
-from swarm_node.policy.transfer import on_host, to_device
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
 
@@ -126,7 +125,7 @@ class BatchGenerator:
             sampled = self._sample(some, group_size, stream, done * group_size)
             self._pace.saw([len(one.ids) for group in sampled for one in group])
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
-                found[i] = self._finished(group) if group else Skipped("out of device memory")
+                found[i] = self._finished(encoded[i], group) if group else Skipped("out of device memory")
             done += len(some)
         of_all = {i: group for part in self._ranks.gather(found) for i, group in part.items()}
         return [of_all.get(i, Skipped("prompt longer than the context")) for i in range(len(prompts))]
@@ -146,7 +145,7 @@ class BatchGenerator:
         later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
         return self._sample(prompts[:half], group_size, stream, first) + later
 
-    def _finished(self, group: list[Sampled]) -> GeneratedGroup | Skipped:
+    def _finished(self, prompt: list[int], group: list[Sampled]) -> GeneratedGroup | Skipped:
         # What ends a completion is a flag, not text, also where the tokenizer does not count it as special.
         said = [sampled.ids[:-1] if sampled.ids[-1] in self._policy.eos_ids else sampled.ids for sampled in group]
         texts = self._policy.decode(said)
@@ -156,6 +155,7 @@ class BatchGenerator:
         return GeneratedGroup(
             tuple(Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True)),
             tuple(Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group),
+            tuple(prompt),
         )
 
     def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:

@@ -23,7 +23,7 @@ from swarm_node.node.loop import Session
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
 from swarm_node.node.traffic import Traffic
-from swarm_node.policy.gpu_limit import limit_gpu_memory
+from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan
 from swarm_node.policy.policy import Policy

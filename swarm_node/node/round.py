@@ -19,12 +19,12 @@ from swarm_node.rollouts.groups import (
     Counts,
     ExternalGroup,
     Generated,
+    GeneratedGroup,
     Refused,
     ScoredGroup,
     Seconds,
     Selection,
     Skipped,
-    Tokens,
 )
 from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
 from swarm_node.rollouts.pool import RolloutPool
@@ -204,7 +204,7 @@ class Node:
         asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
         with _timed(self.clock, "generate") as generating:
             generated = self.generator.generate([prompt for _, prompt in asked], size, stream)
-        groups, kept, tokens = [], [], []
+        groups, kept, written = [], [], []
         for (question, prompt), completed in zip(asked, generated, strict=True):
             if isinstance(completed, Skipped):
                 skipped[completed.reason] += 1
@@ -213,9 +213,9 @@ class Node:
                 RolloutGroup(author=self.peer_id, round=now, question=question, completions=completed.completions)
             )
             kept.append(prompt)
-            tokens.append(completed.tokens)
+            written.append(completed)
         with _timed(self.clock, "score") as scoring:
-            results = score_groups(self.environment, groups, kept, tokens)
+            results = score_groups(self.environment, groups, kept, written)
         skipped.update(result.reason for result in results if isinstance(result, Skipped))
         scored = [result for result in results if isinstance(result, ScoredGroup)]
         return scored, skipped, _sum(generating, scoring)
@@ -234,9 +234,10 @@ def score_groups(
     environment: Environment,
     groups: Sequence[RolloutGroup],
     prompts: Sequence[str | Skipped],
-    tokens: Sequence[tuple[Tokens, ...]] | None = None,
+    written: Sequence[GeneratedGroup] = (),
 ) -> list[ScoredGroup | Skipped]:
-    """Score groups here, whoever generated them: rewards never travel."""
+    """Score groups here, whoever generated them: rewards never travel. `written`: the groups as this node generated
+    them, in the same order; empty for external ones."""
     texts = [[completion.text for completion in group.completions] for group in groups]
     questions = [group.question for group in groups]
     results: list[ScoredGroup | Skipped] = []
@@ -247,7 +248,8 @@ def score_groups(
         elif isinstance(prompt, Skipped):
             results.append(prompt)
         else:
-            results.append(ScoredGroup(groups[index], prompt, rewards, tokens[index] if tokens else None))
+            known = (written[index].tokens, written[index].prompt_ids) if written else ()
+            results.append(ScoredGroup(groups[index], prompt, rewards, *known))
     return results
 
 

@@ -18,7 +18,7 @@ from transformers.utils import logging
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.policy import hub, soundness
-from swarm_node.policy.memory import attempt
+from swarm_node.policy.device import attempt
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.soundness import Damaged

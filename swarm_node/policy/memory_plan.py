@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from swarm_node import starters
 from swarm_node.common.errors import UserError
 from swarm_node.policy import plan as plans
-from swarm_node.policy.memory import keep_nothing_back
+from swarm_node.policy.device import keep_nothing_back
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.ranks import count_ranks

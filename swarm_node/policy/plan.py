@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from swarm_node.policy.chunked import CHUNK_BYTES, is_large
+from swarm_node.policy.log_probs import CHUNK_BYTES, is_large
 from swarm_node.settings import LearningConfig
 
 MIB, GIB = 2**20, 2**30

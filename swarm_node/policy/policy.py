@@ -16,23 +16,18 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
-from protocol.messages import Completion
-from swarm_node.policy import rows, tree, tree_attention
-from swarm_node.policy.chunked import is_large, projected_log_probs
-from swarm_node.policy.distribution import SamplingRule, log_distribution
+from swarm_node.policy import tree_attention
+from swarm_node.policy.batch import Batch, TokenGroup, Tree, build_rows, build_tree, unrecorded
+from swarm_node.policy.device import attempt, probed
 from swarm_node.policy.llama.llama_training import LlamaTraining
-from swarm_node.policy.memory import attempt, probed
+from swarm_node.policy.log_probs import SamplingRule, is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
 from swarm_node.policy.tried import Tried, folder_digest, subject
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
-
-
 SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are not worth a trial
-
-Batch = rows.RowBatch | tree.TreeBatch
 
 
 class Packing(Enum):
@@ -79,10 +74,10 @@ class Policy:
             return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
         return list(self.tokenizer(text).input_ids)
 
-    def encode_completion(self, completion: Completion) -> list[int]:
+    def encode_completion(self, text: str, *, ended: bool) -> list[int]:
         """Ids of a peer's completion. Text that spells a special token stays text; EOS is what the flag says."""
-        ids = self.tokenizer(completion.text, add_special_tokens=False, split_special_tokens=True).input_ids
-        return [*ids, self.eos_id] if completion.ended and self.eos_id is not None else list(ids)
+        ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
+        return [*ids, self.eos_id] if ended and self.eos_id is not None else list(ids)
 
     def decode(self, completions: list[list[int]]) -> list[str]:
         """Texts of these token ids, special tokens left out."""
@@ -138,73 +133,70 @@ class Policy:
         return self.precision.active(False)
 
     def log_probs(self, batch: Batch, rule: SamplingRule, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
-        """Log-prob [tokens] of each of `batch.target`, and the sum of the entropies, which has no gradient (0 unless
-        asked for). Where [tokens, vocabulary] would be large it is never held."""
+        """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no gradient (0 unless asked
+        for). Where [T, V] would be large it is never held."""
         head = self._head
-        if head is not None and is_large(len(batch.target), head.out_features, head.in_features):
+        if head is not None and is_large(len(batch.target_T), head.out_features, head.in_features):
             with self._autocast():
-                taken, entropies = projected_log_probs(self._hidden(batch), head, batch.target, rule)
-            return taken, entropies.sum()
-        distribution = log_distribution(self.logits(batch), rule, batch.target)
+                log_probs_T, entropies_T = projected_log_probs(self._hidden(batch), head, batch.target_T, rule)
+            return log_probs_T, entropies_T.sum()
+        distribution_TV = log_distribution(self.logits(batch), rule, batch.target_T)
         total = torch.zeros((), device=self.device)
         if entropy:
             with torch.no_grad():
-                total = -torch.special.xlogy(p := distribution.exp(), p).sum()
-        return distribution.gather(-1, batch.target[:, None])[:, 0], total
+                total = -torch.special.xlogy(p_TV := distribution_TV.exp(), p_TV).sum()
+        return distribution_TV.gather(-1, batch.target_T[:, None])[:, 0], total
 
     def backward(self, loss: Tensor, batch: Batch) -> None:
         """The way back from a loss of `log_probs`: blocks that are computed again attend as they did."""
-        again = self.checkpointing and isinstance(batch, tree.TreeBatch) and self.packing is not Packing.NATIVE
+        again = self.checkpointing and batch.tree is not None and self.packing is not Packing.NATIVE
         with tree_attention.using(self.model, _kernel(self.packing)) if again else nullcontext():
             loss.backward()  # type: ignore[no-untyped-call]
 
     def logits(self, batch: Batch) -> Tensor:
-        """Logits [tokens, vocabulary] that predict `batch.target`."""
-        if isinstance(batch, tree.TreeBatch):
-            return self._of_tree(batch, self.packing, self.model)
-        return self._of_rows(batch, self.model)
+        """Logits [T, V] that predict `batch.target_T`."""
+        return self._computed(batch, self.packing, self.model)
 
     def _hidden(self, batch: Batch) -> Tensor:
-        """[tokens, hidden]: what the output head makes `logits` of."""
-        if isinstance(batch, tree.TreeBatch):
-            return self._of_tree(batch, self.packing, self.causal.base_model)
-        return self._of_rows(batch, self.causal.base_model)
+        """[T, D]: what the output head makes `logits` of."""
+        return self._computed(batch, self.packing, self.causal.base_model)
 
-    def _of_rows(self, batch: rows.RowBatch, module: Any) -> Tensor:
-        """[tokens, ...] of what `module` puts out: the model logits, its body hidden states."""
-        wanted = {"logits_to_keep": batch.logits_to_keep} if module is self.model else {}
+    def _computed(self, batch: Batch, way: Packing | None, module: Any) -> Tensor:
+        """[T, V or D] of what `module` puts out, which are logits for the model and hidden states for its body."""
+        if batch.tree is not None:
+            return self._of_tree(batch, batch.tree, way, module)
+        wanted = {"logits_to_keep": batch.keep} if module is self.model else {}
         with self._recomputing(), self._autocast():
             output = module(
-                input_ids=batch.input_ids,
-                attention_mask=batch.attention_mask,
-                position_ids=batch.position_ids,
+                input_ids=batch.ids_RL,
+                attention_mask=batch.mask,
+                position_ids=batch.positions_RL,
                 use_cache=False,
                 **wanted,
             )
-        kept = _put_out(output)[:, -batch.logits_to_keep :]  # some models ignore logits_to_keep
-        return kept.reshape(-1, kept.shape[-1])[batch.source]
+        kept = _put_out(output)[:, -batch.keep :]  # some models ignore logits_to_keep
+        return kept.reshape(-1, kept.shape[-1])[batch.source_T]
 
-    def _of_tree(self, batch: tree.TreeBatch, way: Packing | None, module: Any) -> Tensor:
-        """The same of rows end to end."""
+    def _of_tree(self, batch: Batch, tree: Tree, way: Packing | None, module: Any) -> Tensor:
         if way is Packing.NATIVE:
             native = self._native_forward
             compute = native.logits if module is self.model else native.hidden
             return compute(batch, self.checkpointing)
-        wanted = {"logits_to_keep": batch.source} if module is self.model and self._selects_logits else {}
+        wanted = {"logits_to_keep": batch.source_T} if module is self.model and self._selects_logits else {}
         with (
-            tree_attention.attending(self.model, batch, _kernel(way)) as mask,
-            self._recomputing(partial(tree_attention.within, batch.blocks)),
+            tree_attention.attending(self.model, tree, _kernel(way)) as mask,
+            self._recomputing(partial(tree_attention.within, tree)),
             self._autocast(),
         ):
             output = module(
-                input_ids=batch.input_ids,
+                input_ids=batch.ids_RL,
                 attention_mask=mask,
-                position_ids=batch.position_ids,
+                position_ids=batch.positions_RL,
                 use_cache=False,
                 **wanted,
             )
         found = _put_out(output)[0]
-        return found if wanted else found[batch.source]
+        return found if wanted else found[batch.source_T]
 
     def _recomputing(self, around: Around = nullcontext) -> AbstractContextManager[Any]:
         return checkpointing(self.model, around) if self.checkpointing and torch.is_grad_enabled() else nullcontext()
@@ -253,13 +245,13 @@ class Policy:
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         prompt = [(7 * i + 3) % vocabulary for i in range(11)]
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
-        packed = [rows.Row(prompt, completions), rows.Row(prompt[2:], completions[:2])]
-        padded = [rows.Row(row.prompt, [c]) for row in packed for c in row.completions]
+        packed = [unrecorded(prompt, completions), unrecorded(prompt[2:], completions[:2])]
+        padded = [piece for group in packed for piece in group.pieces(0)]
 
         @cache
         def reference() -> Tensor:
-            work = partial(self._of_rows, rows.build(padded, self.pad_id, self.device), self.model)
-            return attempt(work, "in trying packed rows")
+            batch = build_rows(padded, self.pad_id, self.device)
+            return attempt(partial(self._computed, batch, None, self.model), "in trying packed rows")
 
         with torch.no_grad(), self.exact():
             agrees = (partial(self._agrees, way, packed, reference) for way in Packing)
@@ -276,14 +268,14 @@ class Policy:
         facts = {"name": self.name, "products": str(self.autocast_dtype), "precision": precision, "pad": self.pad_id}
         return subject(facts, self.model, self.device)
 
-    def _agrees(self, way: Packing, packed: list[rows.Row], reference: Callable[[], Tensor]) -> bool | None:
+    def _agrees(self, way: Packing, packed: list[TokenGroup], reference: Callable[[], Tensor]) -> bool | None:
         if way is Packing.FLEX and not tree_attention.flex_works(self.device):
             return None
 
         def attended() -> Tensor:
-            if way is Packing.MASK:
-                return self._of_rows(rows.build(packed, self.pad_id, self.device), self.model)
-            return self._of_tree(tree.build(packed, self.device), way, self.model)
+            in_rows = way is Packing.MASK
+            batch = build_rows(packed, self.pad_id, self.device) if in_rows else build_tree(packed, self.device)
+            return self._computed(batch, way, self.model)
 
         ours = probed(attended, "in trying packed rows")  # a model may refuse; padded rows always work
         if ours is None:

@@ -1,5 +1,5 @@
 """Attention over rows that hold each prompt once, registered with transformers: any model that lets its attention be
-chosen can be trained on them without a mask of T x T.
+chosen can be trained on them without a mask of L x L.
 
 Two kernels. `blocks`, everywhere: prompts attend causally, completions to a copy of their prompt's keys and to
 themselves, two calls of torch's scaled_dot_product_attention; a cascade over the prompt's own keys, without the copy,
@@ -24,24 +24,24 @@ from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from swarm_node.policy.tree import Blocks, TreeBatch
+from swarm_node.policy.batch import Tree
 
 BLOCKS, FLEX, ALIKE = "swarm_node_blocks", "swarm_node_flex", "swarm_node_alike"  # as transformers knows them
 TILE = 128  # columns of a side of FlexAttention's tiles
-_current: ContextVar[Blocks] = ContextVar("blocks of the batch in the model's forward")
+_current: ContextVar[Tree] = ContextVar("tree of the batch in the model's forward")
 
 
 @contextmanager
-def attending(model: Any, batch: TreeBatch, kernel: str) -> Iterator[BlockMask | None]:
-    """The model attends over the tree of `batch` inside; yields the mask to call it with."""
-    with within(batch.blocks), using(model, kernel):
-        yield block_mask(batch) if kernel == FLEX else None
+def attending(model: Any, tree: Tree, kernel: str) -> Iterator[BlockMask | None]:
+    """The model attends over the tree inside; yields the mask to call it with."""
+    with within(tree), using(model, kernel):
+        yield block_mask(tree) if kernel == FLEX else None
 
 
 @contextmanager
-def within(blocks: Blocks) -> Iterator[None]:
-    """`BLOCKS` attends over these inside. Of this thread: autograd has threads of its own."""
-    token = _current.set(blocks)
+def within(tree: Tree) -> Iterator[None]:
+    """`BLOCKS` attends over this tree inside. Of this thread: autograd has threads of its own."""
+    token = _current.set(tree)
     try:
         yield
     finally:
@@ -59,17 +59,17 @@ def using(model: Any, kernel: str) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-def block_mask(batch: TreeBatch) -> BlockMask:
+def block_mask(tree: Tree) -> BlockMask:
     """The tree mask as FlexAttention takes it: tiles of it that are empty cost nothing."""
-    groups, parents, columns = batch.groups, batch.parents, len(batch.groups)
+    segments, parents, columns = tree.segments_L, tree.parents_L, len(tree.segments_L)
 
     def sees(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        related = (groups[key] == groups[query]) | (groups[key] == parents[query])
+        related = (segments[key] == segments[query]) | (segments[key] == parents[query])
         return (key <= query) & related
 
     tiles = -(-columns // TILE)
-    every = torch.arange(tiles * TILE, device=groups.device)
-    some, full = (torch.zeros(tiles, tiles, dtype=torch.bool, device=groups.device) for _ in range(2))
+    every = torch.arange(tiles * TILE, device=segments.device)
+    some, full = (torch.zeros(tiles, tiles, dtype=torch.bool, device=segments.device) for _ in range(2))
     for row in range(tiles):  # a row of tiles at a time: torch's own makes the whole mask, 2 GiB at 15,000 columns
         query, key = every[row * TILE : (row + 1) * TILE, None], every[None, :]
         inside = (query < columns) & (key < columns)
@@ -137,22 +137,22 @@ class _Repeated(torch.autograd.Function):
         return (named.T @ gradients[0].flatten(1)).view(ctx.shape), None
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, blocks: Blocks, scaling: float | None = None) -> Tensor:
-    """q [T, heads, dim], k and v [T, kv_heads, dim] -> [T, heads, dim]."""
-    (q0, q1), (k0, k1), (v0, v1) = (_split(x, blocks) for x in (query, key, value))
+def attend(query: Tensor, key: Tensor, value: Tensor, tree: Tree, scaling: float | None = None) -> Tensor:
+    """q [L, heads, dim], k and v [L, kv_heads, dim] -> [L, heads, dim]."""
+    (q0, q1), (k0, k1), (v0, v1) = (_split(x, tree) for x in (query, key, value))
     attention = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
     seen = [attention(q0, k0, v0, is_causal=True)]
-    if blocks.completions[0]:
+    if tree.completions[0]:
         keys, values = (
-            torch.cat([_Repeated.apply(prompt, blocks.parents), own], dim=2)  # type: ignore[no-untyped-call]
+            torch.cat([_Repeated.apply(prompt, tree.parents_C), own], dim=2)  # type: ignore[no-untyped-call]
             for prompt, own in ((k0, k1), (v0, v1))
         )
         if query.device.type == "cuda":  # which has no fused kernel for shared heads under a mask, but one for this
             keys, values = (_for_every_head(x, query.shape[1]) for x in (keys, values))
         attention = partial(attention, enable_gqa=query.shape[1] != keys.shape[1])
-        seen.append(attention(q1, keys, values, attn_mask=blocks.mask))
+        seen.append(attention(q1, keys, values, attn_mask=tree.mask))
     flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
-    joined: Tensor = _Rearranged.apply(flat, blocks.places, blocks.columns, blocks.pads)  # type: ignore[no-untyped-call]
+    joined: Tensor = _Rearranged.apply(flat, tree.places_L, tree.columns_P, tree.pads)  # type: ignore[no-untyped-call]
     return joined
 
 
@@ -164,7 +164,7 @@ def _for_every_head(x: Tensor, heads: int) -> Tensor:
 def _attend(
     _module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float | None = None, **_options: Any
 ) -> tuple[Tensor, None]:
-    """transformers' signature: q [1, heads, T, dim], k and v [1, kv_heads, T, dim] -> [1, T, heads, dim]."""
+    """transformers' signature: q [1, heads, L, dim], k and v [1, kv_heads, L, dim] -> [1, L, heads, dim]."""
     with torch.autocast(query.device.type, enabled=False):
         q, k, v = (x[0].transpose(0, 1) for x in _of_one_type(query, key, value))
         seen = attend(q, k, v, _current.get(), scaling)
@@ -199,11 +199,11 @@ def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Ten
     return query.to(dtype), key.to(dtype), value.to(dtype)
 
 
-def _split(x: Tensor, blocks: Blocks) -> tuple[Tensor, Tensor]:
-    """[T, heads, dim] as the blocks of prompts and completions, [count, heads, longest, dim] each."""
-    placed: Tensor = _Rearranged.apply(x, blocks.columns, blocks.places, None)  # type: ignore[no-untyped-call]
-    sizes = [count * longest for count, longest in (blocks.prompts, blocks.completions)]
-    blocks_of = zip(torch.split(placed, sizes), (blocks.prompts, blocks.completions), strict=True)
+def _split(x: Tensor, tree: Tree) -> tuple[Tensor, Tensor]:
+    """[L, heads, dim] as the blocks of prompts and completions, [count, heads, longest, dim] each."""
+    placed: Tensor = _Rearranged.apply(x, tree.columns_P, tree.places_L, None)  # type: ignore[no-untyped-call]
+    sizes = [count * longest for count, longest in (tree.prompts, tree.completions)]
+    blocks_of = zip(torch.split(placed, sizes), (tree.prompts, tree.completions), strict=True)
     prompts, completions = (part.view(*shape, *placed.shape[1:]).transpose(1, 2) for part, shape in blocks_of)
     return prompts, completions
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from swarm_node.policy.device import finish, pin
 from swarm_node.policy.policy import Policy
-from swarm_node.policy.transfer import finish, pin
 
 HEADER = 64  # bytes: the version, then room, so that tensors are aligned
 ALIGNMENT = 64

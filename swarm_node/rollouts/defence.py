@@ -187,6 +187,7 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
         prompt=external.prompt,
         rewards=local.rewards + added.rewards,
         tokens=local.local_tokens + added.local_tokens,
+        prompt_ids=local.prompt_ids,
     )
 
 

@@ -35,6 +35,7 @@ class GeneratedGroup:
 
     completions: tuple[Completion, ...]
     tokens: tuple[Tokens, ...]  # one per completion
+    prompt_ids: tuple[int, ...]  # what the completions follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class ScoredGroup:
     prompt: str
     rewards: tuple[float, ...]  # one per completion, each in [0, 1]
     tokens: tuple[Tokens | None, ...] | None = None  # None for an external group: only its text is known
+    prompt_ids: tuple[int, ...] = ()  # of the prompt; empty where it was not encoded yet, as in an external group
 
     @property
     def informative(self) -> bool:

@@ -17,16 +17,22 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from swarm_node.policy import rows, tree
-from swarm_node.policy.batching import dynamic_batches
-from swarm_node.policy.distribution import SamplingRule
-from swarm_node.policy.examples import Example, flat_values
-from swarm_node.policy.memory import OutOfMemory, attempt
-from swarm_node.policy.policy import Batch, Packing, Policy
+from swarm_node.policy.batch import (
+    MAX_PACKED,
+    Batch,
+    TokenGroup,
+    build_rows,
+    build_tree,
+    dynamic_batches,
+    micro_batches,
+    tokenise,
+)
+from swarm_node.policy.device import OutOfMemory, attempt, to_device
+from swarm_node.policy.log_probs import SamplingRule
+from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.recompute import blocks_of
-from swarm_node.policy.transfer import to_device
-from swarm_node.rollouts.groups import ScoredGroup, Tokens
+from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.advantages import Advantages, group_advantages
@@ -48,7 +54,7 @@ SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-
 
 Layout = Literal["auto", "packed", "padded"]
 T = TypeVar("T")
-Batching = Callable[..., Iterable[list[int]]]  # rows, token budget, pads: indices of rows by micro-batch
+Batching = Callable[..., Iterable[list[int]]]  # groups, token budget, pads: indices by micro-batch
 
 
 class NothingFits(Exception):
@@ -95,7 +101,7 @@ class GrpoTrainer:
         self._may_recompute = recompute is None
         policy.checkpointing = policy.checkpointing if recompute is None else recompute
         # On a GPU a pass costs more than padding: as few micro-batches as possible.
-        self._batching: Batching = rows.micro_batches if policy.device.type == "cpu" else dynamic_batches
+        self._batching: Batching = micro_batches if policy.device.type == "cpu" else dynamic_batches
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
@@ -106,27 +112,27 @@ class GrpoTrainer:
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
         self._ranks.tell("update", list(groups))
-        totals, examples = Totals(), []
+        totals, trained = Totals(), list[TokenGroup]()
         try:
-            examples = [e for g in groups if g.informative and (e := self._example(g, totals)) is not None]
-            if examples:
+            trained = self._tokenised(groups, totals)
+            if trained:
                 self.updating = True
-                self._steps(examples, totals)
+                self._steps(trained, totals)
         except NothingFits:
             totals.skip("out of device memory")
         self.updating = False
         self._policy.version += 1  # also without a step: a version is a batch consumed
-        return self._report(totals, len(examples)) if examples else StepReport(skipped=totals.skipped)
+        return self._report(totals, len(trained)) if trained else StepReport(skipped=totals.skipped)
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """The state of all ranks by "INDEX.NAME", in memory of the host."""
         return self._ranks.whole(state_tensors(self.optimizer, self.parameters))
 
-    def _steps(self, examples: list[Example], totals: Totals) -> None:
+    def _steps(self, groups: list[TokenGroup], totals: Totals) -> None:
         if self._config.num_iterations > 1:
-            examples = [self._anchored(example, totals) for example in examples]
+            groups = [self._anchored(group, totals) for group in groups]
         for _ in range(self._config.num_iterations):
-            self._step(examples, totals)
+            self._step(groups, totals)
 
     def _report(self, totals: Totals, trained_groups: int) -> StepReport:
         steps, tokens = max(1, totals.steps), max(1, totals.tokens)
@@ -148,67 +154,45 @@ class GrpoTrainer:
             skipped=totals.skipped,
         )
 
-    def _example(self, group: ScoredGroup, totals: Totals) -> Example | None:
-        """Token ids of a group: the very ids that were generated for a local one, this tokenizer's for an external
-        one."""
-        advantages = self._advantages(group.rewards)
-        written = group.local_tokens
-        completions = [
-            self._policy.encode_completion(completion) if tokens is None else list(tokens.ids)
-            for completion, tokens in zip(group.group.completions, written, strict=True)
-        ]
-        keep = [
-            i
-            for i, (ids, completion) in enumerate(zip(completions, group.group.completions, strict=True))
-            if ids and (completion.ended or not self._config.mask_truncated_completions)
-        ]
-        prompt = self._policy.encode_prompt(group.prompt)
-        if not keep or not prompt:
-            totals.skip("no trainable completion")
-            return None
-        if len(prompt) + max(len(completions[i]) for i in keep) > self._policy.context_length:
-            totals.skip("longer than the context")
-            return None
-        return Example(
-            rows.Row(prompt, completions),
-            advantages,
-            external=[tokens is None for tokens in written],
-            behaviour=[None if tokens is None else list(tokens.log_probs) for tokens in written],
-            proximal=[None] * len(written),
-            staleness=[None if tokens is None else self._staleness(tokens) for tokens in written],
-        ).only(keep)
+    def _tokenised(self, groups: Sequence[ScoredGroup], totals: Totals) -> list[TokenGroup]:
+        """The informative ones that can be trained on; others are counted."""
+        truncated = not self._config.mask_truncated_completions
+        found: list[TokenGroup] = []
+        for group in groups:
+            if group.informative:
+                tokens = tokenise(group, self._advantages(group.rewards), self._policy, truncated=truncated)
+                if isinstance(tokens, Skipped):
+                    totals.skip(tokens.reason)
+                else:
+                    found.append(tokens)
+        return found
 
-    def _staleness(self, tokens: Tokens) -> list[float]:
-        now = self._policy.version
-        return [float(now - version) for version in tokens.versions] or [0.0] * len(tokens.ids)
+    def _rows(self, groups: list[TokenGroup]) -> list[TokenGroup]:
+        """The groups in pieces of which each is a row."""
+        return [piece for group in groups for piece in group.pieces(self._columns(group))]
 
-    def _rows(self, examples: list[Example]) -> list[Example]:
-        return [piece for example in examples for piece in example.pieces(self._columns(example))]
-
-    def _columns(self, example: Example) -> int:
+    def _columns(self, group: TokenGroup) -> int:
         """Of a row at most; a mask is kept small, since it grows with their square."""
         if self.packing is None:
             return 0
-        widest = max(rows.MAX_PACKED, 2 * len(example.row.prompt))
+        widest = max(MAX_PACKED, 2 * len(group.prompt_ids))
         return min(widest, self._token_budget) if self.packing is Packing.MASK else self._token_budget
 
-    def _build(self, parts: Sequence[Example]) -> Batch:
-        """Model input of a micro-batch."""
-        policy, packed = self._policy, [part.row for part in parts]
+    def _build(self, rows: Sequence[TokenGroup]) -> Batch:
         if self._end_to_end:
-            return tree.build(packed, policy.device)
-        return rows.build(packed, policy.pad_id, policy.device)
+            return build_tree(rows, self._policy.device)
+        return build_rows(rows, self._policy.pad_id, self._policy.device)
 
     @property
     def _end_to_end(self) -> bool:
         """Whether rows lie end to end, without pads."""
         return self.packing in (Packing.FLEX, Packing.NATIVE, Packing.BLOCKS)
 
-    def _step(self, examples: list[Example], totals: Totals) -> None:
-        """One optimiser step over `examples`; gradients of micro-batches add up."""
-        lengths = [len(ids) for example in examples for ids in example.row.completions]
+    def _step(self, groups: list[TokenGroup], totals: Totals) -> None:
+        """One optimiser step over `groups`; gradients of micro-batches add up."""
+        lengths = [len(ids) for group in groups for ids in group.completion_ids]
         size = StepSize(len(lengths), sum(lengths))
-        loss = self._gradient(examples, size, totals)
+        loss = self._gradient(groups, size, totals)
         grad_norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self._config.max_grad_norm))
         if not isfinite(grad_norm):
             totals.skip("gradient not finite")
@@ -223,15 +207,14 @@ class GrpoTrainer:
             totals.grad_norm += grad_norm
         self._policy.model.zero_grad()  # not the optimiser's: it may have a share only
 
-    def _gradient(self, examples: list[Example], size: StepSize, totals: Totals) -> float:
+    def _gradient(self, groups: list[TokenGroup], size: StepSize, totals: Totals) -> float:
         """Gradients of all micro-batches of all ranks, and the loss."""
 
         def work() -> tuple[float, Totals]:
-            rows_of_all, counted = self._rows(examples), Totals(steps=totals.steps)
-            parts = [rows_of_all[i] for i in self._ranks.dealt([part.row.length for part in rows_of_all])]
-            packed = [part.row for part in parts]
-            batches = self._batching(packed, self._token_budget, pads=not self._end_to_end)
-            return sum(self._backward([parts[i] for i in indices], size, counted) for indices in batches), counted
+            rows_of_all, counted = self._rows(groups), Totals(steps=totals.steps)
+            rows = [rows_of_all[i] for i in self._ranks.dealt([row.length for row in rows_of_all])]
+            batches = self._batching(rows, self._token_budget, pads=not self._end_to_end)
+            return sum(self._backward([rows[i] for i in indices], size, counted) for indices in batches), counted
 
         shares = self._ranks.gather(self._fitting(work, totals))
         self._ranks.add_gradients(self.parameters)
@@ -264,73 +247,61 @@ class GrpoTrainer:
             return False
         return True
 
-    def _backward(self, parts: list[Example], size: StepSize, totals: Totals) -> float:
+    def _backward(self, rows: list[TokenGroup], size: StepSize, totals: Totals) -> float:
         """Forward and backward of one micro-batch; returns its share of the loss."""
-        config = self._config
-        batch = self._build(parts)
-        log_probs, entropy = self._policy.log_probs(batch, self._rule)
-        present = log_probs.detach()
-        behaviour = flat_values([known for part in parts for known in part.behaviour], parts, present)
-        staleness = flat_values([known for part in parts for known in part.staleness], parts, torch.zeros_like(present))
-        advantages, weights = self._per_token(parts, size, log_probs)
+        batch = self._build(rows)
+        log_probs_T, entropy = self._policy.log_probs(batch, self._rule)
+        present_T, weights_T = log_probs_T.detach(), self._weights(batch, size)
         terms = Terms(
-            log_probs,
-            behaviour=behaviour,
-            proximal=flat_values([known for part in parts for known in part.proximal], parts, present),
-            staleness=staleness,
-            advantages=advantages,
-            weights=weights,
-            external=self._external(parts, present),
+            log_probs_T,
+            behaviour=torch.where(batch.behaviour_T.isnan(), present_T, batch.behaviour_T),
+            proximal=torch.where(batch.proximal_T.isnan(), present_T, batch.proximal_T),
+            staleness=batch.staleness_T.nan_to_num(0.0),
+            advantages=batch.advantages_T,
+            weights=weights_T,
+            external=batch.external_T,
         )
         result = self._objective(terms, self._bounds)
         loss = result.loss
         if self._reference is not None:
-            loss = loss + config.beta * kl_penalty(log_probs, self._reference_log_probs(batch), weights)
+            loss = loss + self._config.beta * kl_penalty(log_probs_T, self._reference_log_probs(batch), weights_T)
         self._policy.backward(loss, batch)
         with torch.no_grad():
-            totals.tokens += len(log_probs)
-            totals.local_tokens += sum(len(known) for part in parts for known in part.staleness if known is not None)
-            totals.staleness += float(staleness.sum())
+            totals.tokens += len(log_probs_T)
+            totals.local_tokens += sum(len(known) for row in rows for known in row.staleness if known is not None)
+            totals.staleness += float(terms.staleness.sum())
             if totals.steps == 0:  # no weight has moved since fresh tokens were generated
-                fresh = flat_values([known for part in parts for known in part.staleness], parts, staleness - 1) == 0
-                totals.mismatch = totals.mismatch.plus(behaviour[fresh], present[fresh])
+                fresh_T = batch.staleness_T == 0
+                totals.mismatch = totals.mismatch.plus(terms.behaviour[fresh_T], present_T[fresh_T])
             totals.ratio += float(result.ratio.sum())
             totals.clipped += int(result.clipped.sum())
             totals.entropy += float(entropy)
         return float(loss.detach())
 
-    def _per_token(self, parts: list[Example], size: StepSize, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantage and weight of every token, [tokens] each."""
-        lengths = [len(ids) for part in parts for ids in part.row.completions]
-        weights = [token_weight(n, size, self._config.loss_type, self._max_completion_length) for n in lengths]
-        advantages = [advantage for part in parts for advantage in part.advantages]
-        spread = torch.tensor([advantages, weights], dtype=like.dtype)
+    def _weights(self, batch: Batch, size: StepSize) -> Tensor:
+        """Of every token in the loss, [T]."""
+        loss_type, longest = self._config.loss_type, self._max_completion_length
+        weights = torch.tensor([token_weight(length, size, loss_type, longest) for length in batch.lengths])
         # On the host, which knows how many there are: a device would be waited for.
-        advantage, weight = to_device(spread.repeat_interleave(torch.tensor(lengths), dim=1), like.device)
-        return advantage, weight
+        return to_device(weights.repeat_interleave(torch.tensor(batch.lengths)), self._policy.device)
 
-    def _external(self, parts: list[Example], like: Tensor) -> Tensor:
-        """bool [tokens]: whether a peer generated it."""
-        counts = torch.tensor([len(ids) for part in parts for ids in part.row.completions])
-        external = torch.tensor([known for part in parts for known in part.external])
-        return to_device(external.repeat_interleave(counts), like.device)
-
-    def _anchored(self, example: Example, totals: Totals) -> Example:
+    def _anchored(self, group: TokenGroup, totals: Totals) -> TokenGroup:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
-        if None not in example.behaviour and self._config.objective in WITHOUT_PROXIMAL:
-            return example
-        present = self._present_log_probs(example, totals)
-        behaviour = [known or now for known, now in zip(example.behaviour, present, strict=True)]
-        return replace(example, behaviour=behaviour, proximal=present)
+        if None not in group.behaviour and self._config.objective in WITHOUT_PROXIMAL:
+            return group
+        present = self._present_log_probs(group, totals)
+        behaviour = [known or now for known, now in zip(group.behaviour, present, strict=True)]
+        return replace(group, behaviour=behaviour, proximal=present)
 
-    def _present_log_probs(self, example: Example, totals: Totals) -> list[list[float]]:
+    def _present_log_probs(self, group: TokenGroup, totals: Totals) -> list[list[float]]:
         """Of every token, by completion."""
 
         def work() -> list[list[float]]:
             values: list[list[float]] = []
-            for part in self._rows([example]):
-                ends = iter(self._log_probs(self._policy, self._build([part])).tolist())
-                values += [list(islice(ends, len(ids))) for ids in part.row.completions]
+            for row in self._rows([group]):
+                batch = self._build([row])
+                ends = iter(self._log_probs(self._policy, batch).tolist())
+                values += [list(islice(ends, length)) for length in batch.lengths]
             return values
 
         return self._fitting(work, totals)

@@ -68,7 +68,7 @@ SAID_BY = {
     "node/asynchronous.py": ("run", "check"),
     "node/checkpoints.py": ("run",),
     "policy": TRAINING,
-    "policy/gpu_limit.py": ("run",),
+    "policy/device.py": ("run",),
     "policy/hub.py": (*TRAINING, "model eval"),
     "policy/loading.py": (*TRAINING, "model eval"),
     "starters": TRAINING,

@@ -11,7 +11,7 @@ from swarm_node.extensions.gpus.leading import Begin, compare
 from swarm_node.extensions.gpus.ranks import JoinedRanks, join, when_gone
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.learner import build_policy, build_trainer, initial
-from swarm_node.policy.gpu_limit import limit_gpu_memory
+from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NodeConfig
 from swarm_node.training import checkpoint

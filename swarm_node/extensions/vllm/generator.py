@@ -32,7 +32,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.vllm.server import NoServer, VllmServer
 from swarm_node.extensions.vllm.weights import Adapters, Folder, adapter_rank, has_adapters
 from swarm_node.generation.pacing import Pace
-from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.log_probs import SamplingRule, log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
@@ -144,9 +144,9 @@ class VllmGenerator:
         if len(tokens) != group_size:
             return Skipped("vLLM failed")
         self._pace.saw([len(one.ids) for one in tokens])
-        return self._written(tokens)
+        return self._written(prompt, tokens)
 
-    def _written(self, tokens: list[Tokens]) -> GeneratedGroup | Skipped:
+    def _written(self, prompt: list[int], tokens: list[Tokens]) -> GeneratedGroup | Skipped:
         ended = [one.ids[-1] in self._policy.eos_ids for one in tokens]
         texts = self._policy.decode(
             [list(one.ids[: len(one.ids) - end]) for one, end in zip(tokens, ended, strict=True)]
@@ -154,7 +154,7 @@ class VllmGenerator:
         if max(map(len, texts)) > MAX_COMPLETION_CHARS:
             return Skipped("completion longer than the protocol allows")
         completions = (Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True))
-        return GeneratedGroup(tuple(completions), tuple(tokens))
+        return GeneratedGroup(tuple(completions), tuple(tokens), tuple(prompt))
 
     def _hand_over(self) -> None:
         """The present weights, unless the server has them; a server, unless it runs."""

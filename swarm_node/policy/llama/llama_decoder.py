@@ -19,11 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from swarm_node.policy.device import to_device
 from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.llama.merging import merged_weight, require_mergeable
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
-from swarm_node.policy.transfer import to_device
 from swarm_node.policy.tree_attention import attention_dtype
 
 BLOCK = 16  # tokens by which the room for keys and values grows on a CPU, where a step costs what it attends to

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from swarm_node.policy import tree_attention
+from swarm_node.policy.batch import Batch, Tree
 from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.recompute import recomputed
-from swarm_node.policy.tree import TreeBatch
 
 ONEDNN_FROM = 2**26  # multiplications of a product: a shape that it has not seen costs oneDNN a millisecond
 
@@ -41,34 +41,35 @@ class LlamaTraining:
         # Halves of a head side by side, so that a pair to be rotated is one complex number. q k^T does not mind.
         self._pairs = torch.arange(self._dim).view(2, -1).T.flatten()
 
-    def hidden(self, batch: TreeBatch, recompute: bool = False) -> Tensor:
-        """[tokens, hidden] before the output head, predicting `batch.target`. `recompute`: layers keep their input
+    def hidden(self, batch: Batch, recompute: bool = False) -> Tensor:
+        """[T, D] before the output head, predicting `batch.target_T` of a tree. `recompute`: layers keep their input
         alone, and are computed again on the way back."""
+        assert batch.tree is not None
         model = self._model.model
-        wanted, back = torch.unique(batch.source, return_inverse=True)
-        turn = self._rotation(batch.position_ids[0])
+        wanted, back = torch.unique(batch.source_T, return_inverse=True)
+        turn = self._rotation(batch.positions_RL[0])
         compute = partial(recomputed, self._layer) if recompute and torch.is_grad_enabled() else self._layer
-        x = model.embed_tokens(batch.input_ids[0])
+        x = model.embed_tokens(batch.ids_RL[0])
         for number, layer in enumerate(model.layers, start=1):
-            x = compute(layer, x, turn, batch, wanted if number == len(model.layers) else None)
+            x = compute(layer, x, turn, batch.tree, wanted if number == len(model.layers) else None)
         normed = _Norm.apply(x, self._eps) * model.norm.weight  # type: ignore[no-untyped-call]
         found: Tensor = normed[back]
         return found
 
-    def logits(self, batch: TreeBatch, recompute: bool = False) -> Tensor:
-        """[tokens, vocabulary], predicting `batch.target`."""
+    def logits(self, batch: Batch, recompute: bool = False) -> Tensor:
+        """[T, V], predicting `batch.target_T` of a tree."""
         return F.linear(self.hidden(batch, recompute), self._model.lm_head.weight, self._model.lm_head.bias)
 
-    def _layer(self, layer: Any, x: Tensor, turn: Tensor, batch: TreeBatch, wanted: Tensor | None) -> Tensor:
+    def _layer(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree, wanted: Tensor | None) -> Tensor:
         """Hidden states behind a layer; of the `wanted` columns alone, where they are given."""
-        seen = self._attention(layer, x, turn, batch)
+        seen = self._attention(layer, x, turn, tree)
         if wanted is not None:
             x, seen = x[wanted], seen[wanted]
         x = x + _linear(seen, layer.self_attn.o_proj.weight, layer.self_attn.o_proj.bias)
         return x + self._feed_forward(layer, x)
 
-    def _attention(self, layer: Any, x: Tensor, turn: Tensor, batch: TreeBatch) -> Tensor:
-        """What each column saw, [T, heads * dim]."""
+    def _attention(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree) -> Tensor:
+        """What each column saw, [L, heads * dim]."""
         own, dim = layer.self_attn, self._dim
         weight, bias = _joined(own.q_proj, own.k_proj, own.v_proj)
         turned = self._heads + self._kv_heads
@@ -85,7 +86,7 @@ class LlamaTraining:
                 for part, norm in ((q, own.q_norm), (k, own.k_norm))
             )
         q, k = _Turned.apply(q, turn), _Turned.apply(k, turn)  # type: ignore[no-untyped-call]
-        return tree_attention.attend(q, k, v, batch.blocks, dim**-0.5).flatten(1)
+        return tree_attention.attend(q, k, v, tree, dim**-0.5).flatten(1)
 
     def _feed_forward(self, layer: Any, x: Tensor) -> Tensor:
         mlp = layer.mlp
@@ -95,7 +96,7 @@ class LlamaTraining:
         return _linear(_Gated.apply(both), mlp.down_proj.weight, mlp.down_proj.bias)  # type: ignore[no-untyped-call]
 
     def _rotation(self, positions: Tensor) -> Tensor:
-        """Complex [T, 1, dim / 2]: what turns each pair of a head at each position."""
+        """Complex [L, 1, dim / 2]: what turns each pair of a head at each position."""
         rotary = self._model.model.rotary_emb
         angles = positions[:, None].float() * rotary.inv_freq
         scale: float = rotary.attention_scaling
@@ -146,7 +147,7 @@ def _turned(x: Tensor, turn: Tensor) -> Tensor:
 
 
 class _Gated(torch.autograd.Function):
-    """silu(gate) * up of [T, gate and up]."""
+    """silu(gate) * up of [L, gate and up]."""
 
     @staticmethod
     def forward(ctx: Any, both: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class Writer:
     def generate(self, prompts, group_size, stream):
         tokens = Tokens((5,), (-1.0,), (self.version,))
         texts = tuple(Completion(text=str(k) if k % 2 else "x", ended=True) for k in range(group_size))
-        return [GeneratedGroup(texts, (tokens,) * group_size) for _ in prompts]
+        return [GeneratedGroup(texts, (tokens,) * group_size, (1,)) for _ in prompts]
 
 
 class Counter:

@@ -3,17 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.policy.batching import dynamic_batches
-from swarm_node.policy.rows import Row
+from swarm_node.policy.batch import TokenGroup, dynamic_batches, unrecorded
 
 SHAPES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 60)), max_size=40)
 
 
-def row(prompt: int, completion: int) -> Row:
-    return Row([1] * prompt, [[1] * completion])
+def row(prompt: int, completion: int) -> TokenGroup:
+    return unrecorded([1] * prompt, [[1] * completion])
 
 
-def of_length(*lengths: int) -> list[Row]:
+def of_length(*lengths: int) -> list[TokenGroup]:
     return [row(1, length) for length in lengths]  # the last token of a completion is not fed
 
 
@@ -24,7 +23,7 @@ def test_every_row_is_in_one_batch_and_batches_keep_to_the_budget(shapes, budget
     assert sorted(index for batch in batches for index in batch) == list(range(len(rows)))
     assert len(batches) >= min(fewest, len(rows))
     for batch in batches:
-        padded = max(len(rows[i].prompt) for i in batch) + max(rows[i].fed for i in batch)
+        padded = max(len(rows[i].prompt_ids) for i in batch) + max(rows[i].fed for i in batch)
         size = len(batch) * padded if pads else sum(rows[i].length for i in batch)
         assert len(batch) == 1 or size <= budget
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from swarm_node.policy import chunked
-from swarm_node.policy.distribution import SamplingRule, log_distribution
+from swarm_node.policy import log_probs as chunks
+from swarm_node.policy.log_probs import SamplingRule, log_distribution
 
 RULES = (
     SamplingRule(),
@@ -41,13 +41,13 @@ def results(way, output: nn.Linear, rule: SamplingRule) -> list[Tensor]:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked, "CHUNK_BYTES", 7 * 4 * VOCABULARY)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 7 * 4 * VOCABULARY)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_values_and_gradients_are_those_of_the_direct_way(rule, bias, small_chunks) -> None:
-    ours, theirs = (results(way, head(bias), rule) for way in (chunked.projected_log_probs, direct))
+    ours, theirs = (results(way, head(bias), rule) for way in (chunks.projected_log_probs, direct))
     assert len(ours) == len(theirs) == (5 if bias else 4)
     for got, wanted in zip(ours, theirs, strict=True):
         assert (got - wanted).abs().max() <= 1e-6 * max(1.0, float(wanted.abs().max()))
@@ -55,30 +55,30 @@ def test_values_and_gradients_are_those_of_the_direct_way(rule, bias, small_chun
 
 def test_a_frozen_head_gets_no_gradient(small_chunks) -> None:
     frozen = head().requires_grad_(False)
-    ours, theirs = (results(way, frozen, RULES[3]) for way in (chunked.projected_log_probs, direct))
+    ours, theirs = (results(way, frozen, RULES[3]) for way in (chunks.projected_log_probs, direct))
     assert len(ours) == 3
     assert torch.allclose(ours[2], theirs[2], atol=1e-6)
 
 
 def test_under_autocast_products_are_those_of_the_direct_way(small_chunks) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        ours, theirs = (results(way, head(), RULES[0]) for way in (chunked.projected_log_probs, direct))
+        ours, theirs = (results(way, head(), RULES[0]) for way in (chunks.projected_log_probs, direct))
     assert torch.allclose(ours[0], theirs[0], atol=1e-6)
     for got, wanted in zip(ours[2:], theirs[2:], strict=True):
         assert (got - wanted).norm() <= 2e-2 * wanted.norm()
 
 
 def test_chunks_are_smaller_where_the_rule_sorts() -> None:
-    assert chunked.chunk_rows(151_936, SamplingRule()) == 220
-    assert chunked.chunk_rows(151_936, SamplingRule(top_p=0.9)) == 55
-    assert chunked.chunk_rows(10**12, SamplingRule()) == 1
+    assert chunks.chunk_rows(151_936, SamplingRule()) == 220
+    assert chunks.chunk_rows(151_936, SamplingRule(top_p=0.9)) == 55
+    assert chunks.chunk_rows(10**12, SamplingRule()) == 1
 
 
 def test_starters_are_never_worth_chunks() -> None:
-    assert not chunked.is_large(16_384, 99, 256)
-    assert chunked.is_large(2048, 151_936, 896)
+    assert not chunks.is_large(16_384, 99, 256)
+    assert chunks.is_large(2048, 151_936, 896)
 
 
 def test_a_head_whose_gradient_is_large_is_never_given_a_second_one() -> None:
-    assert chunked.is_large(1, 151_936, 896)
-    assert not chunked.is_large(64, 49_152, 576)
+    assert chunks.is_large(1, 151_936, 896)
+    assert not chunks.is_large(64, 49_152, 576)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm_node.generation.sampling import inverse_cdf, uniforms
-from swarm_node.policy.distribution import SamplingRule, log_distribution, log_probs_of
+from swarm_node.policy.log_probs import SamplingRule, log_distribution, log_probs_of
 
 LOGITS = torch.tensor([[0.5, 0.25, 0.15, 0.07, 0.03]]).log()
 RULES = st.builds(

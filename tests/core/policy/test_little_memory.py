@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from swarm_node.policy import recompute, rows
+from swarm_node.policy import recompute
+from swarm_node.policy.batch import build_rows
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
@@ -106,7 +107,7 @@ def test_whole_updates_with_a_penalty_are_the_same(kind, layout, in_chunks) -> N
 def test_a_block_keeps_its_input_alone() -> None:
     kept: list[int] = []
     policy = tiny_policy()
-    batch = rows.build(ALONE, policy.pad_id, policy.device)
+    batch = build_rows(ALONE, policy.pad_id, policy.device)
     for again in (False, True):
         policy.checkpointing = again
         total = 0

@@ -3,20 +3,19 @@
 import pytest
 import torch
 
-from swarm_node.policy import rows, tree
+from swarm_node.policy.batch import build_rows, build_tree, unrecorded
 from swarm_node.policy.llama import llama_training
 from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.policy import Packing
-from swarm_node.policy.rows import Row
 from tests.models import tiny_model, tiny_policy
 
 CPU = torch.device("cpu")
 PACKED = [
-    Row(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
-    Row([7, 8], [[9, 10], [11]]),
-    Row([9], [[12]]),
+    unrecorded(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
+    unrecorded([7, 8], [[9, 10], [11]]),
+    unrecorded([9], [[12]]),
 ]
-PADDED = [Row(row.prompt, [c]) for row in PACKED for c in row.completions]
+PADDED = [piece for group in PACKED for piece in group.pieces(0)]
 MODELS = [
     ("Llama", {}),
     ("Llama", {"attention_bias": True, "mlp_bias": True}),
@@ -45,8 +44,8 @@ def test_logits_and_gradients_are_those_of_the_library_on_padded_rows(family, op
             if "norm" in name or "bias" in name:
                 parameter.add_(torch.randn_like(parameter), alpha=0.3)
     assert policy.packing is Packing.NATIVE
-    expected = logits_and_gradients(policy, rows.build(PADDED, policy.pad_id, CPU), policy.logits)
-    ours = logits_and_gradients(policy, tree.build(PACKED, CPU), LlamaTraining(policy.model).logits)
+    expected = logits_and_gradients(policy, build_rows(PADDED, policy.pad_id, CPU), policy.logits)
+    ours = logits_and_gradients(policy, build_tree(PACKED, CPU), LlamaTraining(policy.model).logits)
     torch.testing.assert_close(ours[0], expected[0], atol=1e-5, rtol=1e-5)
     largest = max(float(g.abs().max()) for g in expected[1].values())
     for name, gradient in expected[1].items():

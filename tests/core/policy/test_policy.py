@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from protocol.messages import Completion
 from swarm_node.common.errors import UserError
 from swarm_node.policy.loading import load_policy
 from swarm_node.settings import ModelConfig
@@ -139,8 +138,8 @@ def test_a_chat_template_is_used_where_there_is_one() -> None:
 
 def test_a_completion_that_did_not_end_has_no_end_token() -> None:
     policy = tiny_policy()
-    assert policy.encode_completion(Completion(text="12", ended=True))[-1] == EOS
-    assert EOS not in policy.encode_completion(Completion(text="12", ended=False))
+    assert policy.encode_completion("12", ended=True)[-1] == EOS
+    assert EOS not in policy.encode_completion("12", ended=False)
 
 
 def test_dropout_is_off() -> None:

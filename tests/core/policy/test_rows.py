@@ -5,15 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm_node.policy import rows
-from swarm_node.policy.rows import Row
+from swarm_node.policy.batch import Batch, TokenGroup, build_rows, micro_batches, unrecorded
 from tests.models import plain_log_probs, tiny_policy
 
 CPU = torch.device("cpu")
 PAD = 0
 TOKEN = st.integers(1, 98)
 SEQUENCE = st.lists(TOKEN, min_size=1, max_size=9)
-ROW = st.builds(Row, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4))
+ROW = st.builds(unrecorded, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4))
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +20,12 @@ def policy():
     return tiny_policy()
 
 
-def one_by_one(packed: list[Row]) -> list[Row]:
-    return [Row(row.prompt, [completion]) for row in packed for completion in row.completions]
+def one_by_one(packed: list[TokenGroup]) -> list[TokenGroup]:
+    return [piece for group in packed for piece in group.pieces(0)]
 
 
-def log_probs(policy, batch: rows.RowBatch) -> torch.Tensor:
-    return torch.log_softmax(policy.logits(batch), -1).gather(1, batch.target[:, None])[:, 0]
+def log_probs(policy, batch: Batch) -> torch.Tensor:
+    return torch.log_softmax(policy.logits(batch), -1).gather(1, batch.target_T[:, None])[:, 0]
 
 
 @pytest.mark.slow
@@ -34,24 +33,28 @@ def log_probs(policy, batch: rows.RowBatch) -> torch.Tensor:
 @given(packed=st.lists(ROW, min_size=1, max_size=4))
 def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed) -> None:
     with torch.no_grad():
-        truth = torch.cat([plain_log_probs(policy.model, r.prompt, c) for r in packed for c in r.completions])
+        truth = torch.cat([plain_log_probs(policy.model, r.prompt_ids, c) for r in packed for c in r.completion_ids])
         for layout in (packed, one_by_one(packed)):
-            torch.testing.assert_close(log_probs(policy, rows.build(layout, PAD, CPU)), truth, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(log_probs(policy, build_rows(layout, PAD, CPU)), truth, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     "packed",
     [
-        [Row([5, 6, 7], [[8, 9], [10], [11, 12, 13]]), Row([20], [[21], [22]]), Row([30, 31], [[32, 33, 34, 35]])],
-        [Row([5], [[6], [7], [8]])],
-        [Row([5, 6, 7, 8, 9, 10], [[11]])],
+        [
+            unrecorded([5, 6, 7], [[8, 9], [10], [11, 12, 13]]),
+            unrecorded([20], [[21], [22]]),
+            unrecorded([30, 31], [[32, 33, 34, 35]]),
+        ],
+        [unrecorded([5], [[6], [7], [8]])],
+        [unrecorded([5, 6, 7, 8, 9, 10], [[11]])],
     ],
     ids=["groups of different size", "single tokens", "one row"],
 )
 def test_both_layouts_give_the_same_gradients(policy, packed) -> None:
-    def gradients(layout: list[Row]) -> list[torch.Tensor]:
+    def gradients(layout: list[TokenGroup]) -> list[torch.Tensor]:
         policy.model.zero_grad()
-        values = log_probs(policy, rows.build(layout, PAD, CPU))
+        values = log_probs(policy, build_rows(layout, PAD, CPU))
         (values * torch.linspace(-1, 1, len(values)).sin()).sum().backward()
         return [p.grad.clone() for p in policy.model.parameters()]
 
@@ -62,19 +65,19 @@ def test_both_layouts_give_the_same_gradients(policy, packed) -> None:
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
 def test_every_token_of_every_completion_is_predicted_once_and_in_order(packed) -> None:
     for layout in (packed, one_by_one(packed)):
-        batch = rows.build(layout, PAD, CPU)
-        assert batch.target.tolist() == [token for row in layout for c in row.completions for token in c]
-        assert batch.source.numel() == batch.target.numel()
-        kept = batch.input_ids[:, -batch.logits_to_keep :].flatten()
-        expected = [fed for row in layout for c in row.completions for fed in (row.prompt[-1], *c[:-1])]
-        assert kept[batch.source].tolist() == expected  # each prediction sits on the token before its target
+        batch = build_rows(layout, PAD, CPU)
+        assert batch.target_T.tolist() == [token for row in layout for c in row.completion_ids for token in c]
+        assert batch.source_T.numel() == batch.target_T.numel()
+        kept = batch.ids_RL[:, -batch.keep :].flatten()
+        expected = [fed for row in layout for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])]
+        assert kept[batch.source_T].tolist() == expected  # each prediction sits on the token before its target
 
 
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
 def test_no_pad_sits_between_a_prompt_and_its_completions(packed) -> None:
-    batch = rows.build(packed, PAD, CPU)
-    for row, ids in zip(packed, batch.input_ids.tolist(), strict=True):
-        real = [*row.prompt, *(token for c in row.completions for token in c[:-1])]
+    batch = build_rows(packed, PAD, CPU)
+    for row, ids in zip(packed, batch.ids_RL.tolist(), strict=True):
+        real = [*row.prompt_ids, *(token for c in row.completion_ids for token in c[:-1])]
         start = next(i for i in range(len(ids)) if ids[i : i + len(real)] == real)
         assert set(ids[:start] + ids[start + len(real) :]) <= {PAD}
 
@@ -82,28 +85,28 @@ def test_no_pad_sits_between_a_prompt_and_its_completions(packed) -> None:
 @pytest.mark.slow
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
 def test_positions_count_from_the_start_of_the_prompt_for_every_completion(packed) -> None:
-    batch = rows.build(packed, PAD, CPU)
-    positions = batch.position_ids[:, -batch.logits_to_keep :].flatten()[batch.source]
+    batch = build_rows(packed, PAD, CPU)
+    positions = batch.positions_RL[:, -batch.keep :].flatten()[batch.source_T]
     assert positions.tolist() == [
-        len(row.prompt) - 1 + j for row in packed for c in row.completions for j in range(len(c))
+        len(row.prompt_ids) - 1 + j for row in packed for c in row.completion_ids for j in range(len(c))
     ]
 
 
-@given(packed=st.lists(ROW, min_size=1, max_size=3).filter(lambda p: any(len(r.completions) > 1 for r in p)))
+@given(packed=st.lists(ROW, min_size=1, max_size=3).filter(lambda p: any(len(r.completion_ids) > 1 for r in p)))
 def test_a_completion_sees_its_prompt_and_itself_and_no_sibling(packed) -> None:
-    batch = rows.build(packed, PAD, CPU)
-    width = batch.input_ids.shape[1]
-    source = batch.source.tolist()
+    batch = build_rows(packed, PAD, CPU)
+    width = batch.ids_RL.shape[1]
+    source = batch.source_T.tolist()
     target = 0
     for number, row in enumerate(packed):
-        for completion in row.completions:
+        for completion in row.completion_ids:
             own: list[int] = []
             for token in range(len(completion)):
-                column = source[target] % batch.logits_to_keep + width - batch.logits_to_keep
+                column = source[target] % batch.keep + width - batch.keep
                 own += [column] if token else []
-                seen = batch.attention_mask[number, 0, column].nonzero()[:, 0].tolist()
+                seen = batch.mask[number, 0, column].nonzero()[:, 0].tolist()
                 start = seen[0]
-                assert seen == [*range(start, start + len(row.prompt)), *own]
+                assert seen == [*range(start, start + len(row.prompt_ids)), *own]
                 target += 1
 
 
@@ -112,30 +115,31 @@ def test_a_completion_sees_its_prompt_and_itself_and_no_sibling(packed) -> None:
     st.integers(1, 400),
 )
 def test_micro_batches_hold_every_row_once_and_keep_to_the_budget(packed, budget) -> None:
-    batches = list(rows.micro_batches(packed, budget))
+    batches = list(micro_batches(packed, budget))
     assert sorted(index for batch in batches for index in batch) == list(range(len(packed)))
     for batch in batches:
-        size = rows.build([packed[i] for i in batch], PAD, CPU).input_ids.numel()
+        size = build_rows([packed[i] for i in batch], PAD, CPU).ids_RL.numel()
         assert size <= budget or len(batch) == 1
 
 
 def test_a_long_prompt_and_a_long_completion_do_not_share_a_batch_that_neither_fills() -> None:
-    long_prompt, long_completion = Row([5] * 100, [[6] * 10]), Row([5] * 10, [[6] * 90])
-    assert len(list(rows.micro_batches([long_prompt, long_completion], 220))) == 2
+    long_prompt, long_completion = unrecorded([5] * 100, [[6] * 10]), unrecorded([5] * 10, [[6] * 90])
+    assert len(list(micro_batches([long_prompt, long_completion], 220))) == 2
 
 
 @given(ROW, st.integers(0, 40))
 def test_a_split_row_keeps_its_completions_in_order_and_within_the_width(row, columns) -> None:
-    pieces = rows.split(row, columns)
-    assert [index for piece in pieces for index in piece] == list(range(len(row.completions)))
+    pieces = row.pieces(columns)
+    assert [ids for piece in pieces for ids in piece.completion_ids] == row.completion_ids
     for piece in pieces:
-        assert len(piece) == 1 or Row(row.prompt, [row.completions[i] for i in piece]).length <= columns
+        assert piece.prompt_ids == row.prompt_ids
+        assert len(piece.completion_ids) == 1 or piece.length <= columns
 
 
 def test_a_split_row_of_no_width_is_one_completion_a_row() -> None:
-    assert rows.split(Row([1], [[2], [3], [4]]), 0) == [[0], [1], [2]]
+    assert [piece.completion_ids for piece in unrecorded([1], [[2], [3], [4]]).pieces(0)] == [[[2]], [[3]], [[4]]]
 
 
 def test_a_few_micro_batches_do_not_waste_the_budget() -> None:
-    packed = [Row([5] * 10, [[6] * 11])] * 16  # 20 columns each
-    assert [len(batch) for batch in rows.micro_batches(packed, 160)] == [8, 8]
+    packed = [unrecorded([5] * 10, [[6] * 11])] * 16  # 20 columns each
+    assert [len(batch) for batch in micro_batches(packed, 160)] == [8, 8]

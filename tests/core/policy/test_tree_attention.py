@@ -5,15 +5,19 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, create_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-from swarm_node.policy import tree, tree_attention
+from swarm_node.policy import tree_attention
+from swarm_node.policy.batch import build_tree, unrecorded
 from swarm_node.policy.policy import Packing
-from swarm_node.policy.rows import Row
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
+from tests.gradients import allowed
 from tests.models import FAMILIES, text_group, tiny_policy
 
 CPU = torch.device("cpu")
-PACKED = [Row(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]), Row([7, 8], [[9, 10], [11]])]
+PACKED = [
+    unrecorded(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
+    unrecorded([7, 8], [[9, 10], [11]]),
+]
 
 
 @pytest.mark.slow
@@ -29,22 +33,22 @@ def test_the_model_attends_as_before_once_a_batch_is_done(family) -> None:
 
 def test_a_model_is_left_as_it_was_when_its_forward_fails() -> None:
     policy = tiny_policy()
-    with pytest.raises(ZeroDivisionError), tree_attention.attending(policy.model, tree.build(PACKED, CPU), "sdpa"):
+    with pytest.raises(ZeroDivisionError), tree_attention.attending(policy.model, build_tree(PACKED, CPU).tree, "sdpa"):
         raise ZeroDivisionError
     assert policy.model.config._attn_implementation == "sdpa"
 
 
 def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
-    batch = tree.build(PACKED, CPU)
-    mask, columns = tree_attention.block_mask(batch), len(batch.groups)
+    batch = build_tree(PACKED, CPU)
+    mask, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
     dense = create_mask(mask.mask_mod, None, None, columns, columns, device="cpu")
-    assert torch.equal(dense[0, 0], tree.allowed(batch))
+    assert torch.equal(dense[0, 0], allowed(batch))
 
 
 def test_tiles_are_those_that_torch_finds_in_the_whole_mask() -> None:
-    long = [Row(list(range(150)), [list(range(90)), list(range(200)), [5]]), *PACKED]
-    batch = tree.build(long, CPU)
-    ours, columns = tree_attention.block_mask(batch), len(batch.groups)
+    long = [unrecorded(list(range(150)), [list(range(90)), list(range(200)), [5]]), *PACKED]
+    batch = build_tree(long, CPU)
+    ours, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
     theirs = create_block_mask(ours.mask_mod, None, None, columns, columns, device="cpu")
     assert ours.seq_lengths == theirs.seq_lengths
     assert torch.equal(ours.to_dense(), theirs.to_dense())
@@ -69,15 +73,15 @@ def test_heads_that_share_keys_may_have_them_repeated() -> None:
 @pytest.mark.filterwarnings("ignore:.*flex_attention.*")
 def test_both_kernels_give_what_the_dense_mask_gives() -> None:
     torch.manual_seed(0)
-    batch = tree.build(PACKED, CPU)
-    columns = len(batch.groups)
+    batch = build_tree(PACKED, CPU)
+    columns = batch.ids_RL.shape[1]
     q, k, v = (torch.randn(1, heads, columns, 8) for heads in (4, 2, 2))
     dense = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=tree.allowed(batch), enable_gqa=True, scale=0.2
+        q, k, v, attn_mask=allowed(batch), enable_gqa=True, scale=0.2
     )
-    flex = flex_attention(q, k, v, block_mask=tree_attention.block_mask(batch), enable_gqa=True, scale=0.2)
+    flex = flex_attention(q, k, v, block_mask=tree_attention.block_mask(batch.tree), enable_gqa=True, scale=0.2)
     torch.testing.assert_close(flex, dense, atol=1e-6, rtol=1e-5)
-    token = tree_attention._current.set(batch.blocks)
+    token = tree_attention._current.set(batch.tree)
     blocks, _ = tree_attention._attend(None, q, k, v, None, scaling=0.2)
     tree_attention._current.reset(token)
     torch.testing.assert_close(blocks.transpose(1, 2), dense, atol=1e-6, rtol=1e-5)

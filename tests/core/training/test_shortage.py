@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM
 from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.checkpoints import Keeper
+from swarm_node.policy.device import OutOfMemory, attempt, is_shortage, probed
 from swarm_node.policy.loading import load_policy
-from swarm_node.policy.memory import OutOfMemory, attempt, is_shortage, probed
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, TrainingConfig
 from swarm_node.telemetry.events import CheckpointSaved, Event, Warned

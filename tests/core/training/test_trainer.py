@@ -8,11 +8,10 @@ from statistics import fmean, stdev
 import pytest
 import torch
 
-from protocol.messages import Completion
 from swarm_node.common import plugins
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.policy.batching import dynamic_batches
-from swarm_node.policy.distribution import SamplingRule, log_probs_of
+from swarm_node.policy.batch import dynamic_batches, tokenise
+from swarm_node.policy.log_probs import SamplingRule, log_probs_of
 from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
@@ -44,7 +43,7 @@ def local_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **t
     for prompt, group in zip(prompts, generated, strict=True):
         assert isinstance(group, GeneratedGroup)
         received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in group.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens, group.prompt_ids))
     return groups
 
 
@@ -181,20 +180,19 @@ def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
 # --- what is trained on -------------------------------------------------------------------------------------------
 
 
-def targets_of(policy, groups, **training) -> list[list[int]]:
-    """Completion ids that an update trains on, read from what the trainer builds for the model."""
-    trainer = trainer_of(policy, **training)
-    return [list(trainer._example(group, _totals()).row.completions[k]) for group in groups for k in _range(group)]
+def targets_of(policy, groups) -> list[list[int]]:
+    """Completion ids that an update trains on."""
+    return [list(ids) for group in groups for ids in tokenise(group, group.rewards, policy).completion_ids]
 
 
-def _totals():
-    from swarm_node.training.totals import Totals
-
-    return Totals()
-
-
-def _range(group):
-    return range(len(group.group.completions))
+def test_the_prompt_of_a_local_group_is_encoded_by_the_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    groups, received = local_groups(policy, count=2), text_group([0.0, 1.0], ["abc", "12"])
+    encode, encoded = policy.encode_prompt, list[str]()
+    monkeypatch.setattr(policy, "encode_prompt", lambda text: encoded.append(text) or encode(text))
+    found = [tokenise(group, group.rewards, policy) for group in (*groups, received)]
+    assert [list(group.prompt_ids) for group in found] == [encode(group.prompt) for group in (*groups, received)]
+    assert encoded == [received.prompt]
 
 
 def test_local_groups_are_trained_on_the_very_tokens_generated() -> None:
@@ -225,7 +223,7 @@ def test_training_on_an_ended_text_makes_ending_there_more_likely() -> None:
 def test_a_text_that_spells_a_control_token_stays_text() -> None:
     policy = tiny_policy()
     for name in ("<eos>", "<pad>", "<bos>"):
-        ids = policy.encode_completion(Completion(text=f"1{name}2", ended=False))
+        ids = policy.encode_completion(f"1{name}2", ended=False)
         assert policy.decode([ids]) == [f"1{name}2"]
         assert min(ids) > 3
     assert policy.tokenizer("<eos>").input_ids == [EOS]  # which is what an unguarded tokenizer makes of it
@@ -242,7 +240,7 @@ def test_an_external_completion_of_any_characters_can_be_trained_on(chat) -> Non
 
 def test_an_empty_completion_that_ended_is_trained_as_its_eos_and_one_cut_off_is_left_out() -> None:
     policy = tiny_policy()
-    assert policy.encode_completion(Completion(text="", ended=True)) == [EOS]
+    assert policy.encode_completion("", ended=True) == [EOS]
     report = trainer_of(policy).update([text_group([0.0, 1.0, 1.0], ["", "", "7"], ended=[True, False, False])])
     assert (report.optimizer_steps, report.trained_tokens) == (1, 2)
 

@@ -15,13 +15,13 @@ from swarm_node.extensions.fp8.quantise import BLOCKS, ROWS, Recipe, quantise
 from swarm_node.generation.decoding import ModelDecoder
 from swarm_node.generation.generator import BatchGenerator, choose_decoder
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.policy import tree, tree_attention
+from swarm_node.policy import tree_attention
+from swarm_node.policy.batch import build_tree, unrecorded
 from swarm_node.policy.llama import llama_decoder
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.precision import PLAIN
-from swarm_node.policy.rows import Row
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.totals import Mismatch
@@ -242,7 +242,7 @@ def test_the_models_own_forward_generates_as_training_computes(family) -> None:
     policy.autocast_dtype = torch.bfloat16
     prompt, completion = [5, 9, 13, 4], [7, 8, 6, 11, 3]
     with torch.no_grad():
-        trained = policy.logits(tree.build([Row(prompt, [completion])], policy.device))
+        trained = policy.logits(build_tree([unrecorded(prompt, [completion])], policy.device))
         with policy.generating():
             ids = torch.tensor([prompt + completion])
             generated = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]

@@ -1,12 +1,17 @@
-"""Running out of memory, told apart from other errors in one place, whatever the device and the library call it."""
+"""Memory of the device and copies to it: shortages of any library as one error, queued copies, a bound for a GPU.
+
+`attempt` turns what libraries raise for want of memory into `OutOfMemory`. While tokens are generated, `on_host` is the
+only function that waits for a GPU.
+"""
 
 import ctypes
 import gc
 import sys
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from swarm_node.common.errors import UserError
 
@@ -69,3 +74,45 @@ def release() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def limit_gpu_memory(megabytes: int, device: str) -> None:
+    """Bounds the GPU memory that this process may take: what goes beyond it is handled as memory that ran out.
+
+    Args:
+        megabytes: 0 sets no limit, and without a GPU there is nothing to limit. UserError for more than there is.
+    """
+    if not megabytes or not torch.cuda.is_available() or device.startswith("cpu"):
+        return
+    index = torch.device(device).index or 0 if device.startswith("cuda") else 0
+    total = torch.cuda.get_device_properties(index).total_memory
+    if megabytes * 1_000_000 > total:
+        raise UserError(f"--limits.memory {megabytes}: this GPU has {total / 1e6:.0f} megabytes")
+    torch.cuda.set_per_process_memory_fraction(megabytes * 1_000_000 / total, index)
+
+
+def to_device(values: Sequence[Any] | Tensor, device: torch.device) -> Tensor:
+    """A tensor of these values. To a GPU the copy is queued, not waited for."""
+    tensor = values if isinstance(values, Tensor) else torch.tensor(values)
+    if device.type != "cuda" or tensor.device.type != "cpu":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def on_host(tensor: Tensor) -> Tensor:
+    """The values, on the CPU: waits until a device has computed them. While tokens are generated nothing else does."""
+    return tensor.cpu()
+
+
+def pin(memory: Tensor) -> bool:
+    """Lock shared memory into place, so that a GPU reads and writes it by itself. Whether that worked: copies are right
+    without, and slower."""
+    size = memory.numel() * memory.element_size()
+    done: int = torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)  # type: ignore[no-untyped-call]
+    return int(done) == 0
+
+
+def finish(device: torch.device) -> None:
+    """Wait for copies that were queued."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
