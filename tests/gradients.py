@@ -9,11 +9,10 @@ from torch import Tensor
 from swarm_node.policy import log_probs as chunks
 from swarm_node.policy import policy as policies
 from swarm_node.policy.batch import Batch, build_rows, build_tree, unrecorded
-from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.policy import Packing, Policy
 from tests.models import VOCABULARY
 
-RULES = (SamplingRule(), SamplingRule(0.7), SamplingRule(1.0, 0.9), SamplingRule(1.2, 0.95, 50), SamplingRule(top_k=20))
+TEMPERATURES = (1.0, 0.7, 1.2)
 PACKED = [
     unrecorded([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]),
     unrecorded([20, 21], [[22, 23, 24, 25], [26, 27]]),
@@ -37,14 +36,14 @@ def use_chunks(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
 
 
-def gradients(policy: Policy, way: Packing | None, rule: SamplingRule, thread: bool = False) -> list[Tensor]:
+def gradients(policy: Policy, way: Packing | None, temperature: float, thread: bool = False) -> list[Tensor]:
     """Log-probs, entropy, and the gradient of every parameter."""
     policy.__dict__["packing"] = way
     if way in (Packing.BLOCKS, Packing.NATIVE):
         batch = build_tree(PACKED, policy.device)
     else:
         batch = build_rows(PACKED if way is Packing.MASK else ALONE, policy.pad_id, policy.device)
-    log_probs, entropy = policy.log_probs(batch, rule)
+    log_probs, entropy = policy.log_probs(batch, temperature)
     loss = (log_probs * torch.linspace(-1, 1, len(log_probs))).sum()
     if thread:  # as on a GPU, where autograd has threads of its own
         worker = threading.Thread(target=policy.backward, args=(loss, batch))

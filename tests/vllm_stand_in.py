@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from swarm_node.policy.log_probs import SamplingRule, log_distribution
+from swarm_node.policy.log_probs import log_distribution
 
 
 class Engine:
@@ -50,17 +50,15 @@ class Engine:
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         assert body["return_token_ids"] and body["logprobs"] == 0 and not self.asleep
         model = self.models[body["model"]]
-        rule = SamplingRule(body["temperature"], body["top_p"], max(0, body["top_k"]))
+        assert (body["top_p"], body["top_k"]) == (1.0, -1)  # the whole distribution, whatever the model's own file says
         generator = torch.Generator().manual_seed(body["seed"])
         with self.lock:
-            return {"choices": [self._choice(model, body, rule, generator) for _ in range(body["n"])]}
+            return {"choices": [self._choice(model, body, generator) for _ in range(body["n"])]}
 
-    def _choice(
-        self, model: Any, body: dict[str, Any], rule: SamplingRule, generator: torch.Generator
-    ) -> dict[str, Any]:
+    def _choice(self, model: Any, body: dict[str, Any], generator: torch.Generator) -> dict[str, Any]:
         ids, log_probs = list(body["prompt"]), []
         for _ in range(body["max_tokens"]):
-            log_p = log_distribution(model(torch.tensor([ids])).logits[0, -1], rule)
+            log_p = log_distribution(model(torch.tensor([ids])).logits[0, -1], body["temperature"])
             token = int(torch.multinomial(log_p.exp(), 1, generator=generator))
             ids.append(token)
             log_probs.append(float(log_p[token]))

@@ -22,7 +22,7 @@ from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears
 from swarm_node.extensions.fp8.quantise import Quantised, quantise
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.batch import build_tree, unrecorded
-from swarm_node.policy.log_probs import SamplingRule, log_probs_of
+from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
@@ -162,7 +162,7 @@ def one_step(made: Policy, tokens: int) -> Callable[[], None]:
 
     def work() -> None:
         made.model.zero_grad(set_to_none=True)
-        loss = log_probs_of(made.logits(batch), batch.target_T, SamplingRule()).mean()
+        loss = log_probs_of(made.logits(batch), batch.target_T, 1.0).mean()
         loss.backward()  # type: ignore[no-untyped-call]
 
     return work
@@ -203,7 +203,7 @@ def mismatch(plan: Plan, precision: str) -> Figures:
     found = dict.fromkeys(plan.lengths, Mismatch())
     for tokens in generated.tokens:
         batch = build_tree([unrecorded(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)
-        trained = log_probs_of(made.logits(batch), batch.target_T, SamplingRule()).cpu()
+        trained = log_probs_of(made.logits(batch), batch.target_T, 1.0).cpu()
         known = torch.tensor(tokens.log_probs)
         found = {length: sums.plus(known[:length], trained[:length]) for length, sums in found.items()}
     return {

@@ -23,7 +23,6 @@ from lab.benchmarks import command, common
 from lab.benchmarks.shapes import shapes
 from swarm_node.policy import plan as plans
 from swarm_node.policy.batch import build_rows, unrecorded
-from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.memory_plan import plan_of
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
@@ -153,7 +152,7 @@ def traced(config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int
         for p in model.parameters():
             p.grad = torch.zeros_like(p) if p.requires_grad else None  # as after the first micro-batch
         rest = count.peak = count.now
-        log_probs, _ = policy.log_probs(batch, SamplingRule())
+        log_probs, _ = policy.log_probs(batch, 1.0)
         policy.backward(log_probs.sum(), batch)
         trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
         found = count.peak

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from swarm_node.generation.pacing import Astray
 from swarm_node.generation.sampling import draw
-from swarm_node.policy.log_probs import SamplingRule, log_distribution
+from swarm_node.policy.log_probs import log_distribution
 from swarm_node.policy.policy import Policy
 
 BLOCK = 16  # tokens between two looks at what has ended, on a device that is waited for
@@ -64,13 +64,13 @@ class Slots:
 class Drawing:
     """How logits become tokens, and which tokens end a completion."""
 
-    rule: SamplingRule
+    temperature: float
     eos: Tensor  # [ids]
     astray: Astray
 
     def __call__(self, logits: Tensor, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor]:
         """One token per slot from logits [slots, vocabulary], and its log-prob."""
-        log_p = log_distribution(logits, self.rule)
+        log_p = log_distribution(logits, self.temperature)
         token = draw(log_p, uniform)
         taken = log_p.gather(1, token[:, None])[:, 0]
         mean, fallen = self.astray(at.mean, taken)

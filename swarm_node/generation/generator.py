@@ -24,7 +24,6 @@ from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, to_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
-from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
@@ -93,7 +92,6 @@ class BatchGenerator:
         tokens; measurements pass another one. `decoder`: native
         for our own, model for the forward of transformers, auto for ours where its logits agree."""
         self._policy, self._config, self._refresh, self._ranks = policy, config, refresh, ranks
-        self._rule = SamplingRule(config.temperature)
         self._decoder_type = choose_decoder(policy, decoder)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
@@ -168,7 +166,7 @@ class BatchGenerator:
         rows = len(prompts) * group_size
         uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], policy.device)
         eos = to_device(sorted(policy.eos_ids), policy.device)
-        drawing = Drawing(self._rule, eos, Astray(self._config.stop_below))
+        drawing = Drawing(self._config.temperature, eos, Astray(self._config.stop_below))
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         decoder, row = self._decoder_type(policy), to_device(active.flatten(), policy.device)

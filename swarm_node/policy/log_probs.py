@@ -1,79 +1,40 @@
 """The one definition of the policy's distribution, for sampling and for training, and log-probs under it in chunks.
 
-Temperature, top-k and top-p change what is sampled. A log-prob that ignores one of them belongs to another policy, and
-the probability ratio means nothing.
+Temperature changes what is sampled. A log-prob that ignores it belongs to another policy, and the probability ratio
+means nothing. Tokens are drawn from the whole vocabulary: neither top-k nor top-p cuts it off.
 
 With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. So `projected_log_probs` projects
 the hidden states of a few tokens at a time, turns each row of logits into a log-prob and an entropy, drops it, and
-computes it again backwards. Under the rule the log-prob of a token taken has the gradient (one-hot - probabilities) /
-temperature. Fused kernels (Liger's, TRL's) know neither top-p nor the entropy, and need a GPU or Triton.
+computes it again backwards. The log-prob of a token taken has the gradient (one-hot - probabilities) /
+temperature. Fused kernels (Liger's, TRL's) do not give the entropy, and need a GPU or Triton.
 
 Suffixes of tensors: see policy/batch.py.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-CHUNK_BYTES = 2**27  # of a chunk's logits in float32; a fourth of it where the rule sorts them, which takes copies
+CHUNK_BYTES = 2**27  # of a chunk's logits in float32
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingRule:
-    """How logits become the distribution that is sampled from and trained on."""
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-
-    @property
-    def restricts(self) -> bool:
-        """Whether some tokens are ruled out."""
-        return self.top_p < 1.0 or self.top_k > 0
-
-
-def log_distribution(logits: Tensor, rule: SamplingRule, taken: Tensor | None = None) -> Tensor:
-    """Log-probabilities [..., vocabulary] (float32) of the distribution that tokens are sampled from.
-
-    Args:
-        logits: [..., vocabulary], any float type.
-        taken: [...] ids that stay possible whatever the rule. After an update, or in a completion of another policy, a
-            token may be outside this policy's nucleus. Its log-prob must stay finite.
-    """
+def log_distribution(logits: Tensor, temperature: float) -> Tensor:
+    """Log-probabilities [..., vocabulary] (float32) of the distribution that tokens are sampled from, of `logits`
+    [..., vocabulary] of any float type."""
     scaled = logits.float()
-    if rule.temperature != 1.0:
-        scaled = scaled / rule.temperature
-    if rule.restricts:
-        scaled = _restrict(scaled, rule, taken)
-    return torch.log_softmax(scaled, dim=-1)
+    return torch.log_softmax(scaled if temperature == 1.0 else scaled / temperature, dim=-1)
 
 
-def log_probs_of(logits: Tensor, ids: Tensor, rule: SamplingRule) -> Tensor:
+def log_probs_of(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
     """Log-prob of each of `ids` [...] under `logits` [..., vocabulary]."""
-    return log_distribution(logits, rule, ids).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+    return log_distribution(logits, temperature).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
 
 
-def _restrict(scaled: Tensor, rule: SamplingRule, taken: Tensor | None) -> Tensor:
-    """`scaled` with -inf for tokens outside top-k, then outside the nucleus of what is left."""
-    out = torch.zeros_like(scaled, dtype=torch.bool)
-    if 0 < rule.top_k < scaled.shape[-1]:
-        out = scaled < scaled.topk(rule.top_k, dim=-1).values[..., -1:]
-    if rule.top_p < 1.0:
-        ordered, order = scaled.masked_fill(out, float("-inf")).sort(dim=-1, descending=True)
-        probs = torch.softmax(ordered, dim=-1)
-        before = probs.cumsum(dim=-1) - probs  # a token is in the nucleus while the mass before it is below top_p
-        out = out | torch.zeros_like(out).scatter(-1, order, before >= rule.top_p)
-    if taken is not None:
-        out = out.scatter(-1, taken.unsqueeze(-1), False)
-    return scaled.masked_fill(out, float("-inf"))
-
-
-def chunk_rows(vocabulary: int, rule: SamplingRule) -> int:
+def chunk_rows(vocabulary: int) -> int:
     """Rows of a chunk."""
-    return max(1, CHUNK_BYTES // (4 * vocabulary * (4 if rule.restricts else 1)))
+    return max(1, CHUNK_BYTES // (4 * vocabulary))
 
 
 def is_large(tokens: int, vocabulary: int, hidden: int) -> bool:
@@ -82,15 +43,15 @@ def is_large(tokens: int, vocabulary: int, hidden: int) -> bool:
     return 4 * vocabulary * max(tokens, hidden) > CHUNK_BYTES
 
 
-def projected_log_probs(hidden: Tensor, head: nn.Linear, taken: Tensor, rule: SamplingRule) -> tuple[Tensor, Tensor]:
+def projected_log_probs(hidden: Tensor, head: nn.Linear, taken: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Log-prob of each token taken, and the entropy of the distribution it was taken from, without a gradient.
 
     Args:
         hidden: [tokens, hidden], what the output head is given.
         taken: [tokens] ids.
     """
-    rows = chunk_rows(head.weight.shape[0], rule)
-    found = _Projected.apply(hidden, head.weight, head.bias, taken, rule, rows)  # type: ignore[no-untyped-call]
+    rows = chunk_rows(head.weight.shape[0])
+    found = _Projected.apply(hidden, head.weight, head.bias, taken, temperature, rows)  # type: ignore[no-untyped-call]
     log_probs, entropies = found
     return log_probs, entropies
 
@@ -98,17 +59,17 @@ def projected_log_probs(hidden: Tensor, head: nn.Linear, taken: Tensor, rule: Sa
 class _Projected(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, taken: Tensor, rule: SamplingRule, rows: int
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, taken: Tensor, temperature: float, rows: int
     ) -> tuple[Tensor, Tensor]:
         kind = hidden.device.type
-        ctx.rule, ctx.rows = rule, rows
+        ctx.temperature, ctx.rows = temperature, rows
         ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
         ctx.save_for_backward(hidden, weight, bias, taken)
         log_probs, entropies = torch.empty(2, len(taken), dtype=torch.float32, device=hidden.device)
         with torch.autocast(kind, enabled=False):
             used = _Head(weight, bias, ctx.dtype)
             for part in _parts(len(taken), rows):
-                log_p = log_distribution(used(hidden[part]), rule, taken[part])
+                log_p = log_distribution(used(hidden[part]), temperature)
                 log_probs[part] = log_p.gather(-1, taken[part, None])[:, 0]
                 entropies[part] = _entropies(log_p)
         ctx.mark_non_differentiable(entropies)
@@ -120,12 +81,12 @@ class _Projected(torch.autograd.Function):
         of_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
         of_weight = _total(weight) if ctx.needs_input_grad[1] else None
         of_bias = torch.zeros_like(bias, dtype=torch.float32) if ctx.needs_input_grad[2] else None
-        scale = gradients[0] / ctx.rule.temperature
+        scale = gradients[0] / ctx.temperature
         with torch.autocast(hidden.device.type, enabled=False):
             used = _Head(weight, bias, ctx.dtype)
             for part in _parts(len(taken), ctx.rows):
                 rows = hidden[part].to(ctx.dtype)
-                of_logits = _of_logits(log_distribution(used(rows), ctx.rule, taken[part]), taken[part], scale[part])
+                of_logits = _of_logits(log_distribution(used(rows), ctx.temperature), taken[part], scale[part])
                 of_logits = of_logits.to(ctx.dtype)
                 if of_hidden is not None:
                     of_hidden[part] = of_logits @ used.weight
@@ -156,7 +117,7 @@ def _parts(tokens: int, rows: int) -> list[slice]:
 
 
 def _entropies(log_p: Tensor) -> Tensor:
-    """Of each row; `log_p` is used up. What is ruled out has a share of 0 and a log-prob of minus infinity."""
+    """Of each row; `log_p` is used up. A share that underflows to 0 may have a log-prob of minus infinity."""
     p = log_p.exp()
     return log_p.clamp_min_(torch.finfo(torch.float32).min).mul_(p).sum(-1).neg_()
 

@@ -20,7 +20,7 @@ from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch, TokenGroup, Tree, build_rows, build_tree, unrecorded
 from swarm_node.policy.device import attempt, probed
 from swarm_node.policy.llama.llama_training import LlamaTraining
-from swarm_node.policy.log_probs import SamplingRule, is_large, log_distribution, projected_log_probs
+from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
 from swarm_node.policy.tried import Tried, folder_digest, subject
@@ -132,15 +132,15 @@ class Policy:
         the order of sums into a visible one."""
         return self.precision.active(False)
 
-    def log_probs(self, batch: Batch, rule: SamplingRule, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
+    def log_probs(self, batch: Batch, temperature: float, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
         """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no gradient (0 unless asked
         for). Where [T, V] would be large it is never held."""
         head = self._head
         if head is not None and is_large(len(batch.target_T), head.out_features, head.in_features):
             with self._autocast():
-                log_probs_T, entropies_T = projected_log_probs(self._hidden(batch), head, batch.target_T, rule)
+                log_probs_T, entropies_T = projected_log_probs(self._hidden(batch), head, batch.target_T, temperature)
             return log_probs_T, entropies_T.sum()
-        distribution_TV = log_distribution(self.logits(batch), rule, batch.target_T)
+        distribution_TV = log_distribution(self.logits(batch), temperature)
         total = torch.zeros((), device=self.device)
         if entropy:
             with torch.no_grad():

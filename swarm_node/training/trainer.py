@@ -28,7 +28,6 @@ from swarm_node.policy.batch import (
     tokenise,
 )
 from swarm_node.policy.device import OutOfMemory, attempt, to_device
-from swarm_node.policy.log_probs import SamplingRule
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.recompute import blocks_of
@@ -90,7 +89,7 @@ class GrpoTrainer:
         self._policy, self._config, self._ranks = policy, config, ranks
         self._objective, self._advantages = objective, advantages
         self._bounds = Bounds(config.epsilon, config.epsilon_high)
-        self._rule = SamplingRule(generation.temperature)
+        self._temperature = generation.temperature
         self._max_completion_length = generation.max_completion_length
         self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
         self.stepped = ranks.kept(self.parameters)  # by this rank; the optimiser has the state of these
@@ -250,7 +249,7 @@ class GrpoTrainer:
     def _backward(self, rows: list[TokenGroup], size: StepSize, totals: Totals) -> float:
         """Forward and backward of one micro-batch; returns its share of the loss."""
         batch = self._build(rows)
-        log_probs_T, entropy = self._policy.log_probs(batch, self._rule)
+        log_probs_T, entropy = self._policy.log_probs(batch, self._temperature)
         present_T, weights_T = log_probs_T.detach(), self._weights(batch, size)
         terms = Terms(
             log_probs_T,
@@ -313,7 +312,7 @@ class GrpoTrainer:
 
     @torch.no_grad()
     def _log_probs(self, policy: Policy, batch: Batch) -> Tensor:
-        return policy.log_probs(batch, self._rule, entropy=False)[0]
+        return policy.log_probs(batch, self._temperature, entropy=False)[0]
 
     def _set_learning_rate(self) -> None:
         """Linear warm-up, then constant."""

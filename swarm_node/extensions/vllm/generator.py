@@ -32,7 +32,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.vllm.server import NoServer, VllmServer
 from swarm_node.extensions.vllm.weights import Adapters, Folder, adapter_rank, has_adapters
 from swarm_node.generation.pacing import Pace
-from swarm_node.policy.log_probs import SamplingRule, log_probs_of
+from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
@@ -220,8 +220,7 @@ class VllmGenerator:
         before = self._policy.encode_prompt(prompt)
         ids = torch.tensor([[*before, *tokens.ids]], device=self._policy.device)
         logits = self._policy.forward(input_ids=ids, use_cache=False).logits[0, len(before) - 1 : -1]
-        rule = SamplingRule(self._config.temperature)
-        ours = log_probs_of(logits, ids[0, len(before) :], rule)
+        ours = log_probs_of(logits, ids[0, len(before) :], self._config.temperature)
         return [abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)]
 
     def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:

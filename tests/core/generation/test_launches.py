@@ -97,7 +97,7 @@ def test_a_block_is_one_graph_to_the_compiler() -> None:
     for work in (blocks.block, whole):
         decoder = LlamaDecoder(policy)
         eos = torch.tensor(sorted(policy.eos_ids))
-        drawing = blocks.Drawing(blocks.SamplingRule(), eos, blocks.Astray(-4.0, 0.9))
+        drawing = blocks.Drawing(1.0, eos, blocks.Astray(-4.0, 0.9))
         with torch.no_grad():
             logits = decoder.prefill(PROMPTS, 2, 40)
             at, _ = drawing(logits, sampling.uniforms("x", 1, 6)[0], blocks.Slots.start(6, policy.device))

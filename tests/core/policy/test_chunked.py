@@ -5,15 +5,9 @@ import torch
 from torch import Tensor, nn
 
 from swarm_node.policy import log_probs as chunks
-from swarm_node.policy.log_probs import SamplingRule, log_distribution
+from swarm_node.policy.log_probs import log_distribution
 
-RULES = (
-    SamplingRule(),
-    SamplingRule(0.7),
-    SamplingRule(1.0, 0.9),
-    SamplingRule(1.2, 0.95, 50),
-    SamplingRule(1.0, 1.0, 20),
-)
+TEMPERATURES = (1.0, 0.7, 1.2)
 TOKENS, WIDTH, VOCABULARY = 60, 32, 3000
 
 
@@ -22,17 +16,17 @@ def head(bias: bool = True) -> nn.Linear:
     return nn.Linear(WIDTH, VOCABULARY, bias=bias)
 
 
-def direct(hidden: Tensor, output: nn.Linear, taken: Tensor, rule: SamplingRule) -> tuple[Tensor, Tensor]:
-    log_p = log_distribution(output(hidden), rule, taken)
+def direct(hidden: Tensor, output: nn.Linear, taken: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    log_p = log_distribution(output(hidden), temperature)
     return log_p.gather(-1, taken[:, None])[:, 0], -torch.special.xlogy(log_p.exp(), log_p.exp()).sum(-1)
 
 
-def results(way, output: nn.Linear, rule: SamplingRule) -> list[Tensor]:
+def results(way, output: nn.Linear, temperature: float) -> list[Tensor]:
     """Log-probs, entropies, and the gradients of hidden states, weight and bias."""
     generator = torch.Generator().manual_seed(1)
     hidden = torch.randn(TOKENS, WIDTH, generator=generator).requires_grad_()
     taken = torch.randint(VOCABULARY, (TOKENS,), generator=generator)
-    log_probs, entropies = way(hidden, output, taken, rule)
+    log_probs, entropies = way(hidden, output, taken, temperature)
     output.zero_grad()
     (log_probs * torch.randn(TOKENS, generator=generator)).sum().backward()
     parameters = [p.grad.clone() for p in output.parameters() if p.grad is not None]
@@ -45,9 +39,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_values_and_gradients_are_those_of_the_direct_way(rule, bias, small_chunks) -> None:
-    ours, theirs = (results(way, head(bias), rule) for way in (chunks.projected_log_probs, direct))
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_values_and_gradients_are_those_of_the_direct_way(temperature, bias, small_chunks) -> None:
+    ours, theirs = (results(way, head(bias), temperature) for way in (chunks.projected_log_probs, direct))
     assert len(ours) == len(theirs) == (5 if bias else 4)
     for got, wanted in zip(ours, theirs, strict=True):
         assert (got - wanted).abs().max() <= 1e-6 * max(1.0, float(wanted.abs().max()))
@@ -55,23 +49,22 @@ def test_values_and_gradients_are_those_of_the_direct_way(rule, bias, small_chun
 
 def test_a_frozen_head_gets_no_gradient(small_chunks) -> None:
     frozen = head().requires_grad_(False)
-    ours, theirs = (results(way, frozen, RULES[3]) for way in (chunks.projected_log_probs, direct))
+    ours, theirs = (results(way, frozen, 1.2) for way in (chunks.projected_log_probs, direct))
     assert len(ours) == 3
     assert torch.allclose(ours[2], theirs[2], atol=1e-6)
 
 
 def test_under_autocast_products_are_those_of_the_direct_way(small_chunks) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        ours, theirs = (results(way, head(), RULES[0]) for way in (chunks.projected_log_probs, direct))
+        ours, theirs = (results(way, head(), 1.0) for way in (chunks.projected_log_probs, direct))
     assert torch.allclose(ours[0], theirs[0], atol=1e-6)
     for got, wanted in zip(ours[2:], theirs[2:], strict=True):
         assert (got - wanted).norm() <= 2e-2 * wanted.norm()
 
 
-def test_chunks_are_smaller_where_the_rule_sorts() -> None:
-    assert chunks.chunk_rows(151_936, SamplingRule()) == 220
-    assert chunks.chunk_rows(151_936, SamplingRule(top_p=0.9)) == 55
-    assert chunks.chunk_rows(10**12, SamplingRule()) == 1
+def test_a_chunk_has_one_row_at_least() -> None:
+    assert chunks.chunk_rows(151_936) == 220
+    assert chunks.chunk_rows(10**12) == 1
 
 
 def test_starters_are_never_worth_chunks() -> None:

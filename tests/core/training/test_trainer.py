@@ -11,7 +11,7 @@ import torch
 from swarm_node.common import plugins
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.batch import dynamic_batches, tokenise
-from swarm_node.policy.log_probs import SamplingRule, log_probs_of
+from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
@@ -282,14 +282,13 @@ def test_generation_records_the_log_probs_that_training_finds(family, rule, layo
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
     assert report.clip_fraction == 0.0
     # one by one, against a forward without any padding
-    rule_ = SamplingRule(generation.temperature)
     fresh = tiny_policy(family, eos=MANY_EOS)
     for group in groups:
         prompt = fresh.encode_prompt(group.prompt)
         for tokens in group.tokens:
             with torch.no_grad():
                 logits = fresh.model(input_ids=torch.tensor([[*prompt, *tokens.ids]])).logits[0, len(prompt) - 1 : -1]
-            found = log_probs_of(logits, torch.tensor(tokens.ids), rule_)
+            found = log_probs_of(logits, torch.tensor(tokens.ids), generation.temperature)
             torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=1e-4, rtol=0)
 
 
