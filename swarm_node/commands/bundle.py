@@ -25,7 +25,7 @@ EVENTS = 2000  # the last ones
 LOG_BYTES = 256 * 1024  # the end of a log
 LOGS = ("network.log", "generator.log")
 SAID = ("RunStarted", "Notice", "Warned", "RunFinished", "CheckpointSaved", "Validated")
-UNSAID = {"environment.instruction", "attack.payload"}  # texts of the user
+UNSAID = {"environment.system", "generation.stop", "attack.payload"}  # texts of the user
 
 
 def write_bundle(file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]) -> list[str]:

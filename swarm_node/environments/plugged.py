@@ -85,4 +85,4 @@ class PluggedKind(EnvironmentKind):
         facts = self.facts
         scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())
         rule = RewardRule(settings.scoring)
-        return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule, settings.instruction)
+        return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule)

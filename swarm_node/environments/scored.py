@@ -49,7 +49,7 @@ class Scoring(Protocol):
 class ScoredEnvironment:
     """Some tasks of one source of questions, and scores for every task of its catalogue.
 
-    `rule` turns scores into rewards. `instruction`, if any, follows each prompt as a paragraph.
+    `rule` turns scores into rewards.
     """
 
     def __init__(
@@ -60,13 +60,11 @@ class ScoredEnvironment:
         tasks: Sequence[str],
         scoring: Scoring,
         rule: RewardRule,
-        instruction: str,
     ) -> None:
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
         self._known = Catalogue({name: (version, catalogue)})
         self._rule = rule
-        self._instruction = f"\n\n{instruction}" if instruction else ""
         self._scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
         self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too, so a group hangs a process only once
@@ -95,7 +93,7 @@ class ScoredEnvironment:
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
         for question, reply in zip(missing, self._scoring.ask([self._item(q, None) for q in missing]), strict=True):
-            found[question] = reply + self._instruction if isinstance(reply, str) else _skipped(reply)
+            found[question] = reply if isinstance(reply, str) else _skipped(reply)
             self._prompts[question] = found[question]
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
 

@@ -7,7 +7,7 @@ in blocks (block.py), and the host looks at what has ended between blocks.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Literal
@@ -15,13 +15,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from protocol.limits import MAX_COMPLETION_CHARS
-from protocol.messages import Completion
 from swarm_node.common.errors import UserError
 from swarm_node.generation.block import BLOCK, Decoder, Drawing, Slots, Work, block
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
+from swarm_node.generation.stops import Stops
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, to_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Policy
@@ -92,6 +91,7 @@ class BatchGenerator:
         tokens; measurements pass another one. `decoder`: native
         for our own, model for the forward of transformers, auto for ours where its logits agree."""
         self._policy, self._config, self._refresh, self._ranks = policy, config, refresh, ranks
+        self._stops = Stops(policy, config.stop)
         self._decoder_type = choose_decoder(policy, decoder)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
@@ -144,17 +144,11 @@ class BatchGenerator:
         return self._sample(prompts[:half], group_size, stream, first) + later
 
     def _finished(self, prompt: list[int], group: list[Sampled]) -> GeneratedGroup | Skipped:
-        # What ends a completion is a flag, not text, also where the tokenizer does not count it as special.
-        said = [sampled.ids[:-1] if sampled.ids[-1] in self._policy.eos_ids else sampled.ids for sampled in group]
-        texts = self._policy.decode(said)
-        if max(map(len, texts)) > MAX_COMPLETION_CHARS:
-            return Skipped("completion longer than the protocol allows")
-        ended = [sampled.ids[-1] in self._policy.eos_ids for sampled in group]
-        return GeneratedGroup(
-            tuple(Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True)),
-            tuple(Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group),
-            tuple(prompt),
-        )
+        completions = self._stops.completions([sampled.ids for sampled in group])
+        if isinstance(completions, Skipped):
+            return completions
+        tokens = (Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group)
+        return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
     def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         # Inference mode is a little faster, but in it autocast casts weights for every product anew.
@@ -171,10 +165,11 @@ class BatchGenerator:
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         decoder, row = self._decoder_type(policy), to_device(active.flatten(), policy.device)
         at = Slots.start(rows, policy.device)
+        so_far: list[list[int]] = [[] for _ in range(rows)]
         with policy.casts_held():
             logits: Tensor | None = decoder.prefill(prompts, group_size, limit)
             while True:
-                step = written.steps
+                step, before = written.steps, at.running
                 if logits is not None:  # of a prefill
                     at, taken = drawing(logits, uniform[step, row], at)
                     tokens, log_probs = at.token[None], taken[None]
@@ -182,6 +177,8 @@ class BatchGenerator:
                     count = min(self._block, limit - step)
                     decoder.reserve(count)
                     at, tokens, log_probs = self._work(decoder, drawing, uniform[step : step + count, row], at)
+                if self._stops:
+                    at = self._stopped(so_far, row, before, tokens, at)
                 written.add(row, tokens, log_probs, at.length, policy.version)
                 running = on_host(at.running).view_as(active)
                 if written.steps == limit or not running.any():
@@ -193,9 +190,9 @@ class BatchGenerator:
                     policy.forget_casts()
                     slots = running.flatten().nonzero()
                     active = active.flatten()[slots]
-                    so_far = written.so_far(prompts, active[:, 0].tolist(), group_size)
+                    whole = written.so_far(prompts, active[:, 0].tolist(), group_size)
                     decoder = self._decoder_type(policy)
-                    logits = decoder.prefill(so_far, 1, limit - written.steps)
+                    logits = decoder.prefill(whole, 1, limit - written.steps)
                 elif running.float().mean() <= COMPACT_BELOW:
                     slots = still_running(running)
                     active = active.flatten()[slots]
@@ -205,6 +202,26 @@ class BatchGenerator:
                 at = at.only(to_device(slots.flatten(), policy.device))
                 row = to_device(active.flatten(), policy.device)
         return written.split(group_size)
+
+    def _stopped(self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots) -> Slots:
+        """The slots without those whose completion has come to one of the strings that end it.
+
+        Args:
+            so_far: tokens of each row before this block; those of the block are added.
+            running: [slots], before the block.
+            tokens: [steps, slots] of the block.
+        """
+        length, ran, rows = (on_host(part).tolist() for part in (at.length, running, row))
+        stopped, columns = [False] * len(rows), on_host(tokens).T.tolist()
+        for slot in (slot for slot, one in enumerate(ran) if one):
+            ids = so_far[rows[slot]]
+            for token in columns[slot][: length[slot] - len(ids)]:
+                ids.append(token)
+                if self._stops.end(ids):
+                    stopped[slot], length[slot] = True, len(ids)
+                    break
+        over = to_device(stopped, row.device)
+        return replace(at, length=to_device(length, row.device), running=at.running & ~over)
 
 
 def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:

@@ -3,6 +3,7 @@
 environments.py and network.py make what needs none.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -18,8 +19,9 @@ from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.memory_plan import fitted, plan_here
-from swarm_node.policy.policy import Policy
+from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.ranks import ALONE, Ranks
+from swarm_node.policy.soundness import Damaged, check_template
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
@@ -27,7 +29,7 @@ from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
 from swarm_node.scoring import sandbox
-from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig, NodeConfig
+from swarm_node.settings import DefenceConfig, GenerationConfig, LearningConfig, ModelConfig, NodeConfig
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
@@ -43,6 +45,17 @@ def build_policy(config: ModelConfig, resume: Path | None = None, tried: Tried |
         config = config.model_copy(update={"name": str(folder)})
     policy = load_policy(config, resume)
     policy.tried = tried or policy.tried
+    return policy
+
+
+def framed(policy: Policy, model: ModelConfig, generation: GenerationConfig, system: str) -> Policy:
+    """The policy, told what stands around a prompt. UserError where its chat template does not take that."""
+    arguments = json.loads(model.template_arguments or "{}")
+    try:
+        check_template(policy.tokenizer, system, arguments)
+    except Damaged as error:
+        raise UserError(f"environment.system and model.template_arguments do not suit this model: {error}") from error
+    policy.frame = Frame(system, arguments, next(iter(generation.stop), ""))
     return policy
 
 
@@ -64,7 +77,7 @@ def build_node(
     external groups that have not come, and none is used twice."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    policy = policy or build_policy(config.model)
+    policy = framed(policy or build_policy(config.model), config.model, config.generation, config.environment.system)
     config, _ = fitted(config, policy)
     return Node(
         peer_id=peer_id,
@@ -124,7 +137,7 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
 def examine(config: NodeConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
     build_environment(config).close()
-    policy = build_policy(config.model)
+    policy = framed(build_policy(config.model), config.model, config.generation, config.environment.system)
     plan = plan_here(config, policy, config.limits)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)

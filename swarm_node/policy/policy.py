@@ -3,7 +3,7 @@
 Any Hugging Face causal LM. `loading.py` makes one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
@@ -39,6 +39,15 @@ class Packing(Enum):
     MASK = "packed, 4-D mask"
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around a prompt, and what this node puts behind an external completion that ended."""
+
+    system: str = ""  # what the model is told before each prompt
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of the chat template
+    stop: str = ""  # where the node's own completions end with it; "" for EOS
+
+
 @dataclass
 class Policy:
     """The trained model. `model` maps ids to logits; everything else here is about text."""
@@ -52,6 +61,7 @@ class Policy:
     commit: str = ""  # of the hub model that was loaded; "" for a folder
     checkpointing: bool = False  # blocks are computed again on the way back instead of kept
     concurrent_tokens: int = 0  # of prompts and completions, decoded at the same time; 0 for all of a round
+    frame: Frame = Frame()
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     tried: Tried = field(default_factory=Tried)  # what works for this model here
     eos_ids: frozenset[int] = field(init=False)
@@ -69,15 +79,20 @@ class Policy:
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
-        if self.tokenizer.chat_template:
-            turn = [{"role": "user", "content": text}]
-            return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
-        return list(self.tokenizer(text).input_ids)
+        system, arguments = self.frame.system, self.frame.arguments
+        if not self.tokenizer.chat_template:
+            return list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
+        turns = [{"role": "system", "content": system}] if system else []
+        turns.append({"role": "user", "content": text})
+        ids = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False, **arguments)
+        return list(ids)
 
     def encode_completion(self, text: str, *, ended: bool) -> list[int]:
-        """Ids of a peer's completion. Text that spells a special token stays text; EOS is what the flag says."""
-        ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
-        return [*ids, self.eos_id] if ended and self.eos_id is not None else list(ids)
+        """Ids of a peer's completion. Text that spells a special token stays text. One that ended gets this node's own
+        end: the string that ends its own completions, tokenized together with the text, or EOS."""
+        whole = text + self.frame.stop if ended else text
+        ids = self.tokenizer(whole, add_special_tokens=False, split_special_tokens=True).input_ids
+        return [*ids, self.eos_id] if ended and not self.frame.stop and self.eos_id is not None else list(ids)
 
     def decode(self, completions: list[list[int]]) -> list[str]:
         """Texts of these token ids, special tokens left out."""

@@ -83,7 +83,7 @@ def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.
         raise Damaged("the optimiser lacks the state of some weights")
 
 
-def check_template(tokenizer: Any) -> None:
+def check_template(tokenizer: Any, system: str = "", arguments: Mapping[str, Any] | None = None) -> None:
     """Raises Damaged where the chat template fails, or does not end: it comes with the model, and is a program."""
     if not tokenizer.chat_template:
         return
@@ -99,8 +99,9 @@ def check_template(tokenizer: Any) -> None:
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        turn = [{"role": "user", "content": "?"}]
-        tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False)
+        turns = [{"role": "system", "content": system}] if system else []
+        turns.append({"role": "user", "content": "?"})
+        tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False, **(arguments or {}))
     except Damaged:
         raise
     except Exception as error:

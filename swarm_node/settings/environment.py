@@ -26,7 +26,8 @@ class EnvironmentConfig(Section):
     taskset: TasksetConfig = TasksetConfig()
     scoring: Literal["exact", "graded"] = "exact"
     """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial credit."""
-    instruction: str = ""
-    """A paragraph after every prompt, e.g. to ask a chat model for the answer in <answer> tags."""
+    system: str = ""
+    """What the model is told before every prompt, e.g. to give the answer in <answer> tags: the system turn of a chat
+    template; for a model without one, a paragraph."""
     time_limit: Annotated[float, Field(gt=0.0)] = 5.0
     """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""

@@ -3,11 +3,17 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from swarm_node.settings.secret import UNSHOWN, SecretUrl
-from swarm_node.settings.sections import Count, Positive, Section
+from swarm_node.settings.sections import Count, Positive, Section, WithCommas, json_object
+
+
+def _escapes(text: str) -> str:
+    """A shell hands over a backslash and an n."""
+    return text.replace("\\n", "\n").replace("\\t", "\t")
+
 
 SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of vLLM that take one
 
@@ -35,6 +41,8 @@ class ModelConfig(Section):
     quantization: Literal["none", "nf4"] = "none"
     """Of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a fourth of the memory and more time;
     needs the extra `memory` (bitsandbytes)."""
+    template_arguments: Annotated[str, AfterValidator(json_object)] = ""
+    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'."""
     lora_rank: Count = 0
     """Rank of LoRA adapters (peft), which are trained in place of the weights: on all linear layers but the
     output head, their output multiplied by 2. 0 trains all weights."""
@@ -47,6 +55,9 @@ class GenerationConfig(Section):
     """Completions per prompt: the GRPO group size G."""
     max_completion_length: Positive = 16
     """Tokens after which a completion is cut off."""
+    stop: Annotated[tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes)], ...], WithCommas()] = ()
+    """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab. External completions
+    that ended get the first of them as their end, in place of EOS. Empty: only EOS ends one."""
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
     """Divides the logits before sampling; the loss uses the same."""
     stop_below: Annotated[float, Field(le=0.0)] = 0.0

@@ -190,6 +190,8 @@ class EvaluationConfig(Section):
     tasks: tuple[str, ...] = ()
     """Tasks as dataset/config. Empty: all tasks of the environments in `use`; if `use` is empty too, the nine tasks of
     the starters."""
+    system: str = ""
+    """What the model is told before every prompt, as environment.system of `run`."""
     questions: Positive = 100
     """Held-out questions per task."""
     puzzles: Path | None = None

@@ -1,5 +1,6 @@
 """The base of all options: frozen, strict about names. Their docstrings are the help texts of the command line."""
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, get_origin
@@ -15,6 +16,17 @@ def _swarm(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._+-]{1,64}", name):
         raise ValueError("should be 1 to 64 letters, digits, or any of . _ + -")
     return name
+
+
+def json_object(text: str) -> str:
+    """The same text. ValueError unless it is a JSON object, or empty."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError('should be a JSON object, such as \'{"split": "test"}\'')
+    return text
 
 
 SwarmName = Annotated[str, AfterValidator(_swarm)]

@@ -29,16 +29,13 @@ class ReasoningGym(ScoredEnvironment):
         tasks: Sequence[str] = STARTER_TASKS,
         scoring: Scoring = "exact",
         time_limit: float = 5.0,
-        instruction: str = "",
     ) -> None:
         if not tasks:
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
         for task in tasks:
             find(task, [KIND])
         client = ScoringClient(SOURCE, VERSION, time_limit, scorers=SCORER_MODULE)
-        super().__init__(
-            NAME, VERSION, TASKS, tasks, ScoringPool(lambda: client, 1), RewardRule(scoring, PARTIAL), instruction
-        )
+        super().__init__(NAME, VERSION, TASKS, tasks, ScoringPool(lambda: client, 1), RewardRule(scoring, PARTIAL))
 
 
 class ReasoningGymKind(EnvironmentKind):
@@ -53,7 +50,7 @@ class ReasoningGymKind(EnvironmentKind):
         return f"is left out: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ReasoningGym:
-        return ReasoningGym(tasks, settings.scoring, settings.time_limit, settings.instruction)
+        return ReasoningGym(tasks, settings.scoring, settings.time_limit)
 
     def answer(self, question: Question) -> str:
         """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""

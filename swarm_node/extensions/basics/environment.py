@@ -25,7 +25,7 @@ class BasicsKind(EnvironmentKind):
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
         scoring = ScoringClient(SOURCE, source.version, settings.time_limit)
         rule = RewardRule(settings.scoring)
-        return ScoredEnvironment(self.name, source.version, self.tasks, tasks, scoring, rule, settings.instruction)
+        return ScoredEnvironment(self.name, source.version, self.tasks, tasks, scoring, rule)
 
     def answer(self, question: Question) -> str:
         return source.build(question.dataset, question.config_id, question.seed, question.index).answer

@@ -34,7 +34,7 @@ class SplitEnvironment(ScoredEnvironment):
     ) -> None:
         """`folder`: what its scoring processes read; it goes with the environment."""
         rule = RewardRule(settings.scoring)
-        super().__init__(name, version, tasks_of(name), tasks, scoring, rule, settings.instruction)
+        super().__init__(name, version, tasks_of(name), tasks, scoring, rule)
         self.count = held_out  # for `eval`
         self._folder = folder
 

@@ -10,7 +10,7 @@ import torch
 from swarm_node.extensions.gpus.leading import Begin, compare
 from swarm_node.extensions.gpus.ranks import JoinedRanks, join, when_gone
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.learner import build_policy, build_trainer, initial
+from swarm_node.node.learner import build_policy, build_trainer, framed, initial
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NodeConfig
@@ -48,6 +48,7 @@ def _loaded(begin: Begin, ranks: JoinedRanks) -> tuple[BatchGenerator, GrpoTrain
     if isinstance(config, NodeConfig) and torch.cuda.is_available():
         limit_gpu_memory(config.limits.memory, f"cuda:{torch.cuda.current_device()}")
     policy = build_policy(config.model, begin.resume, Tried(begin.tried))
+    framed(policy, config.model, config.generation, config.environment.system)
     policy.checkpointing, policy.concurrent_tokens = begin.checkpointing, begin.concurrent_tokens
     trainer = build_trainer(config, policy, initial(config, policy.tried), ranks)
     if begin.resume is not None:

@@ -46,13 +46,12 @@ class TemporalClue(ScoredEnvironment):
         tasks: Sequence[str],
         scoring: Scoring = "graded",
         time_limit: float = 5.0,
-        instruction: str = "",
         published_scorer: bool = False,
     ) -> None:
         for task in tasks:
             find(task, [KIND])
         client = ScoringClient(SOURCE, VERSION, time_limit)
-        super().__init__(NAME, VERSION, ASKED, tasks, client, RewardRule(scoring), instruction)
+        super().__init__(NAME, VERSION, ASKED, tasks, client, RewardRule(scoring))
         self._dataset = COMPAT if published_scorer else NAME
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
@@ -75,16 +74,13 @@ class FilePuzzles:
     process: the scorer is string work of ours, and no solver is needed.
     """
 
-    def __init__(
-        self, file: Path, scoring: Scoring = "graded", instruction: str = "", published_scorer: bool = False
-    ) -> None:
+    def __init__(self, file: Path, scoring: Scoring = "graded", published_scorer: bool = False) -> None:
         self._puzzles = read_puzzles(file)
         self.count: int | None = len(self._puzzles)
         self.version = "sha256." + hashlib.sha256(file.expanduser().read_bytes()).hexdigest()[:32]
         self.tasks: tuple[tuple[str, str], ...] = ((NAME, PUBLISHED),)
         self._rule, self._published_scorer = RewardRule(scoring), published_scorer
         self.catalogue = Catalogue({FILE_NAME: (self.version, {NAME: (PUBLISHED,)})})
-        self._instruction = f"\n\n{instruction}" if instruction else ""
 
     def prepare(self) -> None:
         pass
@@ -100,9 +96,7 @@ class FilePuzzles:
         ]
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        return [
-            self._puzzle(q).prompt + self._instruction if self.catalogue.knows(q) else _unknown() for q in questions
-        ]
+        return [self._puzzle(q).prompt if self.catalogue.knows(q) else _unknown() for q in questions]
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
         return [
@@ -177,9 +171,7 @@ class TemporalClueKind(_Kind):
         )
 
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> TemporalClue:
-        return TemporalClue(
-            tasks, settings.scoring, settings.time_limit, settings.instruction, scorer == PUBLISHED_SCORER
-        )
+        return TemporalClue(tasks, settings.scoring, settings.time_limit, scorer == PUBLISHED_SCORER)
 
 
 class PuzzleFileKind(_Kind):
@@ -191,7 +183,7 @@ class PuzzleFileKind(_Kind):
     def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> FilePuzzles:
         if settings.puzzles is None:
             raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set the option puzzles")
-        return FilePuzzles(settings.puzzles, settings.scoring, settings.instruction, scorer == PUBLISHED_SCORER)
+        return FilePuzzles(settings.puzzles, settings.scoring, scorer == PUBLISHED_SCORER)
 
 
 KIND, FILE_KIND = TemporalClueKind(), PuzzleFileKind()

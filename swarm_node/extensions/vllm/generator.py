@@ -26,12 +26,11 @@ from typing import Any
 import httpx
 import torch
 
-from protocol.limits import MAX_COMPLETION_CHARS
-from protocol.messages import Completion
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.vllm.server import NoServer, VllmServer
 from swarm_node.extensions.vllm.weights import Adapters, Folder, adapter_rank, has_adapters
 from swarm_node.generation.pacing import Pace
+from swarm_node.generation.stops import Stops
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
@@ -59,6 +58,7 @@ class VllmGenerator:
     def __init__(self, policy: Policy, config: GenerationConfig) -> None:
         _refuse_what_vllm_does_not_do(policy, config)
         self._policy, self._config = policy, config
+        self._stops = Stops(policy, config.stop)
         self._folder = config.vllm_folder.expanduser()
         self._server = _server(policy, config) if config.vllm == "auto" else None
         served = served_dtype(policy) if self._server else None
@@ -135,6 +135,7 @@ class VllmGenerator:
             "logprobs": 0,
             "return_token_ids": True,
             "stop_token_ids": sorted(self._policy.eos_ids),
+            "stop": list(config.stop),
         }
         try:
             choices = self._ask("/v1/completions", request)["choices"]
@@ -147,14 +148,10 @@ class VllmGenerator:
         return self._written(prompt, tokens)
 
     def _written(self, prompt: list[int], tokens: list[Tokens]) -> GeneratedGroup | Skipped:
-        ended = [one.ids[-1] in self._policy.eos_ids for one in tokens]
-        texts = self._policy.decode(
-            [list(one.ids[: len(one.ids) - end]) for one, end in zip(tokens, ended, strict=True)]
-        )
-        if max(map(len, texts)) > MAX_COMPLETION_CHARS:
-            return Skipped("completion longer than the protocol allows")
-        completions = (Completion(text=text, ended=end) for text, end in zip(texts, ended, strict=True))
-        return GeneratedGroup(tuple(completions), tuple(tokens), tuple(prompt))
+        completions = self._stops.completions([one.ids for one in tokens])
+        if isinstance(completions, Skipped):
+            return completions
+        return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
     def _hand_over(self) -> None:
         """The present weights, unless the server has them; a server, unless it runs."""

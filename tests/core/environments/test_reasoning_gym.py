@@ -77,9 +77,6 @@ def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
     config = CATALOGUE[first.dataset][first.config_id]
     expected = library.create_dataset(first.dataset, seed=first.seed, size=256, **config)[0]["question"]
     assert gym.prompts(questions)[0] == expected
-    polite = ReasoningGym(instruction="Put it in <answer> tags.")
-    assert polite.prompts([first]) == [f"{expected}\n\nPut it in <answer> tags."]
-    polite.close()
 
 
 @pytest.mark.slow

@@ -1,0 +1,55 @@
+"""Strings that end a completion. Its text travels without them; the tokens that spelled one are trained on."""
+
+from collections.abc import Sequence
+
+from protocol.limits import MAX_COMPLETION_CHARS
+from protocol.messages import Completion
+from swarm_node.policy.policy import Policy
+from swarm_node.rollouts.groups import Skipped
+
+MARGIN = 4  # more tokens than the longest string has bytes: a character may be spread over some
+
+
+class Stops:
+    """Finds the first of some strings in what a policy wrote, also where it spans tokens.
+
+    A host looks for them after each block of tokens. It decodes the last few tokens of a row, and only where the newest
+    one holds a character that one of the strings ends with; then all of the row, which decides.
+    """
+
+    def __init__(self, policy: Policy, texts: Sequence[str]) -> None:
+        self._policy, self._texts = policy, tuple(texts)
+        self._last = {text[-1] for text in texts} | {"�"}  # the latter: a part of a character
+        self._tail = max((len(text.encode()) for text in texts), default=0) + MARGIN
+        self._closing: dict[int, bool] = {}  # by token: whether it may end one of the strings
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def end(self, ids: Sequence[int]) -> bool:
+        """Whether the last of these tokens completes one of the strings."""
+        newest = ids[-1]
+        if newest not in self._closing:
+            self._closing[newest] = not self._last.isdisjoint(self._decoded([newest]))
+        return self._closing[newest] and self._in(self._decoded(ids[-self._tail :])) and self._in(self._decoded(ids))
+
+    def completions(self, group: Sequence[Sequence[int]]) -> tuple[Completion, ...] | Skipped:
+        """Text and end of each completion of a group, from its tokens: both EOS and a string end one. What ends it is a
+        flag and not text, also where the tokenizer does not count EOS as special."""
+        at_eos = [ids[-1] in self._policy.eos_ids for ids in group]
+        texts = self._policy.decode([list(ids[: len(ids) - eos]) for ids, eos in zip(group, at_eos, strict=True)])
+        cut = [text[: self._place(text)] for text in texts]
+        if max(map(len, cut)) > MAX_COMPLETION_CHARS:
+            return Skipped("completion longer than the protocol allows")
+        parts = zip(cut, texts, at_eos, strict=True)
+        return tuple(Completion(text=short, ended=eos or short != text) for short, text, eos in parts)
+
+    def _in(self, text: str) -> bool:
+        return self._place(text) < len(text)
+
+    def _place(self, text: str) -> int:
+        """Where the first of the strings begins; the length of the text where none is in it."""
+        return min((place for stop in self._texts if (place := text.find(stop)) >= 0), default=len(text))
+
+    def _decoded(self, ids: Sequence[int]) -> str:
+        return self._policy.decode([list(ids)])[0]
