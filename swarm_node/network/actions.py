@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Reason
+from swarm_node.common.channel import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,7 @@ class Call:
     timeout: float  # seconds, connecting included
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Message):
     """A group for the trainer, admitted, with the hash that names it, and the peer it was pulled from."""
 
     group: RolloutGroup
@@ -28,9 +28,8 @@ class Deliver:
     source: PeerId
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """A genuine group that this node does not admit: to be counted where the user looks."""
+class Refuse(Message):
+    """A genuine group that this node does not admit: the trainer counts it where the user looks."""
 
     reason: Reason
 
