@@ -20,7 +20,7 @@ from protocol.messages import Announcement, Completion, Question, RolloutGroup, 
 from protocol.rejection import Rejected
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
-from swarm_node.network.actions import Action, Call
+from swarm_node.network.actions import Action, Call, Deliver
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.remembered import Remembered
@@ -214,7 +214,7 @@ def _relay_message(data: bytes) -> str:
 
 def _process_frames() -> list[bytes]:
     frames: list[messages.FromNetwork] = [
-        messages.Deliver(_group(), bytes(32), US.peer_id),
+        Deliver(_group(), bytes(32), US.peer_id),
         messages.Memory(port=1, exchange={"seq": 3, "seen": ["x"], "bans": {"y": 0.5}}, peers={US.peer_id: ("/x",)}),
         messages.View(number=3, view={"peers": [{"addresses": ["/x"], "round": None}]}),
     ]

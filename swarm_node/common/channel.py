@@ -44,7 +44,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True)
     """Base of every message."""
 
 
-class Failed(Message):
+class Failed(Message, frozen=True):
     """The last message of a child that cannot go on."""
 
     error: str  # one line
@@ -93,7 +93,7 @@ class Talk(Generic[Down, Up]):
 
     @cached_property
     def down(self) -> Frames[Down]:
-        schemas = [msgspec.json.schema(each, schema_hook=lambda kind: kind.model_json_schema()) for each in self._types]
+        schemas = [msgspec.json.schema(each, schema_hook=_schema) for each in self._types]
         digest = hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).digest()
         return Frames(self._types[0], self._most, len(digest).to_bytes(LENGTH_BYTES, "big") + digest)
 
@@ -210,8 +210,14 @@ def telling(send: Callable[[Failed], None]) -> Iterator[None]:
     """The border of a child: what is raised in the context is its last message, and goes no further."""
     try:
         yield
-    except UserError as error:
-        send(Failed(str(error), by_user=True))
     except Exception as error:  # noqa: BLE001 - the parent is told
-        traceback.print_exc()
-        send(Failed(" ".join(f"{type(error).__name__}: {error}".split()), by_user=False))
+        by_user = isinstance(error, UserError)
+        if not by_user:
+            traceback.print_exc()
+        line = str(error) if by_user else " ".join(f"{type(error).__name__}: {error}".split())
+        with suppress(OSError):  # the parent has gone
+            send(Failed(line.encode(errors="replace").decode(), by_user))
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    return dict(kind.model_json_schema())

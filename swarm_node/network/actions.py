@@ -1,10 +1,14 @@
-"""What the exchange wants done. It decides, never acts: its runner does the calls and says how they went."""
+"""What the exchange wants done. It decides, never acts: its runner does the calls and says how they went.
+
+`Deliver` and `Refuse` go to the trainer as they are: see process/messages.py.
+"""
 
 from dataclasses import dataclass
 
+import msgspec
+
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Reason
-from swarm_node.common.channel import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class Call:
     timeout: float  # seconds, connecting included
 
 
-class Deliver(Message):
+class Deliver(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     """A group for the trainer, admitted, with the hash that names it, and the peer it was pulled from."""
 
     group: RolloutGroup
@@ -28,7 +32,7 @@ class Deliver(Message):
     source: PeerId
 
 
-class Refuse(Message):
+class Refuse(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     """A genuine group that this node does not admit: the trainer counts it where the user looks."""
 
     reason: Reason

@@ -21,7 +21,7 @@ _Row = dict[str, _Scalar | list[_Scalar] | dict[str, _Scalar]]
 ExchangeState = dict[str, int | list[str] | dict[str, int | float | list[int | float]]]  # see `Exchange.state`
 
 
-class Memory(Message):
+class Memory(Message, frozen=True):
     """What must outlive the network process. Sent to the trainer now and then, and on disk beside it."""
 
     port: int  # listened on
@@ -51,7 +51,7 @@ class Rules(BaseModel):
         )
 
 
-class Start(Message):
+class Start(Message, frozen=True):
     """First frame of the trainer. The key comes with it, and so does what the home remembers: the other process opens
     no file there."""
 
@@ -64,13 +64,13 @@ class Start(Message):
     want: int  # external groups that the first round would like to find
 
 
-class Allow(Message):
+class Allow(Message, frozen=True):
     """The user's lists have changed."""
 
     access: Access
 
 
-class Publish(Message):
+class Publish(Message, frozen=True):
     """Local groups of a round, sealed, and how many of others the trainer would like for its next; or of some
     rounds."""
 
@@ -80,7 +80,7 @@ class Publish(Message):
     rounds: int = 1
 
 
-class Verdict(Message):
+class Verdict(Message, frozen=True):
     """What the trainer found in a group."""
 
     author: PeerId
@@ -88,24 +88,24 @@ class Verdict(Message):
     outcome: str
 
 
-class Ask(Message):
+class Ask(Message, frozen=True):
     """Request for a view; the answer carries the same number."""
 
     number: int
 
 
-class Stop(Message):
+class Stop(Message, frozen=True):
     """End, and say goodbye to the others."""
 
 
-class Said(Message):
+class Said(Message, frozen=True):
     """A line for the user."""
 
     text: str
     warning: bool = False
 
 
-class Alive(Message):
+class Alive(Message, frozen=True):
     """Sent every few seconds: no news for long means that the process hangs."""
 
     connected: int  # peers
@@ -115,7 +115,7 @@ class Alive(Message):
     spent: int = 0  # bytes exchanged both ways since this process began
 
 
-class View(Message):
+class View(Message, frozen=True):
     """How the network looks from here, as plain data for `status`, `peers` and `doctor`."""
 
     number: int

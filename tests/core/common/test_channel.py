@@ -25,12 +25,12 @@ from tests.waiting import PATIENCE
 MOST = 64 * 1024
 
 
-class Work(Message):
+class Work(Message, frozen=True):
     number: int
     data: tuple[bytes, ...] = ()
 
 
-class Found(Message):
+class Found(Message, frozen=True):
     group: RolloutGroup
     counts: dict[str, int | float | list[str] | None]
 
