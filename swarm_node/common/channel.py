@@ -25,7 +25,7 @@ from swarm_node.common.errors import UserError
 
 LENGTH_BYTES = 4
 CHUNK_BYTES = 1024 * 1024  # read at once: a frame that is announced and never comes costs no memory
-MIXED = "two versions of swarm-node are mixed: restart it"
+MIXED = "two versions of swarm-node are mixed: install one everywhere, and start again"
 
 T = TypeVar("T")
 In = TypeVar("In")
