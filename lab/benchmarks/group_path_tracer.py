@@ -38,7 +38,7 @@ def carries(value: Any, depth: int = _DEPTH) -> bool:
     if isinstance(value, Mapping):
         return any(carries(each, depth - 1) for each in list(value.values())[:64])
     names = [entry.name for entry in fields(value)] if is_dataclass(value) else ()
-    names = names or list(getattr(type(value), "model_fields", ()))
+    names = names or list(getattr(type(value), "model_fields", getattr(type(value), "__struct_fields__", ())))
     return any(carries(getattr(value, name, None), depth - 1) for name in names)
 
 

@@ -4,7 +4,6 @@ A target raises only if something is wrong. Seeds are valid inputs; `dress` make
 the point where it matters, by signing it or keeping it canonical.
 """
 
-import asyncio
 import io
 import json
 import math
@@ -19,8 +18,9 @@ from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Announcement, Completion, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
+from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
-from swarm_node.network.actions import Action, Call
+from swarm_node.network.actions import Action, Call, Deliver
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.remembered import Remembered
@@ -213,32 +213,20 @@ def _relay_message(data: bytes) -> str:
 
 
 def _process_frames() -> list[bytes]:
-    frames: list[messages.Frame] = [
-        messages.Stop(),
-        messages.Ask(number=3),
-        messages.View(number=3, view={"peers": [1]}),
+    frames: list[messages.FromNetwork] = [
+        Deliver(_group(), bytes(32), US.peer_id),
+        messages.Memory(port=1, exchange={"seq": 3, "seen": ["x"], "bans": {"y": 0.5}}, peers={US.peer_id: ("/x",)}),
+        messages.View(number=3, view={"peers": [{"addresses": ["/x"], "round": None}]}),
     ]
-    return [messages.encode(frame) for frame in frames]
-
-
-_LOOP = asyncio.new_event_loop()  # never runs
+    return [messages.NETWORK.up.encode(frame) for frame in frames]
 
 
 def _process_frame(data: bytes) -> str:
-    async def read() -> messages.Frame | None:
-        reader = asyncio.StreamReader(loop=_LOOP)
-        reader.feed_data(data)
-        reader.feed_eof()
-        return await messages.read(reader)
-
-    coroutine = read()
+    frames, (head, body) = messages.NETWORK.up, (data[:4], data[4:])
     try:
-        coroutine.send(None)  # all is there already, so that no event loop is needed
-    except StopIteration as done:
-        return type(done.value).__name__
-    except messages.BrokenFrame:
+        return type(frames.decode(body[: frames.size(head)])).__name__
+    except channel.BrokenFrame:
         return "broken"
-    raise AssertionError("waits for more after the end")
 
 
 def _remembered() -> bytes:

@@ -1,4 +1,5 @@
-"""What a process that this one starts is told of the user's environment: never their tokens, keys and proxies.
+"""Processes that this one starts and speaks with, and what they are told of the user's environment: never their tokens,
+keys and proxies.
 
 `clean_environment` is for processes that read what strangers send or wrote, and for those that need nothing;
 `without_secrets` for those that compute, which need what the user has set for CUDA, caches and threads.
@@ -6,7 +7,16 @@
 
 import os
 import re
-from collections.abc import Mapping
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from swarm_node.common import private
+
+Process = subprocess.Popen[bytes]
 
 KEPT_VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR")  # where the interpreter was linked against it; where sockets go
 OF_THE_USER = (*KEPT_VARIABLES, "PATH", "HOME", "LANG", "LC_ALL", "TZ")  # for programs that print for a person
@@ -24,3 +34,48 @@ def clean_environment(kept: tuple[str, ...] = KEPT_VARIABLES, more: Mapping[str,
 def without_secrets(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """All variables but those whose names say that they hold a secret, and `more`."""
     return {name: value for name, value in os.environ.items() if not SECRET.search(name)} | dict(more or {})
+
+
+def start(
+    command: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str],
+    passed: Sequence[int] = (),
+    append: bool = False,
+) -> tuple[Process, socket.socket]:
+    """A process and the socket to it, whose other end is the last argument of the command: see channel.inherited.
+
+    `log` takes what it prints, if it can be written; `passed` are descriptors that it gets. It has a group of its own,
+    as Ctrl-C is for its parent. Raises OSError where it cannot be started.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs, _writable(log, append) as output:
+            process = subprocess.Popen(
+                [*command, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                pass_fds=(theirs.fileno(), *passed),
+                start_new_session=True,
+            )
+    except BaseException:
+        ours.close()
+        raise
+    return process, ours
+
+
+def ending(code: int) -> str:
+    """How a process with this exit status ended."""
+    if code >= 0:
+        return f"ended with status {code}"
+    hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
+    return f"was killed by {signal.Signals(-code).name}{hint}"
+
+
+def _writable(path: Path, append: bool) -> BinaryIO:
+    try:
+        return private.open_to_write(path, append=append)
+    except OSError:
+        return open(os.devnull, "wb")

@@ -1,10 +1,11 @@
 """Whom and what this node's user wants to have to do with: lists of peers, networks and tasks, from a TOML file."""
 
 import tomllib
-from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from protocol.messages import PeerId, Question
 from swarm_node.network.parties import Range, outer
@@ -12,19 +13,20 @@ from swarm_node.network.parties import Range, outer
 MAX_ENTRIES = 100_000  # of one list
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(BaseModel):
     """What is blocked is blocked. Where a list of what is allowed has entries, all else is blocked too.
 
     `private_networks` blocks nothing: it opens networks, as 10.0.0.0/8, that a dial may else not go to.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     block_peers: frozenset[str] = frozenset()
     allow_peers: frozenset[str] = frozenset()
     block_networks: frozenset[Range] = frozenset()
     allow_networks: frozenset[Range] = frozenset()
-    block_tasks: frozenset[str] = field(default=frozenset())  # dataset/config
-    allow_tasks: frozenset[str] = field(default=frozenset())
+    block_tasks: frozenset[str] = frozenset()  # dataset/config
+    allow_tasks: frozenset[str] = frozenset()
     private_networks: frozenset[Range] = frozenset()  # not public, and yet dialled when others tell addresses there
 
     def peer(self, peer: PeerId) -> bool:
@@ -46,7 +48,7 @@ class Access:
 def parse(text: str) -> Access:
     """Of the text of a TOML file. ValueError of one line where it makes no sense."""
     values = tomllib.loads(text)
-    known = {each.name for each in fields(Access)}
+    known = set(Access.model_fields)
     if unknown := sorted(set(values) - known):
         raise ValueError(f"{unknown[0]!r} is no list; there are {', '.join(sorted(known))}")
     return Access(**{name: frozenset(_entries(name, value)) for name, value in values.items()})

@@ -1,6 +1,11 @@
-"""What the exchange wants done. It decides, never acts: its runner does the calls and says how they went."""
+"""What the exchange wants done. It decides, never acts: its runner does the calls and says how they went.
+
+`Deliver` and `Refuse` go to the trainer as they are: see process/messages.py.
+"""
 
 from dataclasses import dataclass
+
+import msgspec
 
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Reason
@@ -19,8 +24,7 @@ class Call:
     timeout: float  # seconds, connecting included
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     """A group for the trainer, admitted, with the hash that names it, and the peer it was pulled from."""
 
     group: RolloutGroup
@@ -28,9 +32,8 @@ class Deliver:
     source: PeerId
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """A genuine group that this node does not admit: to be counted where the user looks."""
+class Refuse(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """A genuine group that this node does not admit: the trainer counts it where the user looks."""
 
     reason: Reason
 

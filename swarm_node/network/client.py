@@ -21,6 +21,7 @@ from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
+from swarm_node.network.actions import Deliver, Refuse
 from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL
 from swarm_node.network.exchange.store import SERVE_ROUNDS
 from swarm_node.network.process import cache, control
@@ -29,11 +30,10 @@ from swarm_node.network.process.messages import (
     Alive,
     Allow,
     Ask,
-    Frame,
+    FromNetwork,
+    FromTrainer,
     Memory,
     Publish,
-    Received,
-    Refused,
     Rules,
     Said,
     Start,
@@ -42,7 +42,6 @@ from swarm_node.network.process.messages import (
 )
 from swarm_node.network.process.pace import Pace
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
-from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.rollouts.interfaces import Network
 from swarm_node.settings import NetworkConfig
@@ -88,7 +87,7 @@ class RemoteNetwork(Network):
         self._views: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._questions = 0
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
-        self._shared = Catalogue(rules.environments).knows  # what no peer may ask of this node, it tells nobody
+        self._shared = rules.admission(identity.peer_id).knows  # what no peer may ask of this node, it tells nobody
         self._loop = asyncio.new_event_loop()
         self._main: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
@@ -173,9 +172,9 @@ class RemoteNetwork(Network):
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}
 
-    def _post(self, frame: Frame) -> None:
+    def _post(self, message: FromTrainer) -> None:
         with suppress(RuntimeError):  # closed: whatever is said now is lost
-            self._loop.call_soon_threadsafe(self._send, frame)
+            self._loop.call_soon_threadsafe(self._send, message)
 
     # What follows runs in the thread.
 
@@ -229,7 +228,7 @@ class RemoteNetwork(Network):
         self._access = access
         self._supervisor.send(Allow(access=access))
 
-    def _opening(self, folder: Path) -> list[Frame]:
+    def _opening(self, folder: Path) -> list[FromTrainer]:
         start = Start(
             key=self._identity.key_bytes(),
             rules=self._rules,
@@ -241,30 +240,30 @@ class RemoteNetwork(Network):
         )
         return [start, *self._published]
 
-    def _send(self, frame: Frame) -> None:
-        if isinstance(frame, Publish):
-            self._published.append(frame)
-        self._supervisor.send(frame)
+    def _send(self, message: FromTrainer) -> None:
+        if isinstance(message, Publish):
+            self._published.append(message)
+        self._supervisor.send(message)
 
-    def _receive(self, frame: Frame) -> None:
-        match frame:
-            case Received(group=group, content_hash=content_hash):
+    def _receive(self, message: FromNetwork) -> None:
+        match message:
+            case Deliver(group=group, content_hash=content_hash):
                 if len(self._inbox) >= INBOX_GROUPS:
                     self._inbox.popleft()
                     self._rejections[INBOX_FULL] += 1
                 self._inbox.append(ExternalGroup(group, content_hash))
                 self._received += 1
-            case Refused(reason=reason):
+            case Refuse(reason=reason):
                 self._rejections[reason] += 1
                 self._received += 1
             case Memory():
-                self._memory = frame
+                self._memory = message
             case Alive(spent=spent):
                 if spent < self._alive.spent:  # another process than before
                     self._before += self._alive.spent
-                if frame.addresses != self._alive.addresses:
-                    self._keeper.addresses(frame.addresses)
-                self._alive = frame
+                if message.addresses != self._alive.addresses:
+                    self._keeper.addresses(message.addresses)
+                self._alive = message
             case Said(text=text, warning=warning):
                 self._say(text, warning)
             case View(number=number, view=view) if number in self._views and not self._views[number].done():
@@ -292,9 +291,9 @@ class RemoteNetwork(Network):
             "resting": self._resting,
             "leaving": self._leaving,
             "processes": self._supervisor.lives,
-            "running": self._supervisor.running,
+            "running": self._supervisor.channel is not None,
         }
-        if not self._supervisor.running:
+        if self._supervisor.channel is None:
             return process
         self._questions += 1
         number = self._questions

@@ -14,9 +14,8 @@ from time import monotonic
 from protocol.messages import Round
 from swarm_node.common.errors import UserError
 from swarm_node.node.capacity import Capacity
-from swarm_node.node.generator_messages import GeneratedMessage, Message, read_waiting, write_waiting
-from swarm_node.node.generator_process import GeneratorProcess
-from swarm_node.node.round import Node
+from swarm_node.node.generator_process import FromGenerator, GeneratedMessage, GeneratorProcess
+from swarm_node.node.round import Node, read_waiting, write_waiting
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.groups import Generated
@@ -120,7 +119,7 @@ class AsynchronousNode:
             except Empty:
                 return
 
-    def _take(self, message: Message | None) -> None:
+    def _take(self, message: FromGenerator | None) -> None:
         if isinstance(message, GeneratedMessage):
             self._deaths = 0
             self._capacity.finish(1)

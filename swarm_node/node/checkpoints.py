@@ -8,8 +8,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.node.evaluation import REWARD, best_so_far
-from swarm_node.node.generator_messages import read_waiting
-from swarm_node.node.round import Node
+from swarm_node.node.round import Node, read_waiting
 from swarm_node.policy.device import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.soundness import Damaged

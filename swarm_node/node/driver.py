@@ -1,5 +1,7 @@
 """From one configuration to the two processes of an asynchronous node."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,14 +11,15 @@ import torch
 
 from protocol.messages import Round
 from swarm_node.node.asynchronous import AsynchronousNode
-from swarm_node.node.generator_messages import Order
-from swarm_node.node.generator_process import COMMAND, GeneratorProcess
+from swarm_node.node.generator_process import GeneratorProcess, Order, settings_for
 from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.interfaces import Runner
 from swarm_node.settings import LearningConfig
 from swarm_node.telemetry.manifest import usable_cores
+
+COMMAND = (sys.executable, "-P", "-m", "swarm_node.node.generator")
 
 C = TypeVar("C", bound=LearningConfig)
 
@@ -83,8 +86,8 @@ def driving(
         return
     side = generator_side(config)
     weights = SharedWeights.create(policy)
-    tried = str(policy.tried.path or "")
-    order = Order(side, node.peer_id, weights.descriptor, list(weights.layout), tried)
+    tried = os.fsencode(policy.tried.path or "")
+    order = Order(settings_for(side), node.peer_id, weights.descriptor, list(weights.layout), tried)
     process = GeneratorProcess(order, side.threads, log, command)
     driver = AsynchronousNode(node, policy, weights, process, config.asynchronous.max_staleness, warn, max_rounds)
     try:

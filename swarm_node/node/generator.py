@@ -6,22 +6,24 @@ network belong to the trainer process.
 
 import os
 import queue
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
-from json import loads
 from pathlib import Path
-from typing import Any
 
 from protocol.messages import Round
-from swarm_node.common.errors import UserError
+from swarm_node.common.channel import Channel, inherited, telling
 from swarm_node.common.loading import quickly
-from swarm_node.common.stdio import take_stdout
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.alone import Alone
-from swarm_node.node.generator_messages import FailedMessage, GeneratedMessage, Order, write_message
+from swarm_node.node.generator_process import (
+    GENERATOR,
+    FromGenerator,
+    Generate,
+    GeneratedMessage,
+    Order,
+    ToGenerator,
+)
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.interfaces import Environment, Trainer
 from swarm_node.rollouts.reports import StepReport
@@ -34,6 +36,7 @@ with quickly():
     from swarm_node.policy.weights import SharedWeights
 
 Build = Callable[[LearningConfig], tuple[Policy, Environment]]
+Ours = Channel[ToGenerator, FromGenerator]
 
 
 class NoTrainer(Trainer):
@@ -49,27 +52,22 @@ def build(config: LearningConfig) -> tuple[Policy, Environment]:
 
 
 def serve(build: Build) -> None:
-    """Runs a generator process from start to end. If it fails, the last line is the error."""
-    send = take_stdout()
-    order = Order.read(sys.stdin.readline())
-    rounds: queue.SimpleQueue[Round] = queue.SimpleQueue()
-    threading.Thread(target=_read_orders, args=(rounds,), daemon=True).start()
-    try:
-        _generate_rounds(order, build, rounds, send)
-    except UserError as error:
-        send(write_message(FailedMessage(str(error), by_user=True)))
-    except Exception as error:  # noqa: BLE001 - the border of the process: the trainer is told
-        traceback.print_exc()
-        send(write_message(FailedMessage(" ".join(f"{type(error).__name__}: {error}".split()), by_user=False)))
+    """Runs a generator process from start to end. If it fails, its last message says why."""
+    connection = inherited()
+    channel: Ours = Channel(connection, connection, GENERATOR.down, GENERATOR.up)
+    with telling(channel.send):
+        order = channel.receive()
+        if isinstance(order, Order):
+            rounds: queue.SimpleQueue[Round] = queue.SimpleQueue()
+            threading.Thread(target=_read_orders, args=(channel, rounds), daemon=True).start()
+            _generate_rounds(order, build, rounds, channel)
 
 
-def _generate_rounds(
-    order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", send: Callable[[str], Any]
-) -> None:
+def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", channel: Ours) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)
     if order.tried:
-        policy.tried = Tried(Path(order.tried))
+        policy.tried = Tried(Path(os.fsdecode(order.tried)))
     policy.version = -1  # the first snapshot replaces what was loaded
     node = build_node(order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer())
     while True:
@@ -77,13 +75,15 @@ def _generate_rounds(
         now = rounds.get()
         idle = time.monotonic() - began
         weights.take(policy)
-        send(write_message(GeneratedMessage(node.generate(now), idle)))
+        channel.send(GeneratedMessage(node.generate(now), idle))
 
 
-def _read_orders(rounds: "queue.SimpleQueue[Round]") -> None:
-    for line in sys.stdin:
-        rounds.put(Round(loads(line)["generate"]))
-    os._exit(1)  # the trainer has gone; the scoring process ends when our end of its pipe closes
+def _read_orders(channel: Ours, rounds: "queue.SimpleQueue[Round]") -> None:
+    try:
+        while isinstance(order := channel.receive(), Generate):
+            rounds.put(order.round)
+    finally:
+        os._exit(1)  # the trainer has gone; the scoring process ends when our end of its pipe closes
 
 
 if __name__ == "__main__":

@@ -1,31 +1,75 @@
-"""The trainer's end of a generator process: start it, order rounds, take its messages, start another if it dies."""
+"""The trainer's end of a generator process: start it, order rounds, take its messages, start another if it dies.
 
-import contextlib
+Weights go through shared memory (policy/weights.py), so messages are short: texts, token ids, log-probs, rewards.
+"""
+
+import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
-from json import dumps
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
+from socket import socket
 
-from protocol.messages import Round
-from swarm_node.common import private
-from swarm_node.node.generator_messages import Message, Order, generator_environment, read_message
+from protocol.messages import PeerId, Round
+from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk
+from swarm_node.common.children import Process, ending, start, without_secrets
+from swarm_node.rollouts.groups import Generated
+from swarm_node.settings import LearningConfig
+from swarm_node.settings.secret import revealed
 
-COMMAND = (sys.executable, "-P", "-m", "swarm_node.node.generator")
+MAX_FRAME_BYTES = 1024 * 1024 * 1024  # a token takes some 12: far more than a round of any model has
+
+
+class Order(Message, frozen=True):
+    """All that a generator process needs to generate rounds. The first message to it."""
+
+    settings: str  # LearningConfig as JSON, secrets included
+    peer_id: PeerId
+    descriptor: int  # of the shared weights
+    layout: list[tuple[str, tuple[int, ...], str]]  # of the shared weights
+    tried: bytes = b""  # path of the file of what works on this machine
+
+    @property
+    def config(self) -> LearningConfig:
+        return LearningConfig.model_validate(json.loads(self.settings))
+
+
+class Generate(Message, frozen=True):
+    """Generate this round, after those ordered before."""
+
+    round: Round
+
+
+class GeneratedMessage(Message, frozen=True):
+    """A round is generated."""
+
+    generated: Generated
+    idle: float  # seconds that the generator waited for the order
+
+
+ToGenerator = Order | Generate
+FromGenerator = GeneratedMessage | Failed
+GENERATOR: Talk[ToGenerator, FromGenerator] = Talk(ToGenerator, FromGenerator, MAX_FRAME_BYTES)
+
+
+def settings_for(config: LearningConfig) -> str:
+    """The settings of an order. Of a configuration that has more than a generator needs, the rest is left out."""
+    plain = {name: getattr(config, name) for name in LearningConfig.model_fields}
+    return json.dumps(revealed(LearningConfig.model_construct(**plain)))
 
 
 class GeneratorProcess:
     """One process at a time. A thread reads its messages, so the process never waits for a busy trainer."""
 
-    def __init__(self, order: Order, threads: int, log: Path, command: Sequence[str] = COMMAND) -> None:
-        """`log` takes the process's stderr; `threads`: how many it uses for tensor maths."""
+    def __init__(self, order: Order, threads: int, log: Path, command: Sequence[str]) -> None:
+        """`log` takes what the process prints; `threads`: how many it uses for tensor maths."""
         self._order, self._threads, self._log, self._command = order, threads, log, command
-        self._process: subprocess.Popen[str] | None = None
-        self._messages: SimpleQueue[Message | None] = SimpleQueue()  # None: the process closed the pipe
+        self._process: Process | None = None
+        self._channel: Channel[FromGenerator, ToGenerator] | None = None
+        self._messages: SimpleQueue[FromGenerator | None] = SimpleQueue()  # None: the process has ended
 
     @property
     def pid(self) -> int | None:
@@ -33,59 +77,57 @@ class GeneratorProcess:
 
     def start(self) -> None:
         self._messages = SimpleQueue()
-        with private.open_to_write(self._log, append=True) as stderr:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                encoding="utf-8",
-                env=generator_environment(self._threads),
-                pass_fds=(self._order.descriptor,),
-                start_new_session=True,  # the trainer handles Ctrl-C
-            )
-        threading.Thread(target=_read, args=(self._process, self._messages), daemon=True).start()
-        self._send(self._order.line())
+        environment, passed = generator_environment(self._threads), (self._order.descriptor,)
+        self._process, connection = start(self._command, self._log, environment, passed, append=True)
+        self._channel = Channel(connection, connection, GENERATOR.up, GENERATOR.down)
+        threading.Thread(target=_read, args=(connection, self._channel, self._messages), daemon=True).start()
+        self._send(self._order)
 
     def generate(self, now: Round) -> None:
         """Order this round, to be generated after the rounds ordered before."""
-        self._send(dumps({"generate": now}) + "\n")
+        self._send(Generate(now))
 
-    def take(self, block: bool) -> Message | None:
+    def take(self, block: bool) -> FromGenerator | None:
         """Its next message; None when it has ended. Without `block`, raises `queue.Empty` if there is none yet."""
         return self._messages.get(block)
 
     def stop(self) -> str:
         """Kill it if it still runs, and wait. Returns how it ended."""
-        process = self._process
+        process, self._process = self._process, None
         if process is None:
             return ""
-        ended = process.poll()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        code = process.poll()
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait() if ended is None else ended
-        with contextlib.suppress(OSError):
-            assert process.stdin is not None
-            process.stdin.close()
-        self._process = None
-        if code >= 0:
-            return f"it ended with status {code}"
-        hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
-        return f"it was killed by {signal.Signals(-code).name}{hint}"
+        return f"it {ending(process.wait() if code is None else code)}"
 
-    def _send(self, line: str) -> None:
-        assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it died: the reading thread reports that
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+    def _send(self, message: ToGenerator) -> None:
+        assert self._channel is not None
+        with suppress(OSError):  # it died: the reading thread reports that
+            self._channel.send(message)
 
 
-def _read(process: "subprocess.Popen[str]", messages: "SimpleQueue[Message | None]") -> None:
-    assert process.stdout is not None
-    with contextlib.suppress(ValueError, OSError):  # the pipe was closed
-        for line in process.stdout:
-            message = read_message(line)
-            if message is not None:
+def _read(
+    connection: socket,
+    channel: Channel[FromGenerator, ToGenerator],
+    messages: "SimpleQueue[FromGenerator | None]",
+) -> None:
+    with connection:
+        try:
+            while (message := channel.receive()) is not None:
                 messages.put(message)
+        except BrokenFrame as error:
+            messages.put(Failed(f"it sent nonsense: {error}", by_user=False))
     messages.put(None)
+
+
+def generator_environment(threads: int) -> dict[str, str]:
+    """For a process that shares the cores with another one. Idle threads sleep instead of spinning."""
+    count = str(threads)
+    threading = {
+        "OMP_WAIT_POLICY": "passive",
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    return without_secrets(threading)

@@ -13,6 +13,8 @@ from functools import partial
 from random import Random
 from statistics import fmean
 
+from pydantic import TypeAdapter
+
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.rollouts.groups import (
     HUNG,
@@ -33,6 +35,8 @@ from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.sampler import choose_local
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
 from swarm_node.settings import RoundConfig
+
+_GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,3 +295,13 @@ def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
 
 def _mean(values: Sequence[float]) -> float:
     return fmean(values) if values else 0.0
+
+
+def write_waiting(generated: Generated) -> str:
+    """A generated round as JSON, for a checkpoint."""
+    return _GENERATED.dump_json(generated).decode()
+
+
+def read_waiting(text: str) -> Generated:
+    """The inverse of `write_waiting`. ValueError."""
+    return _GENERATED.validate_json(text)

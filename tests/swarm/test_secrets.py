@@ -23,7 +23,7 @@ from swarm_node.extensions.hub.push import upload
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
 from swarm_node.extensions.simulation.engines.real_nodes import as_toml
 from swarm_node.extensions.simulation.worker_messages import read_order, write_order
-from swarm_node.node.generator_messages import Order
+from swarm_node.node.generator_process import GENERATOR, Order, settings_for
 from swarm_node.settings import GenerationConfig, LearningConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.command_line import KINDS
 from swarm_node.settings.secret import Secret
@@ -118,7 +118,7 @@ def test_processes_of_ours_are_told_and_reports_are_not() -> None:
     generation = GenerationConfig.model_validate({"vllm_url": url})
     config = NodeConfig(generation=generation)
     learning = LearningConfig(generation=generation)
-    told = Order.read(Order(learning, "me", 3, []).line())  # type: ignore[arg-type]
+    told = GENERATOR.down.decode(GENERATOR.down.encode(Order(settings_for(learning), "me", 3, []))[4:])
     assert told.config.generation.vllm_url.get_secret_value() == url
     simulated = SimulationConfig(generation=generation)
     assert read_order(write_order(simulated, Cell(parse_arm("4/4"), 0)))[0].generation == generation

@@ -1,6 +1,6 @@
 """A simulation on a Ray cluster: its cells as tasks, or the nodes of each swarm as actors, over all hosts.
 
-A task starts the same worker process as on one machine and passes its lines on, so rewards are the same to the bit. A
+A task starts the same worker process as on one machine and passes on what it says: rewards are the same to the bit. A
 cell whose host was lost begins anew on another. Needs the extra `ray`.
 """
 
@@ -20,7 +20,7 @@ from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.elsewhere import origin
 from swarm_node.extensions.simulation.engines.engine import Launch, Run, Worker
 from swarm_node.extensions.simulation.engines.memory import InMemoryRun, MemoryEngine
-from swarm_node.extensions.simulation.worker_messages import node_environment, write_order
+from swarm_node.extensions.simulation.worker_messages import FromWorker, Order, node_environment, said_by, write_order
 from swarm_node.extensions.simulation.workers import MODULE
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.manifest import usable_cores
@@ -62,7 +62,7 @@ class RayEngine:
         if config.ray.spread == "nodes":
             return None
         ray, there = connect(config), origin()
-        # No retries of Ray's: a cell that begins anew would repeat lines that were passed on.
+        # No retries of Ray's: a cell that begins anew would repeat rounds that were passed on.
         options = {"num_cpus": config.threads or 1, "num_gpus": config.ray.gpus, "max_retries": 0}
         task = ray.remote(run_worker).options(num_returns="streaming", scheduling_strategy="SPREAD", **options)
 
@@ -73,17 +73,17 @@ class RayEngine:
 
 
 class RayWorker:
-    """Implements workers.Worker: a task, from which lines come as a stream."""
+    """Implements workers.Worker: a task, from which messages come as a stream."""
 
     def __init__(self, ray: Any, stream: Any) -> None:
         self._ray, self._stream = ray, stream
         self._error: Exception | None = None
 
-    def lines(self) -> Iterator[str]:
+    def messages(self) -> Iterator[FromWorker]:
         """See Worker."""
         try:
-            for line in self._stream:
-                yield self._ray.get(line)
+            for message in self._stream:
+                yield self._ray.get(message)
         except self._ray.exceptions.RayError as error:
             self._error = error
 
@@ -102,27 +102,23 @@ class RayWorker:
             self._ray.cancel(self._stream, force=True)
 
 
-def run_worker(order: str, environment: dict[str, str]) -> Iterator[str]:
-    """The task: lines of a worker process, which ends with the task, however that ends."""
+def run_worker(order: Order, environment: dict[str, str]) -> Iterator[FromWorker]:
+    """The task: messages of a worker process, which ends with the task, however that ends."""
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [sys.executable, *MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            text=True,
-            encoding="utf-8",
+            bufsize=0,
             env=without_secrets(environment),
             start_new_session=True,
         )
-        assert process.stdin is not None and process.stdout is not None
         try:
-            process.stdin.write(order)
-            process.stdin.flush()
-            said = ""
-            for said in process.stdout:
+            said = None
+            for said in said_by(process, order):
                 yield said
-            if not said:
+            if said is None:
                 errors.seek(max(0, errors.tell() - 2000))
                 raise RuntimeError(errors.read().decode(errors="replace").strip() or "it said nothing")
         finally:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
+from swarm_node.common import channel
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.engines.engine import Launch, Worker
-from swarm_node.extensions.simulation.worker_messages import DoneMessage, FailedMessage, RoundMessage, read_message
+from swarm_node.extensions.simulation.worker_messages import DoneMessage, FromWorker, RoundMessage
 from swarm_node.telemetry.events import CellRound, CellStarted, Event, Notice
 
 LOSSES = 3  # hosts that a cell may lose before it has failed
@@ -43,7 +44,7 @@ class _Running:
     rounds: list[CellRound] = field(default_factory=list)
 
 
-_Lines = SimpleQueue[tuple[_Running, str | None]]  # None: the worker has ended
+_Messages = SimpleQueue[tuple[_Running, FromWorker | None]]  # None: the worker has ended
 
 
 def run_cells(
@@ -53,24 +54,24 @@ def run_cells(
 
     Closing the iterator, or any exception in here (Ctrl-C), kills all running cells.
     """
-    waiting, lines, losses = deque(cells), _Lines(), Counter[Cell]()
+    waiting, messages, losses = deque(cells), _Messages(), Counter[Cell]()
     alive: list[_Running] = []
     try:
         while waiting or alive:
             while waiting and len(alive) < workers:
-                started = _start(waiting.popleft(), launch, lines)
+                started = _start(waiting.popleft(), launch, messages)
                 alive.append(started)
                 emit(CellStarted(str(started.cell.arm), started.cell.seed))
-            running, line = lines.get()
-            if running not in alive:  # left in the pipe of a cell that has ended
+            running, message = messages.get()
+            if running not in alive:  # left of a cell that has ended
                 continue
-            ended = _handle(running, line, emit)
+            ended = _handle(running, message, emit)
             if ended is None:
                 continue
             alive.remove(running)
             running.worker.kill()
-            losses[running.cell] += line is None and running.worker.lost()
-            if line is None and running.worker.lost() and losses[running.cell] < LOSSES:
+            losses[running.cell] += message is None and running.worker.lost()
+            if message is None and running.worker.lost() and losses[running.cell] < LOSSES:
                 emit(Notice(f"a host was lost: {running.cell} begins anew"))
                 waiting.appendleft(running.cell)
             else:
@@ -80,28 +81,28 @@ def run_cells(
             running.worker.kill()
 
 
-def _start(cell: Cell, launch: Launch, lines: _Lines) -> _Running:
+def _start(cell: Cell, launch: Launch, messages: _Messages) -> _Running:
     running = _Running(cell, launch(cell))
-    threading.Thread(target=_read, args=(running, lines), daemon=True).start()
+    threading.Thread(target=_read, args=(running, messages), daemon=True).start()
     return running
 
 
-def _read(running: _Running, lines: _Lines) -> None:
-    for line in running.worker.lines():
-        lines.put((running, line))
-    lines.put((running, None))
+def _read(running: _Running, messages: _Messages) -> None:
+    for message in running.worker.messages():
+        messages.put((running, message))
+    messages.put((running, None))
 
 
-def _handle(running: _Running, line: str | None, emit: Callable[[Event], None]) -> Finished | Failed | None:
-    """How the cell ended, if this line ends it."""
-    if line is None:
-        return Failed(running.cell, running.worker.last_words(), by_user=False)
-    match read_message(line):
+def _handle(running: _Running, message: FromWorker | None, emit: Callable[[Event], None]) -> Finished | Failed | None:
+    """How the cell ended, if this message ends it."""
+    match message:
+        case None:
+            return Failed(running.cell, running.worker.last_words(), by_user=False)
         case RoundMessage(done):
             running.rounds.append(done)
             emit(done)
         case DoneMessage(memory):
             return Finished(running.cell, tuple(running.rounds), memory)
-        case FailedMessage(error, by_user):
+        case channel.Failed(error, by_user):
             return Failed(running.cell, error, by_user)
     return None

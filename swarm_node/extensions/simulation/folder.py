@@ -9,7 +9,6 @@ from typing import Any
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain, write_bytes
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
-from swarm_node.extensions.simulation.worker_messages import read_round
 from swarm_node.settings import SimulationConfig
 from swarm_node.settings.sources import flatten
 from swarm_node.telemetry.events import CellRound
@@ -139,3 +138,9 @@ class ReportFolder:
         for pattern in PATTERNS:
             for file in self.path.glob(pattern):
                 file.unlink()
+
+
+def read_round(fields: Mapping[str, Any]) -> CellRound:
+    """A round from its plain data."""
+    accuracy = tuple(fields.get("accuracy", ()))
+    return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"]), "accuracy": accuracy})

@@ -1,8 +1,76 @@
 """A worker process of the simulation, whatever its engine: `python -m swarm_node.extensions.simulation.worker`. Not for
-people."""
+people.
 
-from swarm_node.extensions.simulation.engines.engine import engine_of
-from swarm_node.extensions.simulation.worker_messages import serve
+It ends with its stdin, however its parent ended, and ends what it started.
+"""
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from swarm_node.common.channel import Channel, telling
+from swarm_node.extensions.simulation.arms import Cell, cell_config
+from swarm_node.extensions.simulation.engines.engine import Run, engine_of
+from swarm_node.extensions.simulation.worker_messages import (
+    BEGIN,
+    LOST,
+    WORKER,
+    DoneMessage,
+    FromWorker,
+    HostLost,
+    Order,
+    RoundMessage,
+    read_order,
+)
+from swarm_node.settings import SimulationConfig
+
+MEMORY_SAMPLES = 30  # per cell: enough to see whether memory grows
+
+Begin = Callable[[SimulationConfig, Cell], Run]
+Ours = Channel[Order, FromWorker]
+
+
+def serve(begin: Begin) -> None:
+    """Runs a worker: one order, its rounds, the end. Never raises: an error is its last message."""
+    pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints goes to stderr
+    pipe.write(BEGIN)
+    channel: Ours = Channel(sys.stdin.buffer, pipe, WORKER.down, WORKER.up)
+    with telling(channel.send):
+        order = channel.receive()
+        threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
+        if order is not None:
+            channel.send(DoneMessage(tuple(_run(order, begin, channel))))
+
+
+def _run(order: Order, begin: Begin, channel: Ours) -> Iterator[float]:
+    """Sends every round; yields memory in MB now and then."""
+    try:
+        config, cell = read_order(order)
+        every = max(1, config.rounds // MEMORY_SAMPLES)
+        with closing(begin(cell_config(config, cell), cell)) as run:
+            for done in run.rounds():
+                channel.send(RoundMessage(done))
+                if done.round % every == 0 or done.round == config.rounds - 1:
+                    yield run.memory_mb()
+    except HostLost as error:
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        os._exit(LOST)
+
+
+def _die_with_parent(channel: Ours) -> None:
+    try:
+        channel.receive()  # nothing comes behind the order but the end
+    finally:
+        if os.getpgid(0) == os.getpid():  # it leads its group, as the engine starts it: its children end too
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
 
 if __name__ == "__main__":
     serve(lambda config, cell: engine_of(config).begin(config, cell))

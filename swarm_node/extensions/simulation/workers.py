@@ -12,11 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
+from swarm_node.common.children import ending
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.elsewhere import origin
 from swarm_node.extensions.simulation.engines.engine import Launch, Worker
-from swarm_node.extensions.simulation.worker_messages import LOST, node_environment, worker_environment, write_order
+from swarm_node.extensions.simulation.worker_messages import (
+    LOST,
+    FromWorker,
+    Order,
+    node_environment,
+    said_by,
+    worker_environment,
+    write_order,
+)
 from swarm_node.settings import SimulationConfig
 
 MODULE = ("-P", "-m", "swarm_node.extensions.simulation.worker")
@@ -30,26 +39,18 @@ PLAIN = re.compile(r"[\w@%+=:,./~-]+")  # what every shell passes on as it is
 class LocalWorker:
     """Implements Worker: a process of this machine, which may be one that leads to another machine."""
 
-    def __init__(self, process: "subprocess.Popen[str]", order: str, patience: float = 0.0) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", order: Order, patience: float = 0.0) -> None:
         """`patience`: seconds that the process has to end by itself."""
-        self._process, self._patience = process, patience
-        with contextlib.suppress(OSError):  # it died at once: its lines end
-            assert process.stdin is not None
-            process.stdin.write(order)
-            process.stdin.flush()
+        self._process, self._order, self._patience = process, order, patience
 
-    def lines(self) -> Iterator[str]:
+    def messages(self) -> Iterator[FromWorker]:
         """See Worker."""
-        assert self._process.stdout is not None
-        yield from self._process.stdout
+        return said_by(self._process, self._order)
 
     def last_words(self) -> str:
         """See Worker."""
         code = self._process.wait()
-        if code >= 0:
-            return f"the worker ended with status {code} and no message"
-        hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
-        return f"the worker was killed by {signal.Signals(-code).name}{hint}"
+        return f"the worker {ending(code)}" + (" and no message" if code >= 0 else "")
 
     def lost(self) -> bool:
         """See Worker."""
@@ -86,8 +87,7 @@ def local_launch(config: SimulationConfig, log: Callable[[Cell], Path], command:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                text=True,
-                encoding="utf-8",
+                bufsize=0,
                 # what carries a worker to another machine may need an agent or a ticket of the user's
                 env={**os.environ, **node_environment(config)} if prefixes else worker_environment(config),
                 start_new_session=True,  # the parent handles Ctrl-C; the group is killed as one

@@ -5,16 +5,17 @@ what would have been remembered.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
 
 from protocol.messages import PeerId
 from swarm_node.common import private
 from swarm_node.common.files import write_bytes, write_json
-from swarm_node.network.process.messages import Memory
+from swarm_node.network.process.messages import ExchangeState, Memory
 from swarm_node.network.transport import multiaddr
 
 PEERS_FILE = "peers.json"
@@ -37,6 +38,11 @@ class _Peers(BaseModel):
     port: Annotated[int, Field(ge=0, le=65535)]
     peers: Annotated[list[_Peer], Field(max_length=MAX_PEERS)]
     private: Annotated[list[IPvAnyNetwork], Field(max_length=MAX_RANGES)] = []
+
+
+class _Kept(msgspec.Struct):
+    swarm: str
+    state: ExchangeState
 
 
 def load(home: Path, swarm: str) -> Memory:
@@ -63,14 +69,12 @@ def _read(path: Path) -> bytes:
     return private.read_plain(path, MAX_FILE_BYTES)
 
 
-def _exchange(home: Path, swarm: str) -> dict[str, Any]:
+def _exchange(home: Path, swarm: str) -> ExchangeState:
     try:
-        content = json.loads(_read(home / EXCHANGE_FILE))
+        kept = msgspec.json.decode(_read(home / EXCHANGE_FILE), type=_Kept)
     except (OSError, ValueError, RecursionError):
         return {}
-    if not isinstance(content, Mapping) or content.get("swarm") != swarm or not isinstance(content.get("state"), dict):
-        return {}
-    return dict(content["state"])
+    return kept.state if kept.swarm == swarm else {}
 
 
 def _valid(peers: Iterable[_Peer]) -> dict[PeerId, tuple[str, ...]]:

@@ -4,20 +4,19 @@ It ends when the trainer says so or is gone. Nothing of torch is in it, and noth
 """
 
 import asyncio
-import os
 import socket
-import sys
-from contextlib import suppress
 from pathlib import Path
 
 from protocol.identity import Identity
+from swarm_node.common.channel import AsyncChannel, inherited
 from swarm_node.network.confinement import Layers
-from swarm_node.network.process import messages
 from swarm_node.network.process.confined import confine
 from swarm_node.network.process.messages import (
+    NETWORK,
     Allow,
     Ask,
-    Outbox,
+    FromNetwork,
+    FromTrainer,
     Publish,
     Said,
     Start,
@@ -28,34 +27,34 @@ from swarm_node.network.process.messages import (
 from swarm_node.network.process.outgoing import Outgoing
 from swarm_node.network.process.service import NetworkService
 
-OUTBOX_FRAMES = 512  # for the trainer: some rounds of groups
+WAITING = 512  # messages for the trainer: some rounds of groups
 ALIVE_SECONDS = 2.0
 MEMORY_SECONDS = 5.0
+
+Ours = AsyncChannel[FromTrainer, FromNetwork]
 
 
 def main() -> None:
     """Talks over the socket whose descriptor is the first argument."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    os.set_inheritable(connection.fileno(), False)  # a child that outlived this process would hide its end
-    asyncio.run(converse(connection))
+    asyncio.run(converse(inherited()))
 
 
 async def converse(connection: socket.socket) -> None:
     """The whole life of a network process, until the node hangs up or says stop."""
-    reader, writer = await asyncio.open_connection(sock=connection)
-    start = await messages.read(reader)
+    channel: Ours = AsyncChannel(await asyncio.open_connection(sock=connection), NETWORK.down, NETWORK.up, WAITING)
+    start = await channel.receive()
     if not isinstance(start, Start):
         return
     layers = confine(start.config, Path(start.folder))  # before the first byte of a stranger
-    outbox, identity = Outbox(OUTBOX_FRAMES), Identity.from_key_bytes(start.key)
+    identity = Identity.from_key_bytes(start.key)
     service = NetworkService(
         identity,
         start.rules.swarm,
         start.config,
         start.memory,
-        deliver=outbox.deliver,
-        say=lambda text, warning: outbox.put(Said(text=text, warning=warning)),
-        changed=lambda addresses: outbox.put(service.alive()),
+        deliver=channel.send,
+        say=lambda text, warning: channel.send(Said(text, warning)),
+        changed=lambda addresses: channel.send(service.alive()),
         rules=start.rules.admission(identity.peer_id),
         sockets=Path(start.folder),
     )
@@ -64,42 +63,35 @@ async def converse(connection: socket.socket) -> None:
     outgoing, written = Outgoing(), asyncio.Event()
     works = [
         service.live(),
-        outbox.pump(writer),
-        _report(service, outbox),
+        channel.pump(),
+        _report(service, channel),
         _announce(service, outgoing, written),
-        _obey(reader, service, outbox, outgoing, written, layers),
+        _obey(channel, service, outgoing, written, layers),
     ]
     tasks = [asyncio.create_task(work) for work in works]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-    with suppress(OSError):
-        writer.write(messages.encode(service.memory()))
-        writer.close()
+    channel.close(service.memory())
     for task in done:
         task.result()
 
 
 async def _obey(
-    reader: asyncio.StreamReader,
-    service: NetworkService,
-    outbox: Outbox,
-    outgoing: Outgoing,
-    written: asyncio.Event,
-    layers: Layers,
+    channel: Ours, service: NetworkService, outgoing: Outgoing, written: asyncio.Event, layers: Layers
 ) -> None:
     """Until the trainer wants no more, or is gone."""
-    while (frame := await messages.read(reader)) is not None and not isinstance(frame, Stop):
-        match frame:
+    while (message := await channel.receive()) is not None and not isinstance(message, Stop):
+        match message:
             case Publish():
-                outgoing.add(frame, service.clock())
+                outgoing.add(message, service.clock())
                 written.set()
             case Verdict(author=author, content_hash=content_hash, outcome=outcome):
                 service.exchange.verdict(author, content_hash, outcome, service.clock())
             case Ask(number=number):
-                further = {"dropped": outbox.dropped, "confined": list(layers.held)}
-                outbox.put(View(number=number, view=service.view() | further))
+                further = {"dropped": channel.dropped, "confined": list(layers.held)}
+                channel.send(View(number, service.view() | further))
             case Allow(access=access):
                 service.allow(access)
             case _:
@@ -117,13 +109,13 @@ async def _announce(service: NetworkService, outgoing: Outgoing, written: asynci
             service.runner.perform(service.exchange.publish(news.envelopes, news.round, news.want, now, news.rounds))
 
 
-async def _report(service: NetworkService, outbox: Outbox) -> None:
+async def _report(service: NetworkService, channel: Ours) -> None:
     """Says every few seconds that this process lives, and what the next one must know."""
     beat = 0
     while True:
-        outbox.put(service.alive())
+        channel.send(service.alive())
         if beat % round(MEMORY_SECONDS / ALIVE_SECONDS) == 0:
-            outbox.put(service.memory())
+            channel.send(service.memory())
         beat += 1
         await asyncio.sleep(ALIVE_SECONDS)
 

@@ -37,14 +37,14 @@ class Outgoing:
         self._merged = 0  # rounds not announced yet
         self._told = -MOST_SECONDS  # seconds, when the last announcement was made
 
-    def add(self, frame: Publish, now: float) -> None:
+    def add(self, news: Publish, now: float) -> None:
         """A round has been generated."""
         self._pace.generated(now)
         self._merged += 1
-        self._round = frame.round
-        self._wanted = min(MAX_WANTED, self._wanted + frame.want)
-        self._fresh += len(frame.envelopes)
-        self._groups += [_Group(envelope, frame.round, now) for envelope in frame.envelopes]
+        self._round = news.round
+        self._wanted = min(MAX_WANTED, self._wanted + news.want)
+        self._fresh += len(news.envelopes)
+        self._groups += [_Group(envelope, news.round, now) for envelope in news.envelopes]
 
     def delay(self, now: float) -> float:
         """Seconds until the next announcement may be made; 0 or less: at once."""

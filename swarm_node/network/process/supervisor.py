@@ -1,26 +1,21 @@
 """Keeps one network process running: starts it, speaks with it, and starts another when it dies or hangs."""
 
 import asyncio
-import os
-import socket
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import BinaryIO
 
-from swarm_node.common import private
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.common.children import clean_environment
+from swarm_node.common.channel import AsyncChannel, BrokenFrame
+from swarm_node.common.children import Process, clean_environment, start
 from swarm_node.common.errors import UserError
-from swarm_node.network.process import messages
-from swarm_node.network.process.messages import BrokenFrame, Frame, Outbox, Stop
+from swarm_node.network.process.messages import NETWORK, FromNetwork, FromTrainer, Stop
 from swarm_node.network.transport.leftovers import socket_room
 
 COMMAND = (sys.executable, "-P", "-m", "swarm_node.network.process.daemon")
-OUTBOX_FRAMES = 256  # for the network process: far more than a round
+WAITING = 256  # messages for the network process: far more than a round
 SILENCE_SECONDS = 60.0  # a process that says nothing for so long hangs
 SOUND_SECONDS = 60.0  # one that lived this long had no fault of its own
 FIRST_RESTART = 0.5  # seconds until the next one starts; doubles with each that dies early
@@ -34,27 +29,23 @@ class Supervisor:
 
     def __init__(
         self,
-        opening: Callable[[Path], Sequence[Frame]],
-        receive: Callable[[Frame], None],
+        opening: Callable[[Path], Sequence[FromTrainer]],
+        receive: Callable[[FromNetwork], None],
         say: Callable[[str, bool], None],
         log: Path,
         random: Random,
         command: Sequence[str] = COMMAND,
     ) -> None:
-        """`log` takes the standard error of the process, which is silent unless something of ours is wrong."""
+        """`log` takes what the process prints, which is nothing unless something of ours is wrong."""
         self.lives = 0  # processes started
-        self.running = False
+        self.channel: AsyncChannel[FromNetwork, FromTrainer] | None = None  # while a process runs
         self._opening, self._receive, self._say = opening, receive, say
         self._log, self._random, self._command = log, random, command
-        self._outbox = Outbox(OUTBOX_FRAMES)
 
-    @property
-    def dropped(self) -> int:
-        return self._outbox.dropped
-
-    def send(self, frame: Frame) -> None:
-        """Never waits. While no process runs, frames wait for the next."""
-        self._outbox.put(frame)
+    def send(self, message: FromTrainer) -> None:
+        """Never waits. While no process runs it is lost: what the next one must know is in its opening."""
+        if self.channel is not None:
+            self.channel.send(message)
 
     async def run(self) -> None:
         """For ever; when cancelled, the process is asked to go, and made to."""
@@ -77,61 +68,44 @@ class Supervisor:
             return f"cannot be started ({error})"
 
     async def _life_in(self, folder: Path) -> str:
-        ours, theirs = socket.socketpair()
         try:
-            process = self._spawn(theirs)
+            process, ours = start(self._command, self._log, clean_environment())
         except OSError as error:
-            ours.close()
             return f"cannot be started ({error.strerror})"
-        finally:
-            theirs.close()
         self.lives += 1
-        reader, writer = await asyncio.open_connection(sock=ours)
-        self._outbox.clear()  # what waited is in the opening, or of a time gone by
-        for frame in self._opening(folder):
-            self._outbox.put(frame)
-        pumping = asyncio.create_task(self._outbox.pump(writer))
-        self.running = True
+        streams = await asyncio.open_connection(sock=ours)
+        channel = self.channel = AsyncChannel(streams, NETWORK.up, NETWORK.down, WAITING)
+        for message in self._opening(folder):
+            channel.send(message)
+        pumping = asyncio.create_task(channel.pump())
         try:
-            reason = await self._listen(reader)
+            reason = await self._listen(channel)
         except asyncio.CancelledError:
-            self._outbox.put(Stop())
+            channel.send(Stop())
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOP_SECONDS):
-                    await self._listen(reader)
+                    await self._listen(channel)
             raise
         finally:
-            self.running = False
+            self.channel = None
             pumping.cancel()
-            writer.close()
+            channel.close()
             code = await _reap(process)
         return reason or f"ended with code {code}{self._last_words()}"
 
-    async def _listen(self, reader: asyncio.StreamReader) -> str:
+    async def _listen(self, channel: AsyncChannel[FromNetwork, FromTrainer]) -> str:
         """Until the stream ends (""), or for a reason of ours."""
         try:
             while True:
                 async with asyncio.timeout(SILENCE_SECONDS):
-                    frame = await messages.read(reader)
-                if frame is None:
+                    message = await channel.receive()
+                if message is None:
                     return ""
-                self._receive(frame)
+                self._receive(message)
         except TimeoutError:
             return f"said nothing for {SILENCE_SECONDS:.0f} s and was killed"
         except BrokenFrame as error:
             return f"sent nonsense ({error}) and was killed"
-
-    def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
-        with _writable(self._log) as log:
-            return subprocess.Popen(
-                [*self._command, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                env=clean_environment(),
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C is for the trainer: the network says goodbye after the last round
-            )
 
     def _last_words(self) -> str:
         try:
@@ -142,7 +116,7 @@ class Supervisor:
         return f": {lines[-1][:200]} (see {self._log})" if lines else ""
 
 
-async def _reap(process: subprocess.Popen[bytes]) -> int:
+async def _reap(process: Process) -> int:
     """The exit code; made to end where it does not by itself, now that nobody listens to it."""
     try:
         for _ in range(20):
@@ -153,11 +127,3 @@ async def _reap(process: subprocess.Popen[bytes]) -> int:
         process.kill()
         code = process.wait()
     return code
-
-
-def _writable(path: Path) -> BinaryIO:
-    """The emptied log; nothing, where it cannot be written."""
-    try:
-        return private.open_to_write(path)
-    except OSError:
-        return open(os.devnull, "wb")

@@ -7,43 +7,57 @@ import sys
 from pathlib import Path
 
 from protocol import codec
-from protocol.messages import Completion, Question, RolloutGroup
-from swarm_node.network.process import messages
-from swarm_node.network.process.messages import Alive, Ask, Memory, Publish, Received, Refused, Said, Start, Stop, View
+from protocol.messages import Completion, PeerId, Question, RolloutGroup
+from protocol.rejection import Reason
+from swarm_node.common.channel import AsyncChannel
+from swarm_node.network.actions import Deliver, Refuse
+from swarm_node.network.process.messages import (
+    NETWORK,
+    Alive,
+    Ask,
+    FromNetwork,
+    FromTrainer,
+    Memory,
+    Publish,
+    Said,
+    Start,
+    Stop,
+    View,
+)
 
 _ADDRESS = Question(environment="e", version="1", dataset="d", config_id="c", seed=1, index=0)
 _TEXTS = tuple(Completion(text="x" * 500, ended=True) for _ in range(2))
-FLOOD = Received(
-    group=RolloutGroup(author="ann", round=0, question=_ADDRESS, completions=_TEXTS), content_hash=bytes(32)
-)
+BOB = PeerId("bob")
+FLOOD = Deliver(RolloutGroup(author="ann", round=0, question=_ADDRESS, completions=_TEXTS), bytes(32), BOB)
 
 
-def received(envelope: bytes) -> Received:
+def received(envelope: bytes) -> Deliver:
     payload = envelope[64:]
-    return Received(group=RolloutGroup.model_validate_json(payload), content_hash=codec.content_hash(payload))
+    return Deliver(RolloutGroup.model_validate_json(payload), codec.content_hash(payload), BOB)
 
 
 async def play(way: str, life: int, connection: socket.socket) -> None:
-    reader, writer = await asyncio.open_connection(sock=connection)
+    _, writer = streams = await asyncio.open_connection(sock=connection)
+    channel = AsyncChannel[FromTrainer, FromNetwork](streams, NETWORK.down, NETWORK.up, 64)
     if way == "dies":
         raise SystemExit(f"stand-in life {life} ends")
     if way == "nonsense":
         writer.write(b"\xff\xff\xff\xff")
     while way == "floods":
-        writer.write(messages.encode(Refused(reason="wrong seed")))
-        writer.write(messages.encode(FLOOD))
+        writer.write(NETWORK.up.encode(Refuse(Reason.WRONG_SEED)))
+        writer.write(NETWORK.up.encode(FLOOD))
         await writer.drain()
     while way in ("deaf", "nonsense"):
         await asyncio.sleep(3600)
-    while (frame := await messages.read(reader)) is not None:
-        if isinstance(frame, Stop) and way != "stays":
+    while (message := await channel.receive()) is not None:
+        if isinstance(message, Stop) and way != "stays":
             return
-        for answer in answers(frame, life):
-            writer.write(messages.encode(answer))
+        for answer in answers(message, life):
+            writer.write(NETWORK.up.encode(answer))
 
 
-def answers(frame: messages.Frame, life: int) -> list[messages.Frame]:
-    match frame:
+def answers(message: FromTrainer, life: int) -> list[FromNetwork]:
+    match message:
         case Start(memory=memory):
             remembers = Said(text=f"life {life} remembers {memory.exchange}")
             return [remembers, Memory(port=1, exchange={"life": life}, peers={}), Alive(connected=life)]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.identity import Identity
 from swarm_node.network.process import cache
@@ -23,7 +24,7 @@ def test_what_was_saved_is_known_next_time(tmp_path: Path) -> None:
 
 def test_peers_of_another_swarm_are_not_called(tmp_path: Path) -> None:
     cache.save(tmp_path, "here", MEMORY)
-    assert cache.load(tmp_path, "there") == EMPTY.model_copy(update={"port": 40001})
+    assert cache.load(tmp_path, "there") == replace(EMPTY, port=40001)
 
 
 def test_nothing_is_known_the_first_time(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_a_damaged_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
     assert cache.load(tmp_path, "here").peers == {}
     cache.save(tmp_path, "here", MEMORY)
     (tmp_path / cache.EXCHANGE_FILE).write_bytes(content)
-    assert cache.load(tmp_path, "here") == MEMORY.model_copy(update={"exchange": {}})
+    assert cache.load(tmp_path, "here") == replace(MEMORY, exchange={})
 
 
 def test_only_addresses_that_name_their_peer_are_taken(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_it_is_bounded(tmp_path: Path) -> None:
         )
         for n in range(1, 200)
     }
-    cache.save(tmp_path, "here", MEMORY.model_copy(update={"peers": peers}))
+    cache.save(tmp_path, "here", replace(MEMORY, peers=peers))
     known = cache.load(tmp_path, "here").peers
     assert list(known) == list(peers)[: cache.MAX_PEERS]
     assert all(len(addresses) == cache.MAX_ADDRESSES for addresses in known.values())

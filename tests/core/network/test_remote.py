@@ -124,7 +124,7 @@ def test_a_process_that_does_not_listen_never_holds_up_a_publisher(tmp_path: Pat
         for number in range(500):
             made.publish([long], Round(number))
         assert time.monotonic() - began < 20.0
-        until(lambda: made._supervisor.dropped > 100)
+        until(lambda: made._supervisor.channel and made._supervisor.channel.dropped > 100)
 
 
 @pytest.mark.slow

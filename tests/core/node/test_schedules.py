@@ -1,5 +1,6 @@
 """The trainer's half of an asynchronous node under every schedule of generation and deaths."""
 
+import sys
 from collections import deque
 from contextlib import suppress
 from queue import Empty
@@ -9,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.messages import Completion, Round
+from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.network.alone import Alone
 from swarm_node.node.asynchronous import MAX_DEATHS, AsynchronousNode, GeneratorFailed
-from swarm_node.node.generator_messages import FailedMessage, GeneratedMessage, read_message, write_message
+from swarm_node.node.generator_process import GENERATOR, GeneratedMessage, GeneratorProcess, Order
 from swarm_node.node.round import Node
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.defence import LayeredDefence
@@ -102,9 +104,8 @@ class ScriptedProcess:
                 return None
             if step == "w" and self._orders:
                 self._writer.generator.version = self._weights.version
-                return read_message(
-                    write_message(GeneratedMessage(self._writer.generate(self._orders.popleft()), idle=0.0))
-                )
+                message = GeneratedMessage(self._writer.generate(self._orders.popleft()), idle=0.0)
+                return GENERATOR.up.decode(GENERATOR.up.encode(message)[4:])
             if not block:
                 raise Empty
 
@@ -183,14 +184,22 @@ def test_a_generator_that_cannot_live_is_given_up_with_its_last_words() -> None:
 
 def test_a_users_mistake_in_the_generator_process_is_told_as_one() -> None:
     driver, _ = driver_of("", 0)
-    driver._process.take = lambda block: FailedMessage("no such model", by_user=True)
+    driver._process.take = lambda block: Failed("no such model", by_user=True)
     driver.start(Round(0), ())
     with pytest.raises(UserError, match=r"^no such model$"):
         driver.run_round(Round(0))
     driver.close()
 
 
-def test_half_a_line_of_a_dying_process_is_nothing() -> None:
-    line = write_message(GeneratedMessage(node_of(Counter()).generate(Round(3)), idle=0.5))
-    assert read_message(line).generated.round == 3
-    assert read_message(line[: len(line) // 2]) is None
+def test_half_a_message_of_a_dying_process_is_nothing_and_nonsense_is_told(tmp_path) -> None:
+    frame = GENERATOR.up.encode(GeneratedMessage(node_of(Counter()).generate(Round(3)), idle=0.5))
+    code = "import os, sys; os.write(int(sys.argv[-1]), bytes.fromhex(sys.argv[1]))"
+    with (tmp_path / "weights").open("wb") as weights:
+        order = Order("{}", IDENTITIES[0].peer_id, weights.fileno(), [])
+        for sent, expected in ((frame + frame[:-1], (3, None)), (b"\xff" * 5, ("nonsense: frame of 4294967295", None))):
+            process = GeneratorProcess(order, 1, tmp_path / "log", (sys.executable, "-c", code, sent.hex()))
+            process.start()
+            taken = [process.take(block=True) for _ in expected]
+            assert taken[1] is None
+            assert taken[0].generated.round == 3 if expected[0] == 3 else expected[0] in taken[0].error
+            assert process.stop() in ("it ended with status 0", "it was killed by SIGKILL, perhaps for lack of memory")

@@ -15,7 +15,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.engines.memory import InMemoryRun
 from swarm_node.extensions.simulation.held_out import Answers
 from swarm_node.extensions.simulation.node_options import node_config
-from swarm_node.extensions.simulation.worker_messages import serve
+from swarm_node.extensions.simulation.worker import serve
 from swarm_node.rollouts.reports import RoundReport, StepReport
 from swarm_node.settings import SimulationConfig
 

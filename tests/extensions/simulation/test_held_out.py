@@ -9,10 +9,9 @@ from protocol.messages import Question
 from swarm_node.common.files import plain
 from swarm_node.extensions.simulation.arms import Arm, Cell, cell_config
 from swarm_node.extensions.simulation.cell import run_cell, summary
-from swarm_node.extensions.simulation.folder import Record
+from swarm_node.extensions.simulation.folder import Record, read_round
 from swarm_node.extensions.simulation.held_out import Answers, accuracy, figures, most_frequent
 from swarm_node.extensions.simulation.learned import adoption, area, held_out
-from swarm_node.extensions.simulation.worker_messages import read_round
 
 
 def question(index: int) -> Question:

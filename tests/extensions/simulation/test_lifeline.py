@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from swarm_node.common.channel import Failed
 from swarm_node.extensions.simulation.arms import all_cells
 from swarm_node.extensions.simulation.worker_messages import (
-    DoneMessage,
-    FailedMessage,
+    BEGIN,
+    WORKER,
+    Order,
     RoundMessage,
-    read_message,
     read_order,
+    said_by,
     write_order,
 )
 from tests.waiting import PATIENCE
@@ -20,24 +22,18 @@ from tests.waiting import PATIENCE
 SCRIPT = Path(__file__).with_name("fake_worker.py")
 
 
-def start(order: str) -> subprocess.Popen:
-    worker = subprocess.Popen(
-        [sys.executable, str(SCRIPT)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    worker.stdin.write(order)
-    worker.stdin.flush()
-    return worker
+def start(*words: str) -> "subprocess.Popen[bytes]":
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    return subprocess.Popen([sys.executable, *words], **pipes, start_new_session=True)
 
 
 @pytest.mark.slow
 def test_a_worker_whose_parent_is_gone_ends_at_once(configure):
     config = configure(rounds=1_000_000)
-    with start(write_order(config, all_cells(config)[0])) as worker:
-        assert isinstance(read_message(worker.stdout.readline()), RoundMessage)  # it is at work
+    with start(str(SCRIPT)) as worker:
+        assert isinstance(
+            next(said_by(worker, write_order(config, all_cells(config)[0]))), RoundMessage
+        )  # it is at work
         worker.stdin.close()  # as when the parent ends, however it ends
         assert worker.wait(timeout=PATIENCE) != 0
 
@@ -45,14 +41,19 @@ def test_a_worker_whose_parent_is_gone_ends_at_once(configure):
 def test_an_order_survives_the_pipe(configure):
     config = configure(seed=4, node_models=("rare", "dense"))
     cell = all_cells(config)[2]
-    assert read_order(write_order(config, cell)) == (config, cell)
-    assert write_order(config, cell).count("\n") == 1
+    order = WORKER.down.decode(WORKER.down.encode(write_order(config, cell))[4:])
+    assert read_order(order) == (config, cell)
 
 
-def test_a_line_that_was_cut_off_says_nothing():
-    assert read_message('{"round": {"arm": "4/') is None
-
-
-def test_the_last_line_is_an_end_or_an_error():
-    assert read_message('{"memory": [1.5]}') == DoneMessage((1.5,))
-    assert read_message('{"error": "x", "by_user": true}') == FailedMessage("x", by_user=True)
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (b"", []),
+        (b"Welcome to this host!\n$ " + BEGIN + WORKER.up.encode(Failed("x", True)), [Failed("x", True)]),
+        (BEGIN + WORKER.up.encode(Failed("x", True))[:-1], []),  # cut off
+        (BEGIN + b"Welcome", [Failed("the worker sent nonsense: frame of 1466264675 bytes", False)]),
+    ],
+)
+def test_what_a_shell_prints_before_is_skipped_and_nonsense_is_told(said, expected):
+    with start("-c", f"import os; os.write(1, {said!r})") as worker:
+        assert list(said_by(worker, Order("{}", "1/0", 0))) == expected

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from swarm_node.common import plugins
 from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.worker_messages import FromWorker
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellRound
 
@@ -29,8 +30,8 @@ class Run(Protocol):
 class Worker(Protocol):
     """A worker at its cell."""
 
-    def lines(self) -> Iterator[str]:
-        """Its messages, until it ends."""
+    def messages(self) -> Iterator[FromWorker]:
+        """Gives it its order, and waits for what it says, until it ends."""
         ...
 
     def last_words(self) -> str:
