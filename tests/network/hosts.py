@@ -57,7 +57,8 @@ def config(backend: str, **options: Any) -> NetworkConfig:
 
 
 async def started(backend: str, identity: Identity | None = None, bootstrap: bool = False, **options: Any) -> Backend:
-    host = make_backend(config(backend, **options), identity or Identity.create(), bootstrap)
+    most = {name: options.pop(name) for name in ["max_connections"] if name in options}
+    host = make_backend(config(backend, **options), identity or Identity.create(), bootstrap, **most)
     await host.start(HANDLERS, dict.fromkeys(HANDLERS, LIMIT))
     return host
 

@@ -194,7 +194,7 @@ def test_a_24_of_the_internet_keeps_nobody_else_out_and_a_local_network_is_no_pa
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_a_relay_brings_is_counted_by_the_relay_which_itself_is_kept(backend: str, internet: Internet) -> None:
     where = internet.public("r")
-    relay = Remote.start(where, "hivemind", bootstrap=True, port=31330, max_connections=512)  # as a bootstrap node has
+    relay = Remote.start(where, "hivemind", bootstrap=True, port=31330)
     entry = f"/ip4/{where.address}/tcp/31330/p2p/{relay.peer_id}"
     victim = Remote.start(internet.behind_nat("v"), backend, peers=[entry])
 

@@ -15,7 +15,7 @@ from lab.benchmarks.internet.namespaces import Namespace
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import Backend, Caller, CallFailed
-from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.backends import MAX_CONNECTIONS, make_backend
 from swarm_node.settings import NetworkConfig
 
 ROOT = Path(__file__).parents[3]
@@ -80,7 +80,7 @@ async def answer(caller: Caller, request: bytes) -> bytes:
 
 async def started(backend: str, bootstrap: bool, options: dict[str, Any]) -> Backend:
     config = NetworkConfig.model_validate({"backend": backend, **options})
-    host = make_backend(config, Identity.create(), bootstrap)
+    host = make_backend(config, Identity.create(), bootstrap, max_connections=512 if bootstrap else MAX_CONNECTIONS)
     await host.start({ECHO: answer}, {ECHO: LIMIT})
     return host
 

@@ -6,7 +6,6 @@ from random import Random
 from swarm_node.rollouts.defence import Layer
 from swarm_node.rollouts.enrichment import strings_of
 from swarm_node.rollouts.groups import ScoredGroup
-from swarm_node.settings import DefenceConfig
 
 NEAR = 0.9  # two texts with at least this share of strings in common are near-duplicates
 
@@ -15,9 +14,6 @@ class DuplicatesLayer(Layer):
     """Keeps one of near-identical completions."""
 
     reason = "near-duplicates"
-
-    def __init__(self, config: DefenceConfig) -> None:
-        pass
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         return [distinct(group) for group in groups]
