@@ -8,7 +8,7 @@ The defence does not test what is right (scoring does), nor who may publish (adm
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from statistics import fmean
 from typing import Protocol
@@ -22,14 +22,6 @@ ROOM = 16  # characters that an external completion may always be longer: twice 
 
 GenerateLocal = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
 """Generates and scores this many local completions for each group's prompt. Leaves out what cannot be scored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Screened:
-    """What the defence leaves of external groups, and what it refused."""
-
-    groups: list[ScoredGroup]  # with the completions that were kept
-    refused: list[Refused]
 
 
 class Layer(Protocol):
@@ -109,14 +101,16 @@ class LayeredDefence:
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
 
-    def screen(self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random) -> Screened:
+    def screen(
+        self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
+    ) -> tuple[list[ScoredGroup], list[Refused]]:
         """See interfaces.Defence."""
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
             rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
             refused += [Refused(rest.author, layer.reason, rest.question) for rest in rests if not rest.informative]
             groups = [rest for rest in rests if rest.informative]
-        return Screened(groups, refused)
+        return groups, refused
 
     def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
         """See interfaces.Defence."""
