@@ -4,8 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from swarm_node.node.learner import build_defence
-from swarm_node.rollouts.defence import longest, mixed
-from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
+from swarm_node.rollouts.defence import EnrichmentAlarm, longest, mixed, strings_of
 from swarm_node.rollouts.groups import Refused, ScoredGroup, Tokens
 from swarm_node.settings import DefenceConfig
 from tests.models import text_group
