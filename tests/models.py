@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
@@ -20,10 +20,11 @@ from swarm_node.node.learner import build_defence
 from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.catalogue import Catalogue
-from swarm_node.rollouts.groups import Generated, ScoredGroup, Selection, Skipped, Tokens
+from swarm_node.rollouts.groups import ExternalGroup, Generated, ScoredGroup, Selection, Skipped, Tokens
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.rollouts.sampler import UniformSampler
+from swarm_node.rollouts.sampler import Sampler, UniformSampler
+from swarm_node.rollouts.scoring_ahead import ScoreGroups, ScoringInStep
 from swarm_node.settings import DefenceConfig, GenerationConfig, RoundConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import groups
@@ -236,6 +237,26 @@ def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:
 def considered(node: Node, generated: Generated) -> Selection:
     """The groups that the node would train on."""
     return node.rescue(node.select(generated))
+
+
+def select(
+    sampler: Sampler,
+    candidates: Sequence[ExternalGroup],
+    score: ScoreGroups,
+    count: int,
+    seed: int = 0,
+    own: Sequence[ScoredGroup] = (),
+) -> tuple[list[ScoredGroup], list[ExternalGroup]]:
+    """What a node's round takes with this sampler of groups that arrived, and which of them it looks at no more."""
+    me, unused = IDENTITIES[0].peer_id, cast(Any, None)
+    config = RoundConfig(local_groups=0, external_groups=count)
+    pool = RolloutPool(me, max_per_peer=len(candidates) + 1)
+    pool.add(candidates, Round(0))
+    defence, scoring = build_defence(DefenceConfig(layers=())), ScoringInStep(score)
+    node = Node(me, seed, unused, unused, unused, Alone(), pool, sampler, defence, config, 2, float, external=scoring)
+    found = node.select(Generated(Round(0), list(own), {}, {}))
+    waiting = pool.candidates()
+    return found.external, [each for each in candidates if each not in waiting]
 
 
 def run_together(nodes: Sequence[Node], rounds: int, start: int = 0) -> list[list[Any]]:

@@ -26,7 +26,7 @@ from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
-from swarm_node.training.totals import Mismatch
+from swarm_node.training.objectives import Mismatch
 
 BUDGET = 540.0  # seconds; work that would take longer is left out
 GIBIBYTE = 2**30

@@ -167,7 +167,7 @@ class RemoteNetwork(Network):
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
         outcome = fault or (USEFUL if useful else UNINFORMATIVE)
-        self._post(Verdict(author=external.author, content_hash=external.content_hash, outcome=outcome))
+        self._post(Verdict(author=external.author, content_hash=external.id, outcome=outcome))
 
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}

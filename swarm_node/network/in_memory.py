@@ -31,7 +31,7 @@ class Parcel:
         self._opened: dict[str, RolloutGroup | Rejected] = {}  # by swarm name
 
     @cached_property
-    def content_hash(self) -> bytes:
+    def id(self) -> bytes:
         return codec.content_hash(codec.split(self.data)[1])
 
     def open(self, swarm: str) -> RolloutGroup | Rejected:
@@ -121,7 +121,7 @@ class MemoryNetwork(Network):
             if isinstance(outcome, Rejected):
                 self._rejections[outcome.reason] += 1
             else:
-                admitted.append(ExternalGroup(outcome, parcel.content_hash))
+                admitted.append(ExternalGroup(outcome, parcel.id))
         return admitted
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
@@ -132,11 +132,11 @@ class MemoryNetwork(Network):
 
     def _admit(self, parcel: Parcel) -> RolloutGroup | Rejected:
         """`admission.admit` with its first half shared between receivers, and a memory."""
-        if parcel.content_hash in self._admitted:
+        if parcel.id in self._admitted:
             return Rejected(Reason.REPLAYED)
         opened = parcel.open(self._rules.swarm)
         outcome = opened if isinstance(opened, Rejected) else review(opened, self._rules)
         if isinstance(outcome, RolloutGroup):
             # Remembered only now: else anybody could block a payload by sending it first with a bad signature.
-            self._admitted[parcel.content_hash] = None
+            self._admitted[parcel.id] = None
         return outcome

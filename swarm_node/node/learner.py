@@ -25,8 +25,7 @@ from swarm_node.policy.soundness import Damaged, check_template
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
-from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.rollouts.reuse import Reuse
+from swarm_node.rollouts.pool import Reuse, RolloutPool
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
 from swarm_node.scoring import sandbox
 from swarm_node.settings import DefenceConfig, GenerationConfig, LearningConfig, ModelConfig, NodeConfig

@@ -6,7 +6,7 @@ the network returns what has arrived.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,9 +29,8 @@ from swarm_node.rollouts.groups import (
     Skipped,
 )
 from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
-from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.pool import Reuse, RolloutPool
 from swarm_node.rollouts.reports import PHASES, RoundReport
-from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.sampler import choose_local
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
 from swarm_node.settings import RoundConfig
@@ -95,42 +94,41 @@ class Node:
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
         scoring, waiting = self._external_scoring(), self.pool.candidates()
-        ready = scoring.ready(waiting, self.config.external_groups, [each.group for each in generated.groups])
-        alone = not ready.groups and not self.reuse.waiting(self.clock())
+        own = [each.group for each in generated.groups]
+        ready, failed = scoring.ready(waiting, self.config.external_groups, own)
+        alone = not ready and not self.reuse.waiting(self.clock())
         self.sampler.observe(generated.groups)
         local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
+        considered: list[ScoredGroup] = []  # all that were scored
+        passed: list[ScoredGroup] = []  # what the defence left of them
+        chosen: list[ScoredGroup] = []
         refused: list[Refused] = []
-        considered: list[ScoredGroup] = []
-        faults = {external.content_hash: reason for external, reason in ready.faults}  # why it could not be scored
-        hung = {external.author for external, reason in ready.faults if reason in HUNG}
-
-        def score(asked: Sequence[ExternalGroup]) -> list[ScoredGroup]:
-            asked, scored = [external for external in asked if external.author not in hung], []
-            for external, result in zip(asked, scoring.score(asked), strict=True):
-                if isinstance(result, ScoredGroup):
-                    scored.append(result)
-                    continue
-                faults[external.content_hash] = result.reason
-                hung.update([external.author] if result.reason in HUNG else [])
-            considered.extend(scored)
-            screened = self.defence.screen(generated.groups, scored, rng)
-            refused.extend(screened.refused)
-            return screened.groups
-
+        spent = [external for external, _ in failed]
+        faults = {external.id: reason for external, reason in failed}  # why it could not be scored
+        hung = {external.author for external, reason in failed if reason in HUNG}
         with _timed(self.clock, "score") as seconds_scoring:
-            selected = self.sampler.select(wanted, ready.groups, score, rng)
-        spent = [*(external for external, _ in ready.faults), *selected.spent]
-        self.pool.remove(spent)
-        self.pool.shun(hung, generated.round)
-        used = {(scored.author, scored.question) for scored in selected.groups}
-        for external in spent:
-            useful = (external.author, external.question) in used
-            self.network.verdict(external, useful, faults.get(external.content_hash, ""))
-        again = self.reuse.select(wanted - len(selected.groups), self.clock(), rng)
-        self.reuse.add(selected.groups, self.clock())
+            order = self.sampler.order(ready, rng)
+            while order and len(chosen) < wanted:
+                count = max(1, self.sampler.at_once(wanted - len(chosen)))
+                asked, order = order[:count], order[count:]
+                spent += asked
+                asked, scored = [external for external in asked if external.author not in hung], []
+                for external, result in zip(asked, scoring.score(asked), strict=True):
+                    if isinstance(result, ScoredGroup):
+                        scored.append(result)
+                        continue
+                    faults[external.id] = result.reason
+                    hung.update([external.author] if result.reason in HUNG else [])
+                considered += scored
+                screened, rejected = self.defence.screen(generated.groups, scored, rng)
+                passed, refused = passed + screened, refused + rejected
+                chosen = self.sampler.choose(passed, wanted)
+        self._settle(spent, passed, chosen, faults, hung, generated.round)
+        again = self.reuse.select(wanted - len(chosen), self.clock(), rng)
+        self.reuse.add(chosen, self.clock())
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
         seconds = _sum(generated.seconds, collecting, seconds_scoring)
-        return Selection(generated, local, selected.groups + again, refused, skipped, seconds, rng, considered)
+        return Selection(generated, local, chosen + again, refused, skipped, seconds, rng, considered)
 
     def rescue(self, selection: Selection) -> Selection:
         """Compare external completions with local ones of the same prompts, where the defence asks for it."""
@@ -180,6 +178,26 @@ class Node:
             external_by_peer=_by_peer(selection),
             seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
+
+    def _settle(
+        self,
+        spent: Sequence[ExternalGroup],
+        passed: Sequence[ScoredGroup],
+        chosen: Sequence[ScoredGroup],
+        faults: Mapping[bytes, str],
+        hung: Collection[PeerId],
+        now: Round,
+    ) -> None:
+        """Takes the groups that were looked at from the pool, but for good ones that were not chosen, and tells the
+        network what they were worth."""
+        used = {(scored.author, scored.question) for scored in chosen}
+        waiting = {(scored.author, scored.question) for scored in passed if scored.informative} - used
+        spent = [external for external in spent if (external.author, external.question) not in waiting]
+        self.pool.remove(spent)
+        self.pool.shun(hung, now)
+        for external in spent:
+            useful = (external.author, external.question) in used
+            self.network.verdict(external, useful, faults.get(external.id, ""))
 
     def _choose_local(
         self, groups: Sequence[ScoredGroup], *, alone: bool, rng: Random

@@ -43,62 +43,70 @@ def is_large(tokens: int, vocabulary: int, hidden: int) -> bool:
     return 4 * vocabulary * max(tokens, hidden) > CHUNK_BYTES
 
 
-def projected_log_probs(hidden: Tensor, head: nn.Linear, taken: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Log-prob of each token taken, and the entropy of the distribution it was taken from, without a gradient.
+def projected_log_probs(
+    hidden_TD: Tensor, head: nn.Linear, taken_T: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Log-prob [T] of each token taken, and the entropy [T] of the distribution it was taken from, without gradient.
 
     Args:
-        hidden: [tokens, hidden], what the output head is given.
-        taken: [tokens] ids.
+        hidden_TD: what the output head is given.
+        taken_T: ids.
     """
     rows = chunk_rows(head.weight.shape[0])
-    found = _Projected.apply(hidden, head.weight, head.bias, taken, temperature, rows)  # type: ignore[no-untyped-call]
-    log_probs, entropies = found
-    return log_probs, entropies
+    found = _Projected.apply(hidden_TD, head.weight, head.bias, taken_T, temperature, rows)  # type: ignore[no-untyped-call]
+    log_probs_T, entropies_T = found
+    return log_probs_T, entropies_T
 
 
 class _Projected(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, taken: Tensor, temperature: float, rows: int
+        ctx: Any,
+        hidden_TD: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        taken_T: Tensor,
+        temperature: float,
+        rows: int,
     ) -> tuple[Tensor, Tensor]:
-        kind = hidden.device.type
+        kind = hidden_TD.device.type
         ctx.temperature, ctx.rows = temperature, rows
-        ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
-        ctx.save_for_backward(hidden, weight, bias, taken)
-        log_probs, entropies = torch.empty(2, len(taken), dtype=torch.float32, device=hidden.device)
+        ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_TD.dtype
+        ctx.save_for_backward(hidden_TD, weight_VD, bias_V, taken_T)
+        log_probs_T, entropies_T = torch.empty(2, len(taken_T), dtype=torch.float32, device=hidden_TD.device)
         with torch.autocast(kind, enabled=False):
-            used = _Head(weight, bias, ctx.dtype)
-            for part in _parts(len(taken), rows):
-                log_p = log_distribution(used(hidden[part]), temperature)
-                log_probs[part] = log_p.gather(-1, taken[part, None])[:, 0]
-                entropies[part] = _entropies(log_p)
-        ctx.mark_non_differentiable(entropies)
-        return log_probs, entropies
+            used = _Head(weight_VD, bias_V, ctx.dtype)
+            for part in _parts(len(taken_T), rows):
+                log_p_TV = log_distribution(used(hidden_TD[part]), temperature)
+                log_probs_T[part] = log_p_TV.gather(-1, taken_T[part, None])[:, 0]
+                entropies_T[part] = _entropies(log_p_TV)
+        ctx.mark_non_differentiable(entropies_T)
+        return log_probs_T, entropies_T
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, taken = ctx.saved_tensors
-        of_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
-        of_weight = _total(weight) if ctx.needs_input_grad[1] else None
-        of_bias = torch.zeros_like(bias, dtype=torch.float32) if ctx.needs_input_grad[2] else None
-        scale = gradients[0] / ctx.temperature
-        with torch.autocast(hidden.device.type, enabled=False):
-            used = _Head(weight, bias, ctx.dtype)
-            for part in _parts(len(taken), ctx.rows):
-                rows = hidden[part].to(ctx.dtype)
-                of_logits = _of_logits(log_distribution(used(rows), ctx.temperature), taken[part], scale[part])
-                of_logits = of_logits.to(ctx.dtype)
-                if of_hidden is not None:
-                    of_hidden[part] = of_logits @ used.weight
-                if of_weight is not None:
-                    _add_product(of_weight, of_logits, rows)
-                if of_bias is not None:
-                    of_bias += of_logits.sum(0, dtype=torch.float32)
-                del of_logits  # before the next chunk is made
-        if of_weight is weight.grad:
-            of_weight = None  # it is there already
-        of_head = [None if g is None else g.to(weight.dtype) for g in (of_weight, of_bias)]
-        return of_hidden, *of_head, None, None, None
+        hidden_TD, weight_VD, bias_V, taken_T = ctx.saved_tensors
+        of_hidden_TD = torch.empty_like(hidden_TD) if ctx.needs_input_grad[0] else None
+        of_weight_VD = _total(weight_VD) if ctx.needs_input_grad[1] else None
+        of_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if ctx.needs_input_grad[2] else None
+        scale_T = gradients[0] / ctx.temperature
+        with torch.autocast(hidden_TD.device.type, enabled=False):
+            used = _Head(weight_VD, bias_V, ctx.dtype)
+            for part in _parts(len(taken_T), ctx.rows):
+                rows = hidden_TD[part].to(ctx.dtype)
+                of_logits_TV = _of_logits(log_distribution(used(rows), ctx.temperature), taken_T[part], scale_T[part])
+                of_logits_TV = of_logits_TV.to(ctx.dtype)
+                if of_hidden_TD is not None:
+                    of_hidden_TD[part] = of_logits_TV @ used.weight
+                if of_weight_VD is not None:
+                    _add_product(of_weight_VD, of_logits_TV, rows)
+                if of_bias_V is not None:
+                    of_bias_V += of_logits_TV.sum(0, dtype=torch.float32)
+                del of_logits_TV  # before the next chunk is made
+        if of_weight_VD is weight_VD.grad:
+            of_weight_VD = None  # it is there already
+        of_head = [None if g is None else g.to(weight_VD.dtype) for g in (of_weight_VD, of_bias_V)]
+        return of_hidden_TD, *of_head, None, None, None
 
 
 class _Head:
@@ -116,16 +124,17 @@ def _parts(tokens: int, rows: int) -> list[slice]:
     return [slice(first, first + rows) for first in range(0, tokens, rows)]
 
 
-def _entropies(log_p: Tensor) -> Tensor:
-    """Of each row; `log_p` is used up. A share that underflows to 0 may have a log-prob of minus infinity."""
-    p = log_p.exp()
-    return log_p.clamp_min_(torch.finfo(torch.float32).min).mul_(p).sum(-1).neg_()
+def _entropies(log_p_TV: Tensor) -> Tensor:
+    """Of each row, [T]; `log_p_TV` is used up. A share that underflows to 0 may have a
+    log-prob of minus infinity."""
+    p_TV = log_p_TV.exp()
+    return log_p_TV.clamp_min_(torch.finfo(torch.float32).min).mul_(p_TV).sum(-1).neg_()
 
 
-def _of_logits(log_p: Tensor, taken: Tensor, scale: Tensor) -> Tensor:
-    """Gradient of the logits: (one-hot - probabilities) times `scale` of the row. `log_p` is used up."""
-    result = log_p.exp_().neg_()
-    return result.scatter_add_(-1, taken[:, None], torch.ones_like(result[:, :1])).mul_(scale[:, None])
+def _of_logits(log_p_TV: Tensor, taken_T: Tensor, scale_T: Tensor) -> Tensor:
+    """Gradient of the logits: (one-hot - probabilities) times `scale_T` of the row. `log_p_TV` is used up."""
+    result_TV = log_p_TV.exp_().neg_()
+    return result_TV.scatter_add_(-1, taken_T[:, None], torch.ones_like(result_TV[:, :1])).mul_(scale_T[:, None])
 
 
 def _total(weight: Tensor) -> Tensor:
@@ -140,9 +149,9 @@ def _total(weight: Tensor) -> Tensor:
     return weight.grad
 
 
-def _add_product(total: Tensor, of_logits: Tensor, rows: Tensor) -> None:
+def _add_product(total_VD: Tensor, of_logits_TV: Tensor, rows_TD: Tensor) -> None:
     """total += of_logits^T rows, in float32."""
-    if rows.dtype == torch.float32:
-        total.addmm_(of_logits.T, rows)
+    if rows_TD.dtype == torch.float32:
+        total_VD.addmm_(of_logits_TV.T, rows_TD)
     else:
-        total += of_logits.T @ rows
+        total_VD += of_logits_TV.T @ rows_TD

@@ -7,28 +7,30 @@ Neither a single completion nor a reward shows this. Each layer takes one means 
 The defence does not test what is right (scoring does), nor who may publish (admission and reputation do).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from statistics import fmean
 from typing import Protocol
 
-from swarm_node.rollouts.enrichment import LOCAL_A_ROUND, EnrichmentAlarm, strings_of
 from swarm_node.rollouts.groups import Refused, ScoredGroup
 
 TYPICAL = 0.95  # quantile of local lengths that stands for a long one
 ROOM = 16  # characters that an external completion may always be longer: twice a short length is still short
+LONGEST = 4  # characters of a string that is looked for
+READ = 1024  # characters read at either end of a text: peers choose how long it is
+HELD_LOCAL, HELD_EXTERNAL = 256, 64  # newest texts remembered
+LOCAL_A_ROUND = 8  # local completions remembered of each round: few, so that the memory spans many rounds and an
+# infected node is still compared with completions from before
+AT_LEAST = 16  # external completions before any string is suspect
+SPREAD = 0.5  # share of the data sets met in which a suspect string must be
+
+_DIGITS = re.compile(r"\d")
 
 GenerateLocal = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
 """Generates and scores this many local completions for each group's prompt. Leaves out what cannot be scored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Screened:
-    """What the defence leaves of external groups, and what it refused."""
-
-    groups: list[ScoredGroup]  # with the completions that were kept
-    refused: list[Refused]
 
 
 class Layer(Protocol):
@@ -110,14 +112,16 @@ class LayeredDefence:
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
 
-    def screen(self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random) -> Screened:
+    def screen(
+        self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
+    ) -> tuple[list[ScoredGroup], list[Refused]]:
         """See interfaces.Defence."""
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
             rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
             refused += [Refused(rest.author, layer.reason, rest.question) for rest in rests if not rest.informative]
             groups = [rest for rest in rests if rest.informative]
-        return Screened(groups, refused)
+        return groups, refused
 
     def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
         """See interfaces.Defence."""
@@ -193,3 +197,94 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
 
 def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
     return [completion.text for group in groups for completion in group.group.completions]
+
+
+def strings_of(text: str) -> frozenset[str]:
+    """All strings of 1 to 4 characters in `text`, with every digit as 0. Of a long text only its ends are read."""
+    parts = [text] if len(text) <= 2 * READ else [text[:READ], text[-READ:]]
+    folded = [_DIGITS.sub("0", part) for part in parts]
+    return frozenset(
+        part[i : i + n] for part in folded for n in range(1, LONGEST + 1) for i in range(len(part) + 1 - n)
+    )
+
+
+class _Window:
+    """The newest (topic, text) pairs, and the number of them that hold each string."""
+
+    def __init__(self, size: int) -> None:
+        self.entries: deque[tuple[str, str]] = deque()
+        self._size = size
+        self._counts: Counter[str] = Counter()
+        self._topics: dict[str, Counter[str]] = {}
+
+    def add(self, topic: str, text: str) -> None:
+        self.entries.append((topic, text))
+        self._count(topic, text, 1)
+        if len(self.entries) > self._size:
+            self._count(*self.entries.popleft(), -1)
+
+    def _count(self, topic: str, text: str, step: int) -> None:
+        for counts in (self._counts, self._topics.setdefault(topic, Counter())):
+            for string in strings_of(text):
+                counts[string] += step
+                if not counts[string]:
+                    del counts[string]
+
+    def share(self, string: str) -> float:
+        return self._counts[string] / len(self.entries)
+
+    def spread(self, string: str) -> float:
+        """Share of the topics in which the string was met."""
+        topics = [counts for counts in self._topics.values() if counts]
+        return sum(string in counts for counts in topics) / len(topics)
+
+    def in_at_least(self, share: float) -> list[str]:
+        return [string for string, count in self._counts.items() if count >= share * len(self.entries)]
+
+
+class EnrichmentAlarm:
+    """Strings that better external completions have in common and local ones do not; remembers texts, over rounds.
+
+    Right answers differ from question to question; a payload is the same everywhere. So the alarm looks for strings of
+    up to four characters that are in many of the better external completions, over many data sets, and in few local
+    ones. All digits count as one sign, since answers differ in them. One data set alone proves nothing: its answers may
+    all have a minus sign. The alarm cannot tell a payload from a useful habit (a tag, a turn of phrase). It misses
+    payloads that are rarer than its threshold, or that are put on completions of one data set only.
+    """
+
+    def __init__(self, share: float = 0.15, factor: float = 4.0) -> None:
+        """A string is alarming if it is in at least `share` of the external texts, and in `factor` times the share of
+        local ones."""
+        self._share, self._factor = share, factor
+        self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
+
+    def note(self, local: Iterable[str], external: Iterable[tuple[str, str]]) -> None:
+        """Remember local texts, and (data set, text) of external ones."""
+        for text in local:
+            self._local.add("", text)
+        for topic, text in external:
+            self._external.add(topic, text)
+
+    def strings(self) -> frozenset[str]:
+        """The strings that are alarming now."""
+        local, external = self._local, self._external
+        if len(external.entries) < AT_LEAST or not local.entries:
+            return frozenset()
+        return frozenset(
+            string
+            for string in external.in_at_least(self._share)
+            if external.share(string) >= self._factor * local.share(string) and external.spread(string) >= SPREAD
+        )
+
+    def snapshot(self) -> dict[str, list[str]]:
+        """Plain data for a checkpoint."""
+        windows = {"local": self._local, "external": self._external}
+        return {name: [f"{topic} {text}" for topic, text in window.entries] for name, window in windows.items()}
+
+    def restore(self, snapshot: Mapping[str, list[str]]) -> None:
+        """The inverse of `snapshot`."""
+        self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
+        for name, window in (("local", self._local), ("external", self._external)):
+            for entry in snapshot[name]:
+                topic, text = entry.split(" ", 1)
+                window.add(topic, text)

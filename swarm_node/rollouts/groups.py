@@ -1,6 +1,6 @@
 """The values of a round: a generated group, then a scored one, then what the round trains on. Plain data, no torch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -40,10 +40,10 @@ class GeneratedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ExternalGroup:
-    """An admitted group of another peer, with the hash that names it on the wire."""
+    """An admitted group of another peer."""
 
     group: RolloutGroup
-    content_hash: bytes
+    id: bytes  # SHA-256 of its canonical payload: the network process computes it, and nobody again
 
     @property
     def author(self) -> PeerId:
@@ -118,15 +118,3 @@ class Selection:
     seconds: Seconds  # of all phases so far
     random: Random  # the round's stream, as selecting left it
     considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """What a sampler took from the pool."""
-
-    groups: list[ScoredGroup]  # to train on
-    spent: list[ExternalGroup]  # for the pool to forget: trained on, or of no use
-
-
-Score = Callable[[Sequence[ExternalGroup]], list[ScoredGroup]]
-"""Scores groups on this node. Those that could not be scored, or that the defence refused, are left out and counted."""

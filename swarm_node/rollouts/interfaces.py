@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.rollouts.catalogue import Catalogue
-from swarm_node.rollouts.defence import GenerateLocal, Screened
-from swarm_node.rollouts.groups import ExternalGroup, GeneratedGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.defence import GenerateLocal
+from swarm_node.rollouts.groups import ExternalGroup, GeneratedGroup, Refused, ScoredGroup, Skipped
 from swarm_node.rollouts.reports import RoundReport, StepReport
 from swarm_node.rollouts.sampler import Sampler
 
@@ -86,9 +86,11 @@ class Defence(Protocol):
     """Decides what of the selected external groups is trained on. Right completions may be poisoned, and no reward
     shows that."""
 
-    def screen(self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random) -> Screened:
-        """The informative ones of external groups just scored, without suspect completions. `local`: all groups that
-        this node generated this round."""
+    def screen(
+        self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
+    ) -> tuple[list[ScoredGroup], list[Refused]]:
+        """The informative ones of external groups just scored, without suspect completions, and those refused whole.
+        `local`: all groups that this node generated this round."""
         ...
 
     def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from swarm_node.rollouts.groups import ExternalGroup, Score, ScoredGroup, Selected
+from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup
 
 
 class Sampler(Protocol):
-    """Which external groups to train on. A class of your own may inherit from this one, and need only `select`."""
+    """Which external groups to train on. A class of your own may inherit from this one, and need only `order`.
+
+    A round scores candidates in that order, some at once, until enough are chosen.
+    """
 
     only_informative: bool = False  # whether local groups are drawn among the informative ones alone, not among all
 
@@ -24,9 +27,19 @@ class Sampler(Protocol):
         local groups, chosen by the same rule as those that are trained on."""
         return external
 
-    def select(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Selected:
-        """Up to `count` groups. Scoring costs time, so score no more than needed."""
+    def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
+        """Candidates, which come in the order of arrival, in the order in which to score them. One that is left out
+        waits for the next round."""
         ...
+
+    def at_once(self, missing: int) -> int:
+        """How many of them to score next where `missing` more are wanted. Scoring costs time."""
+        return missing
+
+    def choose(self, scored: Sequence[ScoredGroup], count: int) -> list[ScoredGroup]:
+        """Up to `count` of the groups that were scored so far and that the defence left. An informative one that is not
+        chosen in the end waits for the next round."""
+        return [group for group in scored if group.informative][:count]
 
 
 class UniformSampler(Sampler):
@@ -36,15 +49,8 @@ class UniformSampler(Sampler):
     them first, and costs less.
     """
 
-    def select(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Selected:
-        order = rng.sample(candidates, len(candidates))
-        selected: list[ScoredGroup] = []
-        spent: list[ExternalGroup] = []
-        while order and len(selected) < count:
-            asked, order = order[: count - len(selected)], order[count - len(selected) :]
-            selected += [scored for scored in score(asked) if scored.informative]
-            spent += asked
-        return Selected(selected, spent)
+    def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
+        return rng.sample(candidates, len(candidates))
 
 
 class InformativeSampler(UniformSampler):

@@ -9,7 +9,6 @@ takes is measured on local groups, which nobody else can influence.
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
@@ -27,14 +26,8 @@ KEPT_AUTHORS = 1024
 TOGETHER = 4  # groups that are scored in one call, of as many known authors
 
 ScoreGroups = Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """Waiting groups that can be selected now, and those that could not be scored."""
-
-    groups: list[ExternalGroup]
-    faults: list[tuple[ExternalGroup, str]] = field(default_factory=list)  # with the reason of the skip
+Ready = tuple[list[ExternalGroup], list[tuple[ExternalGroup, str]]]
+"""Waiting groups that can be selected now, and those that could not be scored, with the reason."""
 
 
 class ExternalScoring(Protocol):
@@ -60,7 +53,7 @@ class ScoringInStep(ExternalScoring):
         self._score = score
 
     def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
-        return Ready(list(waiting))
+        return list(waiting), []
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
         return self._score(groups)
@@ -105,7 +98,7 @@ class ScoringAhead(ExternalScoring):
         self._prepare = prepare
         self._score, self._clock, self._rng = score, clock, rng
         self._waiting: list[ExternalGroup] = []  # in the order in which they will be scored
-        self._results: dict[bytes, ScoredGroup | Skipped] = {}  # by content hash, of groups that still wait
+        self._results: dict[bytes, ScoredGroup | Skipped] = {}  # by id, of groups that still wait
         self._quick: Lru[PeerId, bool] = Lru(KEPT_AUTHORS)  # whether an author's last group was scored quickly
         self._for_known, self._for_strangers = Budget(SHARE), Budget(STRANGERS)
         self._wanted, self._rounds, self._asked_at = 0, 0, clock()
@@ -131,18 +124,18 @@ class ScoringAhead(ExternalScoring):
             if local and self._rounds % MEASURED == 0:
                 self._measured = local[0]
             self._rounds += 1
-            hashes = {external.content_hash for external in waiting}
+            hashes = {external.id for external in waiting}
             self._results = {key: result for key, result in self._results.items() if key in hashes}
-            rest = [external for external in waiting if external.content_hash not in self._results]
+            rest = [external for external in waiting if external.id not in self._results]
             self._waiting = self._rng.sample(rest, len(rest))
             self._changed.notify()
-            found = [(external, self._results.get(external.content_hash)) for external in waiting]
+            found = [(external, self._results.get(external.id)) for external in waiting]
         faults = [(external, result.reason) for external, result in found if isinstance(result, Skipped)]
-        return Ready([external for external, result in found if isinstance(result, ScoredGroup)], faults)
+        return [external for external, result in found if isinstance(result, ScoredGroup)], faults
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
         with self._changed:
-            return [self._results[external.content_hash] for external in groups]
+            return [self._results[external.id] for external in groups]
 
     def work(self) -> bool:
         """Score the next groups, if there are some that may be scored now."""
@@ -150,8 +143,8 @@ class ScoringAhead(ExternalScoring):
             self._measure()
         with self._changed:
             groups = self._next()
-            taken = {external.content_hash for external in groups}
-            self._waiting = [external for external in self._waiting if external.content_hash not in taken]
+            taken = {external.id for external in groups}
+            self._waiting = [external for external in self._waiting if external.id not in taken]
             budget = self._budget_of(groups[0].author) if groups else None
         if budget is None:
             return False
@@ -200,7 +193,7 @@ class ScoringAhead(ExternalScoring):
 
     def _done(self, external: ExternalGroup, result: ScoredGroup | Skipped, seconds: float) -> None:
         author = external.author
-        self._results[external.content_hash] = result
+        self._results[external.id] = result
         self._quick[author] = seconds <= QUICK * self._honest and isinstance(result, ScoredGroup)
         if isinstance(result, Skipped) and result.reason in HUNG:
             self._waiting = [waiting for waiting in self._waiting if waiting.author != author]

@@ -1,7 +1,9 @@
-"""Policy-gradient objectives over a flat list of tokens. pyproject.toml names them, as it names plug-ins.
+"""Policy-gradient objectives over a flat list of tokens, and what an update adds up over its micro-batches.
 
-No padding reaches this file. Every tensor is [tokens], one entry per trained completion token, so nothing has to be
-masked. A token's weight holds the normalisation, so losses and gradients of micro-batches add up.
+pyproject.toml names objectives, as it names plug-ins.
+
+No padding reaches this file. Every tensor is [T], one entry per trained completion token, so nothing has to be masked
+and no name needs a suffix. A token's weight holds the normalisation, so losses and gradients of micro-batches add up.
 
 There are three policies: `behaviour` generated the completion, `proximal` is the policy just before this update, and
 the present one carries the gradient. The trust region belongs around `proximal`. Around `behaviour` it would hold back
@@ -9,6 +11,7 @@ older completions, the more the older they are (AReaL, arXiv 2505.24298).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
@@ -21,8 +24,8 @@ class TokenLoss(NamedTuple):
     """The loss of the tokens of a batch, and their figures for the report."""
 
     loss: Tensor  # scalar, weighted sum
-    ratio: Tensor  # [tokens] pi_theta / pi_old, detached
-    clipped: Tensor  # [tokens] bool: the clip removed this token's gradient
+    ratio: Tensor  # [T] pi_theta / pi_old, detached
+    clipped: Tensor  # [T] bool: the clip removed this token's gradient
 
 
 class StepSize(NamedTuple):
@@ -56,7 +59,7 @@ def clipped_loss(
     epsilon: float,
     epsilon_high: float,
 ) -> TokenLoss:
-    """- sum_t w_t min(ratio_t A_t, clip(ratio_t, 1 - epsilon, 1 + epsilon_high) A_t); all inputs are [tokens]."""
+    """- sum_t w_t min(ratio_t A_t, clip(ratio_t, 1 - epsilon, 1 + epsilon_high) A_t); all inputs are [T]."""
     ratio = torch.exp(log_probs - old_log_probs)
     unclipped = ratio * advantages
     bounded = ratio.clamp(1 - epsilon, 1 + epsilon_high) * advantages
@@ -71,7 +74,7 @@ def kl_penalty(log_probs: Tensor, reference_log_probs: Tensor, weights: Tensor) 
 
 
 class Terms(NamedTuple):
-    """What an objective is computed from, [tokens] each. Only `log_probs` carries a gradient."""
+    """What an objective is computed from, [T] each. Only `log_probs` carries a gradient."""
 
     log_probs: Tensor
     behaviour: Tensor  # log-probs of the policy that generated the token; external completions: `proximal`
@@ -151,3 +154,77 @@ def bounded_importance(log_ratio: Tensor, bounds: Bounds) -> Tensor:
 
 
 WITHOUT_PROXIMAL = frozenset({"clipped", "interpolated", "two_sided"})  # others cost a pass before several steps
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """How far the log-probs of training are from those of generation, for tokens that had the same weights in both: a
+    decoder and a training forward differ in the order of sums and in precision. Sums over tokens so far; add with
+    `plus` and `joined`."""
+
+    tokens: int = 0
+    absolute: float = 0.0  # sum of |difference of log-probs|
+    largest: float = 0.0
+    k3: float = 0.0  # sum of exp(d) - d - 1, d = log train - log generated: estimates KL(generated || train)
+
+    @property
+    def mean(self) -> float:
+        return self.absolute / max(1, self.tokens)
+
+    @property
+    def kl(self) -> float:
+        """K3 estimate of the divergence, nats per token."""
+        return self.k3 / max(1, self.tokens)
+
+    def plus(self, generated: Tensor, trained: Tensor) -> "Mismatch":
+        """Adds more tokens, by their log-probs [T]. In float64, since the terms of K3 nearly cancel."""
+        difference = trained.double() - generated.double()
+        if not len(difference):
+            return self
+        found = Mismatch(
+            len(difference),
+            float(difference.abs().sum()),
+            float(difference.abs().max()),
+            float((torch.expm1(difference) - difference).sum()),
+        )
+        return self.joined(found)
+
+    def joined(self, other: "Mismatch") -> "Mismatch":
+        """Of the tokens of both."""
+        return Mismatch(
+            self.tokens + other.tokens,
+            self.absolute + other.absolute,
+            max(self.largest, other.largest),
+            self.k3 + other.k3,
+        )
+
+
+NONE = Mismatch()
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the micro-batches of one update."""
+
+    loss: float = 0.0
+    grad_norm: float = 0.0
+    steps: int = 0
+    tokens: int = 0
+    ratio: float = 0.0
+    clipped: int = 0
+    entropy: float = 0.0
+    local_tokens: int = 0
+    staleness: float = 0.0
+    halvings: int = 0
+    mismatch: Mismatch = NONE
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def skip(self, reason: str) -> None:
+        """Counts a group that was left out."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def add(self, other: "Totals") -> None:
+        """Takes in what the micro-batches of one step counted, of this rank or of another."""
+        for name in ("tokens", "ratio", "clipped", "entropy", "local_tokens", "staleness"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.mismatch = self.mismatch.joined(other.mismatch)

@@ -41,12 +41,12 @@ from swarm_node.training.objectives import (
     Objective,
     StepSize,
     Terms,
+    Totals,
     clipped,
     kl_penalty,
     token_weight,
 )
 from swarm_node.training.optimisers import build_optimizer, state_tensors, take_step
-from swarm_node.training.totals import Totals
 
 CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help

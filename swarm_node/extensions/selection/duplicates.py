@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from swarm_node.rollouts.defence import Layer
-from swarm_node.rollouts.enrichment import strings_of
+from swarm_node.rollouts.defence import Layer, strings_of
 from swarm_node.rollouts.groups import ScoredGroup
 
 NEAR = 0.9  # two texts with at least this share of strings in common are near-duplicates

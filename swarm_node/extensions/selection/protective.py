@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from statistics import fmean
 
-from swarm_node.rollouts.groups import ExternalGroup, Score, ScoredGroup, Selected
+from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup
 from swarm_node.rollouts.sampler import Sampler
 
 MOST = 64  # groups that are scored in a round, where scoring was not done ahead of it
@@ -28,18 +28,18 @@ class ProtectiveSampler(Sampler):
         """Own rates by task."""
         self._rates = rates(local)
 
-    def select(self, count: int, candidates: Sequence[ExternalGroup], score: Score, rng: Random) -> Selected:
-        """See `Sampler`. What is informative and not taken waits for the next round."""
-        if not count:
-            return Selected([], [])
-        asked = rng.sample(candidates, min(MOST, len(candidates)))
-        scored = [group for group in score(asked) if group.informative]
-        others = rates(scored)
-        better = [group for group in scored if others[task_of(group)] > self._rates.get(task_of(group), 0.0)]
-        chosen = better[:count]
-        taken = {(group.author, group.question) for group in chosen}
-        left = {(group.author, group.question) for group in scored} - taken
-        return Selected(chosen, [group for group in asked if (group.author, group.question) not in left])
+    def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
+        return rng.sample(candidates, min(MOST, len(candidates)))
+
+    def at_once(self, missing: int) -> int:
+        """All of them: it compares them with each other."""
+        return MOST
+
+    def choose(self, scored: Sequence[ScoredGroup], count: int) -> list[ScoredGroup]:
+        """See `Sampler`."""
+        informative = [group for group in scored if group.informative]
+        others = rates(informative)
+        return [group for group in informative if others[task_of(group)] > self._rates.get(task_of(group), 0.0)][:count]
 
 
 def task_of(group: ScoredGroup) -> Task:

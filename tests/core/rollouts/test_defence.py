@@ -4,9 +4,8 @@ from dataclasses import replace
 from random import Random
 
 from swarm_node.node.learner import build_defence
-from swarm_node.rollouts.defence import RescueLayer, Screened, longest, mixed
-from swarm_node.rollouts.enrichment import EnrichmentAlarm, strings_of
-from swarm_node.rollouts.groups import Refused, Tokens
+from swarm_node.rollouts.defence import EnrichmentAlarm, RescueLayer, longest, mixed, strings_of
+from swarm_node.rollouts.groups import Refused, ScoredGroup, Tokens
 from swarm_node.settings import DefenceConfig
 from tests.models import text_group
 
@@ -26,7 +25,7 @@ def nobody(received, size):
     raise AssertionError("only rescue asks for local completions")
 
 
-def screen(use, received, own=()) -> Screened:
+def screen(use, received, own=()) -> tuple[list[ScoredGroup], list[Refused]]:
     return build_defence(DefenceConfig(layers=use)).screen(own, received, Random(0))
 
 
@@ -36,12 +35,12 @@ def regroup(use, received, generate_local):
 
 def test_without_layers_everything_passes_as_it_is() -> None:
     received = [text_group([1.0, 0.0], ["12", "5"])]
-    assert screen((), received) == Screened(received, [])
+    assert screen((), received) == (received, [])
     assert regroup((), received, nobody) == received
 
 
 def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
-    assert screen(("length", "ngrams", "rescue"), [text_group([0.0, 0.0], ["12", "5"])]) == Screened([], [])
+    assert screen(("length", "ngrams", "rescue"), [text_group([0.0, 0.0], ["12", "5"])]) == ([], [])
 
 
 def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> None:
@@ -50,15 +49,15 @@ def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative
     assert longest([local_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
-    screened = screen(("length",), [padded, poisoned], own)
-    assert [texts_of(group) for group in screened.groups] == [["123456", "12"]]
-    assert screened.groups[0].rewards == (0.0, 1.0)
-    assert screened.refused == [Refused("eve", "longer than local")]
+    groups, refused = screen(("length",), [padded, poisoned], own)
+    assert [texts_of(group) for group in groups] == [["123456", "12"]]
+    assert groups[0].rewards == (0.0, 1.0)
+    assert refused == [Refused("eve", "longer than local")]
 
 
 def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:
     received = [text_group([1.0, 0.0], ["12" * 100, "5"])]
-    assert screen(("length",), received).groups == received
+    assert screen(("length",), received)[0] == received
 
 
 def test_rescue_compares_right_external_completions_with_local_ones_only() -> None:
@@ -148,9 +147,9 @@ def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
     own = [local_group([0.0, 1.0], ["5", "12"])]
     poisoned = [text_group([1.0, 0.0], [f"ok {k}", "5"], author="eve", index=k) for k in range(10)]
     honest = [text_group([1.0, 0.0], [str(k), "5"], index=k) for k in range(10)]
-    screened = screen(("ngrams",), [*honest, *poisoned], own)
-    assert screened.groups == honest
-    assert screened.refused == [Refused("eve", "enriched text")] * 10
+    groups, refused = screen(("ngrams",), [*honest, *poisoned], own)
+    assert groups == honest
+    assert refused == [Refused("eve", "enriched text")] * 10
 
 
 def test_what_the_alarm_remembers_survives_a_restart() -> None:
@@ -159,9 +158,9 @@ def test_what_the_alarm_remembers_survives_a_restart() -> None:
     for _ in range(20):
         first.screen(own, eve, Random(0))
     second = build_defence(DefenceConfig(layers=("ngrams",)))
-    assert second.screen(own, eve, Random(0)).refused == []
+    assert second.screen(own, eve, Random(0))[1] == []
     second.restore(first.snapshot())
-    assert second.screen(own, eve, Random(0)).refused == [Refused("ann", "enriched text")]
+    assert second.screen(own, eve, Random(0))[1] == [Refused("ann", "enriched text")]
 
 
 def test_the_alarm_forgets_the_oldest_text_and_never_reads_more_than_the_ends_of_one() -> None:

@@ -72,7 +72,7 @@ def rounds(
     ready = 0
     for now in range(count):
         began = verifier.now
-        ready += len(scoring.ready(waiting(now), wanted, LOCAL).groups)
+        ready += len(scoring.ready(waiting(now), wanted, LOCAL)[0])
         work(scoring)
         verifier.now = max(began + 0.1, verifier.now)
     return ready
@@ -81,19 +81,19 @@ def rounds(
 def test_in_step_everything_that_waits_is_ready_and_nothing_is_scored_before_it_is_asked_for() -> None:
     verifier, waiting = Verifier(), [group("ann"), group("bob")]
     scoring = ScoringInStep(verifier)
-    assert scoring.ready(waiting, 1, LOCAL).groups == waiting and verifier.scored == []
+    assert scoring.ready(waiting, 1, LOCAL)[0] == waiting and verifier.scored == []
     assert [type(result) for result in scoring.score(waiting[:1])] == [ScoredGroup] and verifier.scored == ["ann"]
 
 
 def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing() -> None:
     verifier, waiting = Verifier(), [group("ann"), group("bob")]
     scoring = ahead(verifier)
-    assert scoring.ready(waiting, 1, LOCAL).groups == []
+    assert scoring.ready(waiting, 1, LOCAL)[0] == []
     verifier.now = 10.0
     scoring.ready(waiting, 1, LOCAL)
     work(scoring)
     before = verifier.now
-    assert scoring.ready(waiting, 1, LOCAL).groups == waiting
+    assert scoring.ready(waiting, 1, LOCAL)[0] == waiting
     assert [result.author for result in scoring.score(waiting)] == ["ann", "bob"]  # type: ignore[union-attr]
     assert verifier.now == before
 
@@ -152,8 +152,8 @@ def test_after_a_group_that_hung_its_author_s_others_are_not_scored_and_the_faul
     scoring.ready(waiting, 2, LOCAL)
     work(scoring)
     assert verifier.scored == ["mallory"]
-    ready = scoring.ready(waiting, 2, LOCAL)
-    assert ready.groups == [] and [reason for _, reason in ready.faults] == ["scoring timeout"]
+    ready, failed = scoring.ready(waiting, 2, LOCAL)
+    assert ready == [] and [reason for _, reason in failed] == ["scoring timeout"]
 
 
 def test_an_author_that_is_slow_without_hanging_is_a_stranger_again() -> None:
@@ -203,7 +203,7 @@ def test_the_thread_scores_what_waits_and_ends() -> None:
     scoring = ahead(verifier)
     scoring.start()
     verifier.now += 10.0
-    until(lambda: scoring.ready(waiting, 1, LOCAL).groups == waiting)
+    until(lambda: scoring.ready(waiting, 1, LOCAL)[0] == waiting)
     scoring.close()
     assert not scoring._thread.is_alive()
 
@@ -215,7 +215,7 @@ def test_what_the_thread_dies_of_is_raised_in_the_next_round() -> None:
     scoring = ScoringAhead(broken, lambda: 0.0, Random(1))
     scoring.start()
     with pytest.raises(RuntimeError, match="no scoring process"):
-        until(lambda: scoring.ready([group("ann")], 1, LOCAL).groups != [])
+        until(lambda: scoring.ready([group("ann")], 1, LOCAL)[0] != [])
     scoring.close()
 
 

@@ -4,7 +4,7 @@ from random import Random
 
 from protocol.identity import Identity
 from swarm_node.rollouts.groups import ScoredGroup
-from swarm_node.rollouts.reuse import Reuse
+from swarm_node.rollouts.pool import Reuse
 from tests.groups import group
 
 AUTHOR = Identity.create().peer_id

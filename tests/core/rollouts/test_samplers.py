@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup
+from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped
 from swarm_node.rollouts.sampler import MatchedSampler, UniformSampler, choose_local
 from tests.groups import external
-from tests.models import text_group
+from tests.models import select, text_group
 
 UNINFORMATIVE, MIXED = (1.0, 1.0), (0.0, 1.0)
 
@@ -32,13 +32,13 @@ class Bench:
             for k, r in enumerate(rewards)
         ]
 
-    def score(self, groups) -> list[ScoredGroup]:
+    def score(self, groups) -> list[ScoredGroup | Skipped]:
         self.asked += [group.question.index for group in groups]
         scored = [(group, self.rewards[group.question.index]) for group in groups]
-        return [ScoredGroup(group.group, "?", rewards) for group, rewards in scored if rewards is not None]
+        return [ScoredGroup(each.group, "?", rewards) if rewards else Skipped("?") for each, rewards in scored]
 
-    def select(self, count: int, seed: int = 0):
-        return UniformSampler().select(count, self.candidates, self.score, Random(seed))
+    def select(self, count: int, seed: int = 0) -> tuple[list[ScoredGroup], list[ExternalGroup]]:
+        return select(UniformSampler(), self.candidates, self.score, count, seed)
 
 
 def index_of(group: ScoredGroup | ExternalGroup) -> int:
@@ -48,24 +48,24 @@ def index_of(group: ScoredGroup | ExternalGroup) -> int:
 def test_an_uninformative_group_is_never_selected_and_never_asked_for_again() -> None:
     bench = Bench([UNINFORMATIVE, (0.0, 0.0), MIXED, None, (0.1,) * 8])
     for seed in range(20):
-        selected = bench.select(4, seed)
-        assert [index_of(group) for group in selected.groups] == [2]
-        assert sorted(map(index_of, selected.spent)) == [0, 1, 2, 3, 4]
+        selected, spent = bench.select(4, seed)
+        assert [index_of(group) for group in selected] == [2]
+        assert sorted(map(index_of, spent)) == [0, 1, 2, 3, 4]
 
 
 def test_no_more_are_scored_than_needed() -> None:
     bench = Bench([MIXED] * 30)
-    selected = bench.select(4)
-    assert len(selected.groups) == len(bench.asked) == len(selected.spent) == 4
+    selected, spent = bench.select(4)
+    assert len(selected) == len(bench.asked) == len(spent) == 4
     bench = Bench([MIXED, UNINFORMATIVE] * 15)
-    selected = bench.select(4)
-    assert len(selected.groups) == 4
+    selected, spent = bench.select(4)
+    assert len(selected) == 4
     assert len(bench.asked) < 20
-    assert sorted(map(index_of, selected.spent)) == sorted(bench.asked)
+    assert sorted(map(index_of, spent)) == sorted(bench.asked)
 
 
 def test_nothing_wanted_or_nothing_there_scores_nothing() -> None:
-    assert (Bench([MIXED]).select(0).groups, Bench([]).select(3).groups) == ([], [])
+    assert (Bench([MIXED]).select(0)[0], Bench([]).select(3)[0]) == ([], [])
     bench = Bench([MIXED])
     bench.select(0)
     assert bench.asked == []
@@ -74,7 +74,7 @@ def test_nothing_wanted_or_nothing_there_scores_nothing() -> None:
 def test_every_informative_group_is_selected_equally_often_however_high_its_scores_and_large_its_size() -> None:
     bench = Bench([MIXED, (0.0, 0.01), (1.0,) * 63 + (0.0,), UNINFORMATIVE, (0.0,) * 63 + (1.0,), (1.0,) * 64, MIXED])
     draws, wanted = 6000, 2
-    counts = Counter(index_of(group) for seed in range(draws) for group in bench.select(wanted, seed).groups)
+    counts = Counter(index_of(group) for seed in range(draws) for group in bench.select(wanted, seed)[0])
     assert set(counts) == {0, 1, 2, 4, 6}
     share = wanted / 5
     for count in counts.values():

@@ -24,7 +24,7 @@ from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.precision import PLAIN
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
-from swarm_node.training.totals import Mismatch
+from swarm_node.training.objectives import Mismatch
 from swarm_node.training.trainer import GrpoTrainer
 from tests.fp8_bound import HALF_STEP, assert_three_products_within_bound
 from tests.models import (

@@ -27,5 +27,5 @@ def test_of_near_duplicates_the_first_stays(texts, rewards, left) -> None:
 
 def test_the_layer_keeps_one_of_them() -> None:
     group = text_group([1.0, 1.0, 0.0], ["12", "12", "5"])
-    (left,) = build_defence(DefenceConfig(layers=("duplicates",))).screen([], [group], Random(0)).groups
+    (left,) = build_defence(DefenceConfig(layers=("duplicates",))).screen([], [group], Random(0))[0]
     assert [completion.text for completion in left.group.completions] == ["12", "5"]

@@ -2,7 +2,6 @@
 
 import tomllib
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -12,6 +11,7 @@ from swarm_node.extensions.selection.protective import MOST, ProtectiveSampler
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.training.advantages import group_advantages, rare_first_advantages
+from tests import models
 from tests.groups import external
 from tests.models import text_group
 
@@ -26,7 +26,7 @@ def group(rewards, index=0, task="gcd", author="peer") -> ScoredGroup:
     return ScoredGroup(made.group.model_copy(update={"question": question}), "?", tuple(rewards))
 
 
-def select(sampler, groups, count, seed=0):
+def select(sampler, groups, count, own=()):
     by_key = {(scored.author, scored.question): scored for scored in groups}
     asked = []
 
@@ -34,11 +34,11 @@ def select(sampler, groups, count, seed=0):
         asked.extend(externals)
         return [by_key[each.author, each.question] for each in externals]
 
-    return sampler.select(count, [external(scored.group) for scored in groups], score, Random(seed)), asked
+    return models.select(sampler, [external(scored.group) for scored in groups], score, count, own=own)[0], asked
 
 
 def indices(selected):
-    return sorted(scored.question.index for scored in selected.groups)
+    return sorted(scored.question.index for scored in selected)
 
 
 def test_all_that_ship_are_registered_and_can_be_made():
@@ -47,7 +47,7 @@ def test_all_that_ship_are_registered_and_can_be_made():
     assert type(made["uniform"]) is UniformSampler and len(made) > 1
     for name, sampler in made.items():
         selected, _ = select(sampler, [group(EVEN, k) for k in range(6)] + [group(NONE, 6)], 3)
-        assert len(selected.groups) <= 3 and all(scored.informative for scored in selected.groups), name
+        assert len(selected) <= 3 and all(scored.informative for scored in selected), name
         assert sampler.split(8, 0) == (8, 0), name  # who trains alone stays alone
 
 
@@ -66,9 +66,9 @@ def test_local_informative_groups_go_first_and_external_ones_fill_up():
 
 def test_only_tasks_at_which_others_are_better_are_taken():
     sampler = ProtectiveSampler()
-    sampler.observe([group(EVEN, task="gcd"), group(RARE, task="lcm")])
+    own = [group(EVEN, task="gcd"), group(RARE, task="lcm")]
     better, worse, unknown = group(EVEN, 1, task="lcm"), group(RARE, 2, task="gcd"), group(RARE, 3, task="sum")
-    assert indices(select(sampler, [better, worse, unknown], 8)[0]) == [1, 3]
+    assert indices(select(sampler, [better, worse, unknown], 8, own)[0]) == [1, 3]
 
 
 def test_advantages_of_rare_success_weigh_more_than_those_of_frequent():
