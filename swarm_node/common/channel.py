@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from operator import methodcaller
 from typing import Any, BinaryIO, Generic, TypeVar
 
 import msgspec
@@ -57,7 +58,7 @@ class Frames(Generic[T]):
     def __init__(self, types: Any, most: int, hello: bytes = b"") -> None:
         """`types`: a message, or a union of them. `most`: bytes of a frame. `hello`: the frame before all others."""
         self.hello, self._most = hello, most
-        self._encoder = msgspec.msgpack.Encoder(enc_hook=lambda value: value.model_dump_json())
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=methodcaller("model_dump_json"))
         self._decoder = msgspec.msgpack.Decoder(types, dec_hook=lambda kind, text: kind.model_validate_json(text))
 
     def encode(self, message: T) -> bytes:
@@ -93,7 +94,7 @@ class Talk(Generic[Down, Up]):
 
     @cached_property
     def down(self) -> Frames[Down]:
-        schemas = [msgspec.json.schema(each, schema_hook=_schema) for each in self._types]
+        schemas = [msgspec.json.schema(each, schema_hook=methodcaller("model_json_schema")) for each in self._types]
         digest = hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).digest()
         return Frames(self._types[0], self._most, len(digest).to_bytes(LENGTH_BYTES, "big") + digest)
 
@@ -217,7 +218,3 @@ def telling(send: Callable[[Failed], None]) -> Iterator[None]:
         line = str(error) if by_user else " ".join(f"{type(error).__name__}: {error}".split())
         with suppress(OSError):  # the parent has gone
             send(Failed(line.encode(errors="replace").decode(), by_user))
-
-
-def _schema(kind: Any) -> dict[str, Any]:
-    return dict(kind.model_json_schema())

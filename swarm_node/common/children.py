@@ -37,11 +37,7 @@ def without_secrets(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def start(
-    command: Sequence[str],
-    log: Path,
-    environment: Mapping[str, str],
-    passed: Sequence[int] = (),
-    append: bool = False,
+    command: Sequence[str], log: Path, environment: Mapping[str, str], passed: Sequence[int] = (), append: bool = False
 ) -> tuple[Process, socket.socket]:
     """A process and the socket to it, whose other end is the last argument of the command: see channel.inherited.
 

@@ -11,19 +11,8 @@ from protocol.messages import Completion, PeerId, Question, RolloutGroup
 from protocol.rejection import Reason
 from swarm_node.common.channel import AsyncChannel
 from swarm_node.network.actions import Deliver, Refuse
-from swarm_node.network.process.messages import (
-    NETWORK,
-    Alive,
-    Ask,
-    FromNetwork,
-    FromTrainer,
-    Memory,
-    Publish,
-    Said,
-    Start,
-    Stop,
-    View,
-)
+from swarm_node.network.process import messages
+from swarm_node.network.process.messages import NETWORK
 
 _ADDRESS = Question(environment="e", version="1", dataset="d", config_id="c", seed=1, index=0)
 _TEXTS = tuple(Completion(text="x" * 500, ended=True) for _ in range(2))
@@ -38,7 +27,7 @@ def received(envelope: bytes) -> Deliver:
 
 async def play(way: str, life: int, connection: socket.socket) -> None:
     _, writer = streams = await asyncio.open_connection(sock=connection)
-    channel = AsyncChannel[FromTrainer, FromNetwork](streams, NETWORK.down, NETWORK.up, 64)
+    channel = AsyncChannel[messages.FromTrainer, messages.FromNetwork](streams, NETWORK.down, NETWORK.up, 64)
     if way == "dies":
         raise SystemExit(f"stand-in life {life} ends")
     if way == "nonsense":
@@ -50,21 +39,21 @@ async def play(way: str, life: int, connection: socket.socket) -> None:
     while way in ("deaf", "nonsense"):
         await asyncio.sleep(3600)
     while (message := await channel.receive()) is not None:
-        if isinstance(message, Stop) and way != "stays":
+        if isinstance(message, messages.Stop) and way != "stays":
             return
         for answer in answers(message, life):
             writer.write(NETWORK.up.encode(answer))
 
 
-def answers(message: FromTrainer, life: int) -> list[FromNetwork]:
+def answers(message: messages.FromTrainer, life: int) -> list[messages.FromNetwork]:
     match message:
-        case Start(memory=memory):
-            remembers = Said(text=f"life {life} remembers {memory.exchange}")
-            return [remembers, Memory(port=1, exchange={"life": life}, peers={}), Alive(connected=life)]
-        case Publish(envelopes=envelopes, round=number):
-            return [Said(text=f"life {life} round {number}"), *map(received, envelopes)]
-        case Ask(number=number):
-            return [View(number=number, view={"life": life})]
+        case messages.Start(memory=memory):
+            remembers = messages.Said(f"life {life} remembers {memory.exchange}")
+            return [remembers, messages.Memory(1, {"life": life}, {}), messages.Alive(connected=life)]
+        case messages.Publish(envelopes=envelopes, round=number):
+            return [messages.Said(text=f"life {life} round {number}"), *map(received, envelopes)]
+        case messages.Ask(number=number):
+            return [messages.View(number=number, view={"life": life})]
         case _:
             return []
 

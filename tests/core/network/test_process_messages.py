@@ -11,52 +11,32 @@ from protocol.rejection import Reason
 from swarm_node.common.channel import BrokenFrame
 from swarm_node.network.access import parse
 from swarm_node.network.actions import Deliver, Refuse
-from swarm_node.network.process.messages import (
-    NETWORK,
-    Alive,
-    Allow,
-    Ask,
-    Memory,
-    Publish,
-    Rules,
-    Said,
-    Start,
-    Stop,
-    Verdict,
-    View,
-)
+from swarm_node.network.process import messages
+from swarm_node.network.process.messages import NETWORK
 from swarm_node.network.process.service import NetworkService
 from swarm_node.settings import NetworkConfig
 from tests.exchanges import Swarm
 from tests.groups import group
 
 OTHER = Identity.from_seed_bytes(bytes([9]) * 32).peer_id
-MEMORY = Memory(port=7, exchange={"seq": 3, "seen": ["a"]}, peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
-RULES = Rules(swarm="s", environments={"e": ("1", {"d": ("c",)})}, max_completions=8)
+MEMORY = messages.Memory(port=7, exchange={"seq": 3, "seen": ["a"]}, peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
+RULES = messages.Rules(swarm="s", environments={"e": ("1", {"d": ("c",)})}, max_completions=8)
 LISTS = parse('block_peers = ["12D3x"]\nallow_networks = ["10.0.0.0/8", "fd00::/8"]')
 DOWN = [
-    Start(
-        key=bytes(range(256)),
-        rules=RULES,
-        folder="/s",
-        config=NetworkConfig(peers=("/x",)),
-        memory=MEMORY,
-        access=LISTS,
-        want=4,
-    ),
-    Allow(access=LISTS),
-    Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
-    Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
-    Ask(number=1),
-    Stop(),
+    messages.Start(bytes(range(256)), RULES, "/s", NetworkConfig(peers=("/x",)), MEMORY, LISTS, want=4),
+    messages.Allow(access=LISTS),
+    messages.Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
+    messages.Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
+    messages.Ask(number=1),
+    messages.Stop(),
 ]
 UP = [
     MEMORY,
     Deliver(group(PeerId("12D3x")), bytes(range(32)), PeerId("12D3y")),
     Refuse(Reason.WRONG_SEED),
-    Said(text="line\n\x1b[31m", warning=True),
-    Alive(connected=2),
-    View(number=1, view={"a": [1, None, "b"]}),
+    messages.Said(text="line\n\x1b[31m", warning=True),
+    messages.Alive(connected=2),
+    messages.View(number=1, view={"a": [1, None, "b"]}),
 ]
 
 
@@ -67,7 +47,7 @@ def test_every_message_survives_the_way() -> None:
 
 def test_a_message_of_the_other_direction_is_none() -> None:
     with pytest.raises(BrokenFrame):
-        NETWORK.up.decode(NETWORK.down.encode(Stop())[4:])
+        NETWORK.up.decode(NETWORK.down.encode(messages.Stop())[4:])
 
 
 def test_what_a_node_says_of_itself_and_remembers_fits_its_types() -> None:
@@ -80,6 +60,6 @@ def test_what_a_node_says_of_itself_and_remembers_fits_its_types() -> None:
     )
     service.exchange = exchange
     assert exchange.state()["received"] and exchange.peers(now)
-    for message in (service.memory(), service.alive(), View(number=1, view=service.view())):
+    for message in (service.memory(), service.alive(), messages.View(number=1, view=service.view())):
         arrived = NETWORK.up.decode(NETWORK.up.encode(message)[4:])
         assert json.dumps(to_builtins(arrived)) == json.dumps(to_builtins(message))

@@ -196,10 +196,8 @@ def test_half_a_message_of_a_dying_process_is_nothing_and_nonsense_is_told(tmp_p
     code = "import os, sys; os.write(int(sys.argv[-1]), bytes.fromhex(sys.argv[1]))"
     with (tmp_path / "weights").open("wb") as weights:
         order = Order("{}", IDENTITIES[0].peer_id, weights.fileno(), [])
-        for sent, expected in ((frame + frame[:-1], (3, None)), (b"\xff" * 5, ("nonsense: frame of 4294967295", None))):
+        for sent, expected in ((frame + frame[:-1], "round=3"), (b"\xff" * 5, "nonsense: frame of 4294967295")):
             process = GeneratorProcess(order, 1, tmp_path / "log", (sys.executable, "-c", code, sent.hex()))
             process.start()
-            taken = [process.take(block=True) for _ in expected]
-            assert taken[1] is None
-            assert taken[0].generated.round == 3 if expected[0] == 3 else expected[0] in taken[0].error
-            assert process.stop() in ("it ended with status 0", "it was killed by SIGKILL, perhaps for lack of memory")
+            assert expected in repr(process.take(block=True)) and process.take(block=True) is None
+            process.stop()
