@@ -17,6 +17,7 @@ from protocol.messages import PeerId
 from swarm_node.common.children import without_secrets
 from swarm_node.rollouts.groups import Generated
 from swarm_node.settings import LearningConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import revealed
 
 
@@ -32,15 +33,16 @@ class Order:
 
     def line(self) -> str:
         """As one line of JSON; `read` is the inverse."""
-        config = {name: getattr(self.config, name) for name in LearningConfig.model_fields}
-        plain = revealed(LearningConfig.model_construct(**config))
+        kind = with_sections(LearningConfig)
+        config = {name: getattr(self.config, name) for name in kind.model_fields if hasattr(self.config, name)}
+        plain = revealed(kind.model_construct(**config))
         rest = {"peer_id": self.peer_id, "descriptor": self.descriptor, "layout": self.layout, "tried": self.tried}
         return json.dumps({"config": plain, **rest}) + "\n"
 
     @classmethod
     def read(cls, line: str) -> "Order":
         fields = json.loads(line)
-        config = LearningConfig.model_validate(fields["config"])
+        config = with_sections(LearningConfig).model_validate(fields["config"])
         return cls(config, PeerId(fields["peer_id"]), fields["descriptor"], fields["layout"], fields["tried"])
 
 

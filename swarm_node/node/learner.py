@@ -126,7 +126,7 @@ def examine(config: NodeConfig) -> list[str]:
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
     trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
-    tasks = tasks_of(config.environment)
+    tasks = tasks_of(config)
     refused = "" if config.training.layout == "padded" else " (this model cannot take packed ones)"
     rows = trainer.packing.value if trainer.packing else f"padded{refused}"
     return [

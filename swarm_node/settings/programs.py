@@ -6,14 +6,12 @@ from typing import Annotated, Any, Literal
 import tyro
 from pydantic import Field
 
-from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.page import LISTEN
 from swarm_node.settings.sections import Alone, Count, PlugIn, Positive, Section, SwarmName
-from swarm_node.settings.taskset import TasksetConfig
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
 
 
@@ -221,7 +219,5 @@ class EvaluationConfig(Section):
     """Held-out questions per task."""
     puzzles: Path | None = None
     """JSON file of puzzles (prompt, solution) for the task temporal_clue/published, each used once."""
-    dataset: DatasetConfig = DatasetConfig()
-    taskset: TasksetConfig = TasksetConfig()
     json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
     """Print one JSON object instead of the table."""

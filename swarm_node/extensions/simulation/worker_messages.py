@@ -23,6 +23,7 @@ from swarm_node.extensions.simulation.arms import Cell, cell_config, parse_arm
 from swarm_node.extensions.simulation.elsewhere import settle_in
 from swarm_node.extensions.simulation.engines.engine import Run
 from swarm_node.settings import SimulationConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import revealed
 from swarm_node.telemetry.events import CellRound
 
@@ -91,7 +92,7 @@ def read_order(line: str) -> tuple[SimulationConfig, Cell]:
     order = json.loads(line)
     if "origin" in order:
         settle_in(order["origin"])
-    return SimulationConfig.model_validate(order["config"]), Cell(parse_arm(order["arm"]), order["seed"])
+    return with_sections(SimulationConfig).model_validate(order["config"]), Cell(parse_arm(order["arm"]), order["seed"])
 
 
 def read_message(line: str) -> Message | None:

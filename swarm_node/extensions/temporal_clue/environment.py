@@ -15,7 +15,7 @@ from types import MappingProxyType
 from protocol.addressing import question_seed
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import EnvironmentKind, find, split_task
+from swarm_node.environments.kinds import Asking, EnvironmentKind, find, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import Rewards, ScoredEnvironment
 from swarm_node.extensions.temporal_clue import scoring as scorers
@@ -25,7 +25,6 @@ from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.client import Item, ScoringClient
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
-from swarm_node.settings import EnvironmentConfig
 
 NAME, FILE_NAME = "temporal_clue", "temporal_clue_file"  # environment names in questions
 PUBLISHED = "published"  # config id of the puzzles of a file
@@ -177,7 +176,8 @@ class TemporalClueKind(_Kind):
             f"{config_id}, name it as environment.puzzles, and ask {NAME}/{PUBLISHED}"
         )
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> TemporalClue:
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> TemporalClue:
+        settings = config.environment
         limits = settings.time_limit, settings.memory_limit
         return TemporalClue(tasks, settings.scoring, *limits, settings.instruction, scorer == PUBLISHED_SCORER)
 
@@ -188,7 +188,8 @@ class PuzzleFileKind(_Kind):
     name = FILE_NAME
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> FilePuzzles:
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> FilePuzzles:
+        settings = config.environment
         if settings.puzzles is None:
             raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set the option puzzles")
         return FilePuzzles(settings.puzzles, settings.scoring, settings.instruction, scorer == PUBLISHED_SCORER)
