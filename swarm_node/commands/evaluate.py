@@ -35,7 +35,8 @@ folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
 
   --tasks TASK ...            what to ask, such as gcd/easy,lcm/easy
   --questions N               of each task (100)
-  --puzzles FILE.json         puzzles that temporal_clue/published asks
+  --temporal-clue.puzzles FILE
+                              puzzles that temporal_clue/published asks
   --dataset.file FILE         questions of your own: those held out
   --taskset.name NAME|FILE    a task set of verifiers: those held out
   --model.device NAME         cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
@@ -100,7 +101,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
     """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
-    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, puzzles=config.puzzles)
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks)
     asking = with_sections(LearningConfig).model_validate({"environment": settings, **sections_of(config)})
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
     for kind, tasks in by_kind(asking):

@@ -1,6 +1,5 @@
 """The options of environments."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -18,8 +17,6 @@ class EnvironmentConfig(Section):
     """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of questions that you bring,
     such as those of a file, else all tasks of the environments in `use`; if `use` is empty too, the nine tasks of the
     starters."""
-    puzzles: Path | None = None
-    """JSON file of puzzles (prompt, solution) for the task temporal_clue/published."""
     scoring: Literal["exact", "graded"] = "exact"
     """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial credit."""
     instruction: str = ""

@@ -24,9 +24,9 @@ def with_sections(kind: type[C]) -> type[C]:
     return cast(type[C], _extended(kind))
 
 
-def section_of(config: BaseModel, kind: type[S]) -> S:
+def section_of(config: object, kind: type[S]) -> S:
     """The section of this class in a configuration; its defaults where the configuration has none."""
-    return next((value for _, value in config if isinstance(value, kind)), kind())
+    return next((value for value in vars(config).values() if isinstance(value, kind)), kind())
 
 
 def sections_of(config: BaseModel) -> dict[str, Section]:

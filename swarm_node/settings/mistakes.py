@@ -48,7 +48,7 @@ def wrong(problem: Any, secret: bool = False) -> str:
 
 
 def _moved(old: str, new: str) -> bool:
-    """Whether `new` says the same in another section: validation.puzzles in temporal_clue.validation_puzzles."""
+    """Whether `new` says the same in another section: training.loss_type in loss.type."""
     one, other = (re.sub(r"[-.]", "_", name.lstrip("-")) for name in (old, new))
     return one == other or one.endswith(f"_{other}") or ("." in old and other.endswith(f"_{one}"))
 

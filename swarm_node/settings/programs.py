@@ -47,8 +47,6 @@ class ValidationConfig(Section):
     """Held-out questions of each validation, over the tasks in turn; always the same ones."""
     tasks: tuple[str, ...] = ()
     """Tasks to validate on; empty takes those trained on."""
-    puzzles: Path | None = None
-    """Puzzle file of temporal_clue/published for validation, so that it can differ from the one trained on."""
 
 
 class PushConfig(Section):
@@ -217,7 +215,5 @@ class EvaluationConfig(Section):
     the starters."""
     questions: Positive = 100
     """Held-out questions per task."""
-    puzzles: Path | None = None
-    """JSON file of puzzles (prompt, solution) for the task temporal_clue/published, each used once."""
     json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
     """Print one JSON object instead of the table."""

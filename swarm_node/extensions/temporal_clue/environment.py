@@ -20,11 +20,13 @@ from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import Rewards, ScoredEnvironment
 from swarm_node.extensions.temporal_clue import scoring as scorers
 from swarm_node.extensions.temporal_clue.published import read_options
+from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION
 from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.client import Item, ScoringClient
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
+from swarm_node.settings.extended import section_of
 
 NAME, FILE_NAME = "temporal_clue", "temporal_clue_file"  # environment names in questions
 PUBLISHED = "published"  # config id of the puzzles of a file
@@ -173,7 +175,7 @@ class TemporalClueKind(_Kind):
             return None
         return (
             f"takes too long to make on demand: make a file with python -m swarm_node.extensions.temporal_clue.make "
-            f"{config_id}, name it as environment.puzzles, and ask {NAME}/{PUBLISHED}"
+            f"{config_id}, name it as temporal_clue.puzzles, and ask {NAME}/{PUBLISHED}"
         )
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> TemporalClue:
@@ -189,10 +191,10 @@ class PuzzleFileKind(_Kind):
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> FilePuzzles:
-        settings = config.environment
-        if settings.puzzles is None:
-            raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set the option puzzles")
-        return FilePuzzles(settings.puzzles, settings.scoring, settings.instruction, scorer == PUBLISHED_SCORER)
+        settings, puzzles = config.environment, section_of(config, TemporalClueConfig).puzzles
+        if puzzles is None:
+            raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles")
+        return FilePuzzles(puzzles, settings.scoring, settings.instruction, scorer == PUBLISHED_SCORER)
 
 
 KIND, FILE_KIND = TemporalClueKind(), PuzzleFileKind()
