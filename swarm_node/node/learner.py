@@ -28,6 +28,7 @@ from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
 from swarm_node.scoring import sandbox
 from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig, NodeConfig
+from swarm_node.settings.extended import asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_SECONDS = 5.0  # after its first round; some announcements apart
@@ -84,10 +85,11 @@ def build_node(
 def build_generator(
     config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None, ranks: Ranks = ALONE
 ) -> Generator:
-    """A generator in this process, or one that uses a vLLM server if the configuration names one, or wants one."""
-    if config.generation.vllm_url or config.generation.vllm == "auto":
-        server: Generator = plugins.load("generators", "vllm")(policy, config.generation)
-        return server
+    """The generator of an extension whose section asks for it, else one in this process."""
+    for name in asked_for(config, "generators"):
+        made: Generator | None = plugins.load("generators", name)(policy, config)
+        if made is not None:
+            return made
     return BatchGenerator(policy, config.generation, refresh, ranks)
 
 

@@ -34,6 +34,12 @@ def sections_of(config: BaseModel) -> dict[str, Section]:
     return {name: getattr(config, name) for name in plugins.registered(KIND) if name in type(config).model_fields}
 
 
+def asked_for(config: BaseModel, kind: str) -> list[str]:
+    """The names registered under `kind` whose section, of the same name, has an option that the user set."""
+    sections = sections_of(config)
+    return [name for name in plugins.registered(kind) if name in sections and sections[name] != type(sections[name])()]
+
+
 class _Extended:
     """Pickles as the core's class and its values: another process makes the subclass again."""
 

@@ -1,15 +1,10 @@
 """The model, and how it generates completions."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
-from swarm_node.settings.secret import UNSHOWN, SecretUrl
 from swarm_node.settings.sections import Count, Positive, Section
-
-SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of vLLM that take one
 
 
 class LoraConfig(Section):
@@ -74,30 +69,3 @@ class GenerationConfig(Section):
     decoder: Literal["auto", "native", "model"] = "auto"
     """native: our decoder for Llama and Qwen shapes. model: the forward of transformers. auto: native if its logits
     agree with the model's."""
-    vllm: Literal["off", "auto"] = "off"
-    """auto: start a vLLM server for this node, watch it, and end it. Or name one that runs, by vllm_url."""
-    vllm_python: str = ""
-    """Python of the environment that vLLM is installed in, for vllm auto; empty for this one."""
-    vllm_arguments: tuple[str, ...] = ()
-    """More arguments for the server that vllm auto starts, each as vLLM's own command line has it. No key and no token:
-    for these vLLM has variables."""
-    vllm_sleep: bool = False
-    """Let the server sleep while this node trains, so that both have one card's memory in turn (vLLM's sleep mode)."""
-    vllm_url: SecretUrl = SecretUrl("")
-    """Generate with the vLLM server at this address, e.g. http://127.0.0.1:8000, instead of in this process. User and
-    password in it are shown to nobody."""
-    vllm_folder: Path = Path("~/.swarm-node/vllm")
-    """Folder that the server serves, or loads LoRA adapters from: written after each update."""
-    vllm_timeout: Annotated[float, Field(gt=0.0)] = 600.0
-    """Seconds that the server may take for one prompt and its completions."""
-
-    @field_validator("vllm_arguments")
-    @classmethod
-    def _no_secrets(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        for argument in arguments:
-            flag = argument.partition("=")[0]
-            if flag.startswith("-") and flag.rpartition("-")[2] in SECRET_FLAGS:
-                text = "must have no {flag}, which everybody on this machine could read: set the variable {variable}"
-                variable = "HF_TOKEN" if "hf" in flag else "VLLM_API_KEY"
-                raise PydanticCustomError(UNSHOWN, text, {"flag": flag, "variable": variable})
-        return arguments
