@@ -17,10 +17,16 @@ _PLACES = {"NodeConfig": "settings", "SimulationConfig": "settings", "UserError"
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is first used: `import swarm_node` alone costs nothing. What the core does not have is asked of
-    extensions, which register it as an entry point of the group `swarm_node.api`."""
+    """Imported when it is first used: `import swarm_node` alone costs nothing. Configurations have the sections of
+    extensions. What the core does not have is asked of extensions, which register it as an entry point of the group
+    `swarm_node.api`."""
     if name in __all__:
-        return getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name)
+        found = getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name)
+        if name.endswith("Config"):
+            from swarm_node.settings.extended import with_sections
+
+            return with_sections(found)
+        return found
     if not name.startswith("_") and not _is_module(name):
         from swarm_node.common import plugins
 

@@ -30,6 +30,7 @@ from swarm_node.settings import (
     PlotConfig,
     SimulationConfig,
 )
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import PlugIn
 from swarm_node.telemetry.events import Written
@@ -105,7 +106,7 @@ class Option(NamedTuple):
 def options_page() -> str:
     found: dict[Option, dict[str, str]] = {}
     for command, kind in COMMANDS.items():
-        for option, default in options(kind()):
+        for option, default in options(with_sections(kind)()):
             found.setdefault(option, {})[command] = default
     sections: dict[str, list[str]] = {}
     for option, defaults in found.items():

@@ -20,6 +20,7 @@ from torch import Tensor
 from lab.benchmarks import command, common
 from swarm_node.extensions.vllm.generator import VllmGenerator
 from swarm_node.extensions.vllm.server import VllmServer
+from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.generation.block import Drawing, Slots, block
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
@@ -128,10 +129,9 @@ def with_vllm(size: str, load: common.Workload, python: str, device: str) -> dic
 
         try:
             server.start(healthy, 600.0)
-            config = GenerationConfig(
-                max_completion_length=load.new_tokens, vllm_url=SecretUrl(server.url), vllm_folder=served
-            )
-            work = _writing(VllmGenerator(policy, config), common.prompts(load.prompt_lengths), load)
+            config = GenerationConfig(max_completion_length=load.new_tokens)
+            options = VllmConfig(url=SecretUrl(server.url), folder=served)
+            work = _writing(VllmGenerator(policy, config, options), common.prompts(load.prompt_lengths), load)
             work()
             seconds = []
             for _ in range(load.repetitions):

@@ -32,7 +32,7 @@ from protocol.rejection import Rejected
 from swarm_node.network.backend import Backend, Caller, CallFailed
 from swarm_node.network.exchange.addresses import full, trim
 from swarm_node.network.transport.backends import make_backend
-from swarm_node.settings import EnvironmentConfig, NetworkConfig
+from swarm_node.settings import LearningConfig, NetworkConfig
 
 KINDS = ("hangs", "reflections", "floods", "poison", "junk")
 PAYLOAD = "hail thief "
@@ -148,8 +148,8 @@ class HostilePeer:
         from swarm_node.environments.reasoning_gym import source
         from swarm_node.environments.registry import right_answer, tasks_of
 
-        settings = EnvironmentConfig()
-        dataset, _, config_id = self._rng.choice(tasks_of(settings)).partition("/")
+        config = LearningConfig()
+        dataset, _, config_id = self._rng.choice(tasks_of(config)).partition("/")
         question = Question(
             environment="reasoning_gym",
             version=source.version,
@@ -158,7 +158,7 @@ class HostilePeer:
             seed=question_seed(author, Round(number)),
             index=index,
         )
-        return right_answer(settings, question), question
+        return right_answer(config, question), question
 
     def _made_up(self, author: Identity, addresses: Sequence[str], keys: Sequence[bytes]) -> bytes:
         announcement = Announcement(

@@ -67,7 +67,9 @@ def documents() -> dict[str, Any]:
     figures: dict[str, Any] = dict.fromkeys(METRICS, 1)
     model = {"name": "rare", "revision": "", "lora": {"r": 0, "alpha": 16, "target_modules": ["q"]}}
     config = {
-        "environment": {"tasks": ["gcd/easy"], "use": ["a:B"], "dataset": {"file": "x.csv"}, "puzzles": None},
+        "environment": {"tasks": ["gcd/easy"], "use": ["a:B"]},
+        "dataset": {"file": "x.csv"},
+        "temporal_clue": {"puzzles": None},
         "model": model,
         "swarm": "public",
         "home": "home",

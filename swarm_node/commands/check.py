@@ -8,6 +8,7 @@ from typing import Any
 from swarm_node.commands.command import Command
 from swarm_node.settings import CheckConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.sources import describe, flatten
 
 PAGE = """\
@@ -28,8 +29,9 @@ def command(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
     config = from_command_line(CheckConfig, argv, "swarm-node check")
     file, given = sources_of(CheckConfig, argv, "swarm-node check")
-    values, defaults = values_of(config), values_of(NodeConfig())
-    origin, texts = origins(given), describe(NodeConfig)
+    kind = with_sections(NodeConfig)
+    values, defaults = values_of(config), values_of(kind())
+    origin, texts = origins(given), describe(kind)
     shown = [key for key in values if config.all or values[key] != defaults[key]]
     print(f"{file or 'defaults'}, as swarm-node run sees it:")
     print(

@@ -16,11 +16,12 @@ from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
-from swarm_node.environments.registry import by_kind
+from swarm_node.environments.registry import by_kind, with_environment
 from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.rollouts.interfaces import Environment
-from swarm_node.settings import EnvironmentConfig, EvaluationConfig
+from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
+from swarm_node.settings.extended import sections_of, with_sections
 
 BATCH = 64  # prompts decoded together
 CHECKPOINTS = "checkpoints"  # of a home
@@ -34,7 +35,8 @@ folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
 
   --tasks TASK ...            what to ask, such as gcd/easy,lcm/easy
   --questions N               of each task (100)
-  --puzzles FILE.json         puzzles that temporal_clue/published asks
+  --temporal-clue.puzzles FILE
+                              puzzles that temporal_clue/published asks
   --dataset.file FILE         questions of your own: those held out
   --taskset.name NAME|FILE    a task set of verifiers: those held out
   --model.device NAME         cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
@@ -100,12 +102,11 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
     """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
-    settings = EnvironmentConfig(
-        use=config.use, tasks=config.tasks, puzzles=config.puzzles, dataset=config.dataset, taskset=config.taskset
-    )
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks)
+    asking = with_sections(LearningConfig).model_validate({"environment": settings, **sections_of(config)})
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
-    for kind, tasks in by_kind(settings):
-        own = settings.model_copy(update={"scoring": kind.evaluated})
+    for kind, tasks in by_kind(asking):
+        own = with_environment(asking, scoring=kind.evaluated)
         started = {scorer and f" ({scorer})": kind.start(tasks, own, scorer) for scorer in kind.scorers}
         for environment in started.values():
             stack.callback(environment.close)

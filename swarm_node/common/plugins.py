@@ -1,7 +1,8 @@
 """What can be plugged in: names that packages register, and MODULE:NAME for a file beside the configuration.
 
 A package registers a name by an entry point of the group `swarm_node.KIND`. What ships is registered the same way, in
-pyproject.toml. Nothing of other packages is imported that a configuration does not name, but observers and commands.
+pyproject.toml. Nothing of other packages is imported that a configuration does not name, but sections of options,
+observers and commands.
 """
 
 import difflib

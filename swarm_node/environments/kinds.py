@@ -16,6 +16,14 @@ from swarm_node.settings import EnvironmentConfig
 EVALUATION = HELD_OUT  # see `held_out`
 
 
+class Asking(Protocol):
+    """A configuration with environments, as `run`, `simulate` and `contribute` have it: their options in
+    `environment`, and the sections of extensions, which `settings.extended.section_of` finds."""
+
+    @property
+    def environment(self) -> EnvironmentConfig: ...
+
+
 class UnknownTaskError(UserError, ValueError):
     """A task that no environment offers."""
 
@@ -49,11 +57,11 @@ class EnvironmentKind(Protocol):
         """The tasks if a configuration names this environment and no task."""
         return ()
 
-    def brought(self, settings: EnvironmentConfig) -> Sequence[str]:
+    def brought(self, config: Asking) -> Sequence[str]:
         """Tasks of what the user brings, such as a file: asked where a configuration names no task."""
         return ()
 
-    def leaves(self, settings: EnvironmentConfig) -> str:
+    def leaves(self, config: Asking) -> str:
         """What of the user's the completions quote, and so leaves this machine; nothing where questions are public."""
         return ""
 
@@ -71,8 +79,8 @@ class EnvironmentKind(Protocol):
         """The reason why an expected task is not offered, if there is one."""
         return None
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> AskingEnvironment:
-        """An environment that uses these tasks and rebuilds all of them. UserError if the settings do not allow it."""
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> AskingEnvironment:
+        """An environment that uses these tasks and rebuilds all of them. UserError if the options do not allow it."""
         ...
 
     def answer(self, question: Question) -> str:

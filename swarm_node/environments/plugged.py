@@ -16,12 +16,11 @@ from protocol.messages import NAME_PATTERN
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
-from swarm_node.environments.kinds import EnvironmentKind
+from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers
-from swarm_node.settings import EnvironmentConfig
 
 SECONDS = 60.0  # for its imports
 
@@ -81,7 +80,8 @@ class PluggedKind(EnvironmentKind):
             where = ".".join(str(part) for part in first["loc"] if part != "[key]")
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ScoredEnvironment:
+        settings = config.environment
         facts = self.facts
         scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())
         rule = RewardRule(settings.scoring)

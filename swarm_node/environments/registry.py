@@ -1,16 +1,18 @@
 """From task names to environments. Those that ship are found like any other: by their registered names."""
 
 from functools import cache
+from typing import Any, TypeVar
 
 from protocol.messages import Question
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import AskingEnvironment, EnvironmentKind, find
+from swarm_node.environments.kinds import Asking, EnvironmentKind, find
 from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.rollouts.interfaces import Environment
-from swarm_node.settings import EnvironmentConfig, LearningConfig
+from swarm_node.settings import LearningConfig
 
+C = TypeVar("C", bound=LearningConfig)
 KIND = "environments"
 
 
@@ -23,55 +25,51 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
     return (*used, *shipped.values())
 
 
-def tasks_of(settings: EnvironmentConfig) -> tuple[str, ...]:
+def with_environment(config: C, **changes: Any) -> C:
+    """The configuration with other options of its environments."""
+    return config.model_copy(update={"environment": config.environment.model_copy(update=changes)})
+
+
+def tasks_of(config: Asking) -> tuple[str, ...]:
     """The tasks of a node: those given, else those of the user's data set, else all of the environments in use, else
     those of the starters."""
+    settings = config.environment
     if settings.tasks:
         return settings.tasks
     asked = kinds(settings.use)[: len(settings.use) or None]
-    if brought := tuple(task for kind in kinds(settings.use) for task in kind.brought(settings)):
+    if brought := tuple(task for kind in kinds(settings.use) for task in kind.brought(config)):
         return brought
     return tuple(task for kind in asked for task in kind.default_tasks)
 
 
-def by_kind(settings: EnvironmentConfig) -> list[tuple[EnvironmentKind, list[str]]]:
+def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:
     """The tasks of each environment that has one of them, in the order of the registry. UnknownTaskError."""
-    known = kinds(settings.use)
-    homes = [(task, find(task, known)) for task in tasks_of(settings)]
+    known = kinds(config.environment.use)
+    homes = [(task, find(task, known)) for task in tasks_of(config)]
     return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
 
 
-def leaving(settings: EnvironmentConfig) -> str:
+def leaving(config: Asking) -> str:
     """What of the user's leaves this machine in completions, as a sentence; nothing where all questions are public."""
-    what = " and ".join(said for kind, _ in by_kind(settings) if (said := kind.leaves(settings)))
+    what = " and ".join(said for kind, _ in by_kind(config) if (said := kind.leaves(config)))
     return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
 
 
-def build_environments(settings: EnvironmentConfig) -> dict[str, AskingEnvironment]:
-    """The environments that the tasks belong to. A node takes part only in environments of which it has a task."""
-    return {kind.name: kind.start(own, settings) for kind, own in by_kind(settings)}
-
-
-def build_environment(config: LearningConfig, prepare: bool = False) -> Environment:
-    """All environments of this node, by the name that questions carry. Close it after use.
+def build_environment(config: Asking, prepare: bool = False) -> Environment:
+    """All environments that the tasks of this node belong to, by the name that questions carry. Close it after use.
 
     `prepare` starts their processes, which otherwise start with the first question.
     """
-    return build_settings(config.environment, prepare)
-
-
-def build_settings(settings: EnvironmentConfig, prepare: bool = False) -> Environment:
-    """The same of the settings of environments alone, for who does not learn."""
-    environments = build_environments(settings)
+    environments = {kind.name: kind.start(own, config) for kind, own in by_kind(config)}
     if prepare:
         for environment in environments.values():
             environment.prepare()
     return Mixture(environments)  # also around one: it turns an exception of an environment into a counted skip
 
 
-def right_answer(settings: EnvironmentConfig, question: Question) -> str:
+def right_answer(config: Asking, question: Question) -> str:
     """For simulated attackers: anybody can rebuild it. UserError if the environment does not offer it."""
-    for kind in kinds(settings.use):
+    for kind in kinds(config.environment.use):
         if kind.name == question.environment:
             return kind.answer(question)
     raise UserError(f"attackers know no answers of {question.environment}")

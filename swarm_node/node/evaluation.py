@@ -13,6 +13,7 @@ from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.extended import sections_of
 from swarm_node.telemetry.events import Validated
 from swarm_node.training import checkpoint
 
@@ -78,11 +79,9 @@ class Validation:
 
 
 def _other_environment(config: NodeConfig) -> Environment | None:
-    wanted = config.validation
-    changes = {"puzzles": wanted.puzzles or config.environment.puzzles}
-    if config.environment.model_copy(update=changes) == config.environment or not wanted.every:
-        return None
-    return build_environment(config.model_copy(update={"environment": config.environment.model_copy(update=changes)}))
+    sections = {name: section.in_validation() for name, section in sections_of(config).items()}
+    asked = config.model_copy(update=sections)
+    return None if asked == config or not config.validation.every else build_environment(asked)
 
 
 def best_so_far(folder: Path) -> float | None:

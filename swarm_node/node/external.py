@@ -7,10 +7,10 @@ from random import Random
 from time import monotonic
 
 from protocol.messages import PeerId, Round
-from swarm_node.environments.registry import build_environment
+from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringAhead
-from swarm_node.settings import EnvironmentConfig, LearningConfig
+from swarm_node.settings import LearningConfig
 
 EXTERNAL_SHARE = 5  # an external group may take a fifth of the time of a local one: its author may be hostile
 WARMING = 8  # questions that are built first: a process takes seconds to start, and that is no group's doing
@@ -19,8 +19,7 @@ WARMING = 8  # questions that are built first: a process takes seconds to start,
 @contextmanager
 def scoring_ahead(config: LearningConfig, peer_id: PeerId) -> Iterator[ExternalScoring]:
     """In a thread, until the context ends."""
-    changes = {"environment": external_side(config.environment)}
-    environment = build_environment(config.model_copy(update=changes), prepare=True)
+    environment = build_environment(external_side(config), prepare=True)
 
     def warm() -> None:
         environment.prompts(environment.sample(peer_id, Round(0), WARMING))
@@ -34,6 +33,6 @@ def scoring_ahead(config: LearningConfig, peer_id: PeerId) -> Iterator[ExternalS
         environment.close()
 
 
-def external_side(settings: EnvironmentConfig) -> EnvironmentConfig:
+def external_side(config: LearningConfig) -> LearningConfig:
     """Less time for a group, in one process: they are scored one by one."""
-    return settings.model_copy(update={"time_limit": settings.time_limit / EXTERNAL_SHARE})
+    return with_environment(config, time_limit=config.environment.time_limit / EXTERNAL_SHARE)

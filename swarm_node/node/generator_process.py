@@ -18,6 +18,7 @@ from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Tal
 from swarm_node.common.children import Process, ending, start, without_secrets
 from swarm_node.rollouts.groups import Generated
 from swarm_node.settings import LearningConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import revealed
 
 MAX_FRAME_BYTES = 1024 * 1024 * 1024  # a token takes some 12: far more than a round of any model has
@@ -34,7 +35,7 @@ class Order(Message, frozen=True):
 
     @property
     def config(self) -> LearningConfig:
-        return LearningConfig.model_validate(json.loads(self.settings))
+        return with_sections(LearningConfig).model_validate(json.loads(self.settings))
 
 
 class Generate(Message, frozen=True):
@@ -57,8 +58,9 @@ GENERATOR: Talk[ToGenerator, FromGenerator] = Talk(ToGenerator, FromGenerator, M
 
 def settings_for(config: LearningConfig) -> str:
     """The settings of an order. Of a configuration that has more than a generator needs, the rest is left out."""
-    plain = {name: getattr(config, name) for name in LearningConfig.model_fields}
-    return json.dumps(revealed(LearningConfig.model_construct(**plain)))
+    kind = with_sections(LearningConfig)
+    plain = {name: getattr(config, name) for name in kind.model_fields if hasattr(config, name)}
+    return json.dumps(revealed(kind.model_construct(**plain)))
 
 
 class GeneratorProcess:

@@ -16,7 +16,7 @@ def warn(telemetry: Telemetry, config: NodeConfig, plan: Plan | None) -> None:
     """Says what the user should know before the first round."""
     if plan and not plan.fits:
         telemetry.emit(Warned(plan.lines()[0]))
-    if told := leaving(config.environment):
+    if told := leaving(config):
         telemetry.emit(Notice(told))
     if not all((layers := sandbox.layers()).values()):
         telemetry.emit(Warned(sandbox.describe(layers)))

@@ -29,6 +29,7 @@ from swarm_node.rollouts.pool import Reuse, RolloutPool
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
 from swarm_node.scoring import sandbox
 from swarm_node.settings import DefenceConfig, GenerationConfig, LearningConfig, ModelConfig, NodeConfig
+from swarm_node.settings.extended import asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
@@ -100,10 +101,11 @@ def build_node(
 def build_generator(
     config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None, ranks: Ranks = ALONE
 ) -> Generator:
-    """A generator in this process, or one that uses a vLLM server if the configuration names one, or wants one."""
-    if config.generation.vllm_url or config.generation.vllm == "auto":
-        server: Generator = plugins.load("generators", "vllm")(policy, config.generation)
-        return server
+    """The generator of an extension whose section asks for it, else one in this process."""
+    for name in asked_for(config, "generators"):
+        made: Generator | None = plugins.load("generators", name)(policy, config)
+        if made is not None:
+            return made
     return BatchGenerator(policy, config.generation, refresh, ranks)
 
 
@@ -142,7 +144,7 @@ def examine(config: NodeConfig) -> list[str]:
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
     trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
-    tasks = tasks_of(config.environment)
+    tasks = tasks_of(config)
     rows = trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
     return [
         f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",

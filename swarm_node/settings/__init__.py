@@ -3,7 +3,6 @@
 Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults < file < environment < flags.
 """
 
-from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
@@ -31,7 +30,6 @@ __all__ = [
     "BootstrapConfig",
     "CheckConfig",
     "CheckpointConfig",
-    "DatasetConfig",
     "DefenceConfig",
     "EnvironmentConfig",
     "EvaluationConfig",

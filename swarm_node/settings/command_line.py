@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings import contribute, flags, programs, simulation
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.mistakes import meant, wrong
 from swarm_node.settings.secret import UNSHOWN, Secret
 from swarm_node.settings.sources import FLAGS, describe, flatten, known_plug_ins, located, read_file
@@ -51,8 +52,10 @@ class Source:
 def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False, first: str = "") -> C:
     """A configuration from `[FILE.toml] [--flags]`. With --help it prints all options, and exits.
 
-    `first` is the key that the first word without dashes belongs to, in place of a file.
+    It has the sections that extensions registered for it. `first` is the key that the first word without dashes belongs
+    to, in place of a file.
     """
+    kind = with_sections(kind)
     if "--help" in argv:
         _print_options(kind, program)
     file, given = sources_of(kind, argv, program, flags_only, first)
@@ -63,6 +66,7 @@ def sources_of(
     kind: type[BaseModel], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
 ) -> tuple[Path | None, list[Source]]:
     """The configuration file, if one is named, and all that is given. See `from_command_line`."""
+    kind = with_sections(kind)
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     words = flags.parse(kind, argv, program, takes)
     file = Path(words.first[0]) if words.first and not first else None
@@ -71,6 +75,7 @@ def sources_of(
 
 def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
     """Without flags: defaults, then the file, then environment variables."""
+    kind = with_sections(kind)
     return combined(kind, sources(kind, file, environment))
 
 
@@ -143,13 +148,12 @@ def _written(key: str, given: Sequence[Source]) -> str:
 
 def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, Any]:
     """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
-    every = {key for each in (*KINDS, kind) for key in describe(each)}
+    ours = sorted(name for name in environment if name.startswith(PREFIX))
+    every = {key for each in (*KINDS, kind) for key in describe(with_sections(each))} if ours else set()
     sections = {key.split(".")[0] for key in every if "." in key}  # SWARM_NODE_MODEL may be a whole section, as JSON
     found: dict[str, Any] = {}
     strange = []
-    for name in sorted(environment):
-        if not name.startswith(PREFIX):
-            continue
+    for name in ours:
         key, text = name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
         if key not in every | sections:
             if "." in key:

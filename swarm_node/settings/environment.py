@@ -1,13 +1,10 @@
 """The options of environments."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.sections import PlugIn, Section
-from swarm_node.settings.taskset import TasksetConfig
 
 
 class EnvironmentConfig(Section):
@@ -17,13 +14,9 @@ class EnvironmentConfig(Section):
     """Environments from outside: names that installed packages register, or FILE:CLASS for a file beside the
     configuration (my_task:WordReversal). Those that ship need not be named."""
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: dataset/train where `dataset.file` is
-    set, taskset/train where `taskset.name` is, else all tasks of the environments in `use`; if `use` is empty too, the
-    nine tasks of the starters."""
-    puzzles: Path | None = None
-    """JSON file of puzzles (prompt, solution) for the task temporal_clue/published."""
-    dataset: DatasetConfig = DatasetConfig()
-    taskset: TasksetConfig = TasksetConfig()
+    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of questions that you bring,
+    such as those of a file, else all tasks of the environments in `use`; if `use` is empty too, the nine tasks of the
+    starters."""
     scoring: Literal["exact", "graded"] = "exact"
     """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial credit."""
     system: str = ""

@@ -14,14 +14,18 @@ SHOWN = 60  # characters of a wrong value
 def meant(name: str, names: Iterable[str]) -> str:
     """The one of `names` that was probably meant, the first of several; "" where none is near.
 
-    The right name in the wrong section is meant first: --learning-rate is --training.learning-rate. Then a section that
-    is spelt nearly so: --modell is --model.name.
+    An option that moved is meant first: --environment.dataset.file is --dataset.file. Then the right name in the wrong
+    section: --learning-rate is --training.learning-rate. Then a section that is spelt nearly so: --modell is
+    --model.name.
     """
     names = list(names)
+    if moved := next((each for each in names if _moved(name, each)), ""):
+        return moved
     endings = {_last(each): each for each in reversed(names)}
     sections = {each.split(".")[0]: each for each in reversed(names) if "." in each}
     for text, among, cutoff in (
         (_last(name), endings, 1.0),
+        (_last(name), {each.lstrip("-"): sections[each] for each in sections}, 1.0),
         (name.split(".")[0] if "." not in name else "", sections, NEARLY),
         (name, {each: each for each in names}, CLOSE),
         (_last(name), endings, NEARLY),
@@ -41,6 +45,12 @@ def wrong(problem: Any, secret: bool = False) -> str:
     if problem["type"] == "missing":
         said = "must have more entries"
     return said if secret else f"{said}, not {printable(repr(problem['input']), SHOWN)}"
+
+
+def _moved(old: str, new: str) -> bool:
+    """Whether `new` says the same in another section: training.loss_type in loss.type."""
+    one, other = (re.sub(r"[-.]", "_", name.lstrip("-")) for name in (old, new))
+    return one == other or one.endswith(f"_{other}") or ("." in old and other.endswith(f"_{one}"))
 
 
 def _last(name: str) -> str:

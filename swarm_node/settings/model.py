@@ -1,21 +1,15 @@
 """The model, and how it generates completions."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field
 
-from swarm_node.settings.secret import UNSHOWN, SecretUrl
 from swarm_node.settings.sections import Count, Positive, Section, WithCommas, json_object
 
 
 def _escapes(text: str) -> str:
     """A shell hands over a backslash and an n."""
     return text.replace("\\n", "\n").replace("\\t", "\t")
-
-
-SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of vLLM that take one
 
 
 class ModelConfig(Section):
@@ -63,30 +57,3 @@ class GenerationConfig(Section):
     stop_below: Annotated[float, Field(le=0.0)] = 0.0
     """Stop a completion when the exponentially weighted mean of its log-probs falls below this (nats per token);
     0 turns it off. The published Temporal Clue recipe has -3.0."""
-    vllm: Literal["off", "auto"] = "off"
-    """auto: start a vLLM server for this node, watch it, and end it. Or name one that runs, by vllm_url."""
-    vllm_python: str = ""
-    """Python of the environment that vLLM is installed in, for vllm auto; empty for this one."""
-    vllm_arguments: tuple[str, ...] = ()
-    """More arguments for the server that vllm auto starts, each as vLLM's own command line has it. No key and no token:
-    for these vLLM has variables."""
-    vllm_sleep: bool = False
-    """Let the server sleep while this node trains, so that both have one card's memory in turn (vLLM's sleep mode)."""
-    vllm_url: SecretUrl = SecretUrl("")
-    """Generate with the vLLM server at this address, e.g. http://127.0.0.1:8000, instead of in this process. User and
-    password in it are shown to nobody."""
-    vllm_folder: Path = Path("~/.swarm-node/vllm")
-    """Folder that the server serves, or loads LoRA adapters from: written after each update."""
-    vllm_timeout: Annotated[float, Field(gt=0.0)] = 600.0
-    """Seconds that the server may take for one prompt and its completions."""
-
-    @field_validator("vllm_arguments")
-    @classmethod
-    def _no_secrets(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        for argument in arguments:
-            flag = argument.partition("=")[0]
-            if flag.startswith("-") and flag.rpartition("-")[2] in SECRET_FLAGS:
-                text = "must have no {flag}, which everybody on this machine could read: set the variable {variable}"
-                variable = "HF_TOKEN" if "hf" in flag else "VLLM_API_KEY"
-                raise PydanticCustomError(UNSHOWN, text, {"flag": flag, "variable": variable})
-        return arguments

@@ -6,14 +6,12 @@ from typing import Annotated, Any
 import tyro
 from pydantic import Field
 
-from swarm_node.settings.dataset import DatasetConfig
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.page import LISTEN
 from swarm_node.settings.sections import Alone, Count, PlugIn, Positive, Section, SwarmName
-from swarm_node.settings.taskset import TasksetConfig
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, RoundConfig, TrainingConfig
 
 
@@ -32,8 +30,6 @@ class ValidationConfig(Section):
     `best` of the home, beside the last ones."""
     questions: Positive = 64
     """Held-out questions of each validation, over the tasks in turn; always the same ones."""
-    puzzles: Path | None = None
-    """Puzzle file of temporal_clue/published for validation, so that it can differ from the one trained on."""
 
 
 class PushConfig(Section):
@@ -194,9 +190,5 @@ class EvaluationConfig(Section):
     """What the model is told before every prompt, as environment.system of `run`."""
     questions: Positive = 100
     """Held-out questions per task."""
-    puzzles: Path | None = None
-    """JSON file of puzzles (prompt, solution) for the task temporal_clue/published, each used once."""
-    dataset: DatasetConfig = DatasetConfig()
-    taskset: TasksetConfig = TasksetConfig()
     json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
     """Print one JSON object instead of the table."""

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, ClassVar, Self, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -55,6 +55,10 @@ class WithCommas:
 class Section(BaseModel):
     """Base of every group of options."""
 
+    serves: ClassVar[
+        tuple[type["Section"], ...]
+    ] = ()  # the configurations that get it, where an extension registers it
+
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -68,6 +72,10 @@ class Section(BaseModel):
         """Makes each explanation one line. Help pages and completion scripts wrap it themselves."""
         for field in cls.model_fields.values():
             field.description = " ".join((field.description or "").split())
+
+    def in_validation(self) -> Self:
+        """The section that questions between rounds are asked by."""
+        return self
 
     @field_validator("*", mode="before")
     @classmethod

@@ -62,7 +62,7 @@ def test_a_script_without_trl_is_told_what_to_install(tmp_path: Path) -> None:
         (("task", "try", "rows.parquet"), "data"),
         (("task", "try", "hf:some/rows"), "data"),
         (("task", "try", "rows.jsonl", "--verifier", "math"), "math"),
-        (("run", "--environment.taskset.name", "gsm8k", "--network.no-enabled", "--home", "home"), "verifiers"),
+        (("run", "--taskset.name", "gsm8k", "--network.no-enabled", "--home", "home"), "verifiers"),
         (("model", "export", "model", "--home", HOME, "--gguf"), "gguf"),
         (("run", "--observers", "trackio", "--network.no-enabled", "--home", "home"), "trackio"),
         (("simulate", "--engine", "docker", "--nodes", 2, "--rounds", 1, "--out", "out"), "docker"),

@@ -14,10 +14,12 @@ import torch
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from swarm_node.extensions.vllm.generator import VllmGenerator
+from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
+from swarm_node.settings.secret import SecretUrl
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import EOS, PAD, VOCABULARY, characters, text_group
 
@@ -52,11 +54,11 @@ class Learner:
 
     def __init__(self, policy: Policy, folder: Path, rate: float) -> None:
         python = os.environ.get("VLLM_PYTHON", sys.executable)
-        self.config = GenerationConfig(
-            max_completion_length=24, vllm="auto", vllm_python=python, vllm_folder=folder, vllm_timeout=900.0
-        )
+        self.config = GenerationConfig(max_completion_length=24)
         self.policy = policy
-        self.generator = VllmGenerator(policy, self.config)
+        self.generator = VllmGenerator(
+            policy, self.config, VllmConfig(url=SecretUrl("auto"), python=python, folder=folder)
+        )
         self.trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=rate), self.config)
 
     def round(self, stream: str) -> list[GeneratedGroup | Skipped]:

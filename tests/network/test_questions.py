@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "examples" / "questions" / "arithmetic.jsonl"
 CONFIG = """\
 threads = 1
-[environment.dataset]
+[dataset]
 file = "{file}"
 held_out = 0.2
 [network]

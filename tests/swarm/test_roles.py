@@ -15,7 +15,7 @@ MODELS = ["--node-models", "rarest", "dense", "--node-roles", "learner", "contri
 @pytest.mark.slow
 def test_a_learner_trains_on_a_contributor_with_a_file_of_questions(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = ended("simulate", *SMALL, *MODELS, "--environment.dataset.file", FILE, "--out", out)
+    done = ended("simulate", *SMALL, *MODELS, "--dataset.file", FILE, "--out", out)
     assert done.returncode == 0, done.stderr
     arm = json.loads((out / "report.json").read_text())["arms"]["2/2"]
     assert set(arm["final_reward_by_task"]) == {"dataset/train"}

@@ -23,9 +23,11 @@ from swarm_node.extensions.hub.push import upload
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
 from swarm_node.extensions.simulation.engines.real_nodes import as_toml
 from swarm_node.extensions.simulation.worker_messages import read_order, write_order
+from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.node.generator_process import GENERATOR, Order, settings_for
-from swarm_node.settings import GenerationConfig, LearningConfig, NodeConfig, SimulationConfig
+from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.command_line import KINDS
+from swarm_node.settings.extended import section_of, with_sections
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sources import flatten
 from swarm_node.telemetry.manifest import manifest
@@ -47,7 +49,7 @@ VARIABLES = (
     "AWS_SESSION_TOKEN",
     "HUB_PASSWORD",  # in HF_ENDPOINT
     "PROXY_PASSWORD",  # in HTTPS_PROXY
-    "URL_PASSWORD",  # in SWARM_NODE_GENERATION__VLLM_URL
+    "URL_PASSWORD",  # in SWARM_NODE_VLLM__URL
 )
 EVERY = (*NAMES, *VARIABLES)
 SECRETS = {name: f"q{number:02}ZkTnB+4&{number:02}/{name.lower()}7Hw" for number, name in enumerate(EVERY)}
@@ -77,7 +79,7 @@ def environment(vllm: str = "") -> dict[str, str]:
     known = {name: SECRETS[name] for name in VARIABLES if "PASSWORD" not in name}
     known["HF_ENDPOINT"] = with_login("http://127.0.0.1:9", "hub", "HUB_PASSWORD")
     known["HTTPS_PROXY"] = with_login("http://127.0.0.1:9", "proxy", "PROXY_PASSWORD")
-    known["SWARM_NODE_GENERATION__VLLM_URL"] = with_login(vllm or "http://127.0.0.1:9", "node", "URL_PASSWORD")
+    known["SWARM_NODE_VLLM__URL"] = with_login(vllm or "http://127.0.0.1:9", "node", "URL_PASSWORD")
     return {**os.environ, **known, "NO_PROXY": "127.0.0.1", "HF_HUB_DISABLE_XET": "1"}
 
 
@@ -109,25 +111,25 @@ def test_every_option_that_may_hold_a_secret_has_the_type_of_one() -> None:
             elif WORDS.search(name) and name not in HARMLESS and about.annotation is not int:
                 yield name, about.annotation
 
-    found = {name: kind for each in KINDS for name, kind in named(each)}
+    found = {name: kind for each in map(with_sections, KINDS) for name, kind in named(each)}
     assert found and all(isinstance(kind, type) and issubclass(kind, Secret) for kind in found.values()), found
 
 
 def test_processes_of_ours_are_told_and_reports_are_not() -> None:
     url = with_login("http://127.0.0.1:8000", "node", "URL_PASSWORD")
-    generation = GenerationConfig.model_validate({"vllm_url": url})
-    config = NodeConfig(generation=generation)
-    learning = LearningConfig(generation=generation)
+    sections = {"vllm": {"url": url}}
+    config = with_sections(NodeConfig).model_validate(sections)
+    learning = with_sections(LearningConfig).model_validate(sections)
     told = GENERATOR.down.decode(GENERATOR.down.encode(Order(settings_for(learning), "me", 3, []))[4:])
-    assert told.config.generation.vllm_url.get_secret_value() == url
-    simulated = SimulationConfig(generation=generation)
-    assert read_order(write_order(simulated, Cell(parse_arm("4/4"), 0)))[0].generation == generation
+    assert section_of(told.config, VllmConfig).url.get_secret_value() == url
+    simulated = with_sections(SimulationConfig).model_validate(sections)
+    assert read_order(write_order(simulated, Cell(parse_arm("4/4"), 0)))[0] == simulated
     assert url in as_toml(config)
-    written = manifest("node", config, [0], ["run", "--generation.vllm-url", url])
+    written = manifest("node", config, [0], ["run", "--vllm.url", url])
     said = {"manifest": json.dumps(written), "text": f"{config} {config!r}", "json": config.model_dump_json()}
-    said["simulation"] = json.dumps(manifest("simulation", simulated, [0], [f"--generation.vllm-url={url}"]))
+    said["simulation"] = json.dumps(manifest("simulation", simulated, [0], [f"--vllm.url={url}"]))
     assert leaks({name: text.encode() for name, text in said.items()}) == []
-    assert flatten(written["config"])["generation.vllm_url"] == "http://***@127.0.0.1:8000"
+    assert flatten(written["config"])["vllm.url"] == "http://***@127.0.0.1:8000"
 
 
 def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
@@ -138,9 +140,9 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
     with vllm(home / "vllm") as server:
         user = SECRETS["url_user"]
         url = [
-            "--generation.vllm-url",
+            "--vllm.url",
             with_login(server, user, "url_password"),
-            "--generation.vllm-folder",
+            "--vllm.folder",
             home / "vllm",
         ]
         env = environment(server)
@@ -183,7 +185,7 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
 
 MISTAKES = {
     "a key as an argument of vLLM": (
-        ["check", f"--generation.vllm-arguments=--hf-token={SECRETS['hf_argument']}"],
+        ["check", f"--vllm.arguments=--hf-token={SECRETS['hf_argument']}"],
         "must have no --hf-token",
     ),
     "an address in the place of a section": (
@@ -195,7 +197,7 @@ MISTAKES = {
         "does not exist",
     ),
     "an address that is none": (
-        ["check", "--generation.vllm-url", with_login("http://[::1", "a", "url_password")],
+        ["check", "--vllm.url", with_login("http://[::1", "a", "url_password")],
         "must be the address of a server",
     ),
 }

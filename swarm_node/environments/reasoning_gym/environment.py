@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from protocol.messages import Question
-from swarm_node.environments.kinds import EnvironmentKind, UnknownTaskError, find, split_task
+from swarm_node.environments.kinds import Asking, EnvironmentKind, UnknownTaskError, find, split_task
 from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TASKS, TASKS, VERSION
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool
-from swarm_node.settings import EnvironmentConfig
 
 NAME = "reasoning_gym"
 SOURCE = "swarm_node.environments.reasoning_gym.source"
@@ -49,7 +48,8 @@ class ReasoningGymKind(EnvironmentKind):
         dataset, _ = split_task(task)
         return f"is left out: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ReasoningGym:
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ReasoningGym:
+        settings = config.environment
         return ReasoningGym(tasks, settings.scoring, settings.time_limit)
 
     def answer(self, question: Question) -> str:

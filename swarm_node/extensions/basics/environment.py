@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from protocol.messages import Question
-from swarm_node.environments.kinds import EnvironmentKind
+from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.extensions.basics import source
 from swarm_node.extensions.basics.questions import TASKS
 from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.scoring.client import ScoringClient
-from swarm_node.settings import EnvironmentConfig
 
 SOURCE = "swarm_node.extensions.basics.source"
 
@@ -22,7 +21,8 @@ class BasicsKind(EnvironmentKind):
     name = "basics"
     tasks: Tasks = MappingProxyType({task: tuple(source.FEW) for task in TASKS})
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ScoredEnvironment:
+        settings = config.environment
         scoring = ScoringClient(SOURCE, source.version, settings.time_limit)
         rule = RewardRule(settings.scoring)
         return ScoredEnvironment(self.name, source.version, self.tasks, tasks, scoring, rule)

@@ -14,7 +14,7 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.environments.registry import build_settings, leaving
+from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget, take_key
 from swarm_node.extensions.contribute.human import Human, Left
@@ -59,7 +59,7 @@ def contribute(config: ContributeConfig, read: Callable[[], str], say: Callable[
     key = _key(config.key_file)
     with owned(home), ExitStack() as stack:
         identity = load_identity(home)
-        environment = build_settings(config.environment, prepare=True)
+        environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
         known = environment.catalogue.environments.items()
         rules = Rules(
@@ -79,7 +79,7 @@ def contribute(config: ContributeConfig, read: Callable[[], str], say: Callable[
         stack.callback(network.close)
         say(f"contributor {identity.peer_id} in {home}")
         say(TERMS if config.api else "what you answer is published under this node's name, and others train on it")
-        if told := leaving(config.environment):
+        if told := leaving(config):
             say(told)
         with suppress(Left):
             _rounds(config, contributor, network, complete, say)

@@ -9,7 +9,7 @@ import tyro
 from swarm_node.commands.command import Command
 from swarm_node.common.printable import printable
 from swarm_node.extensions.dataset.environment import Facts, read
-from swarm_node.settings import DatasetConfig
+from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.settings.command_line import from_command_line
 
 PAGE = """\
@@ -27,8 +27,8 @@ what peers must agree on, and what will leave this machine. Trains nothing.
   --held-out X       share of the questions that nobody trains on (0.1)
   --json             one JSON object, for scripts
 
-run takes the same options under [environment.dataset] of CONFIG.toml, or as
-flags with environment.dataset. in front of their names."""
+run takes the same options under [dataset] of CONFIG.toml, or as flags with
+dataset. in front of their names."""
 
 
 class LookConfig(DatasetConfig):

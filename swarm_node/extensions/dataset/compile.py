@@ -19,7 +19,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.regular import open_regular
 from swarm_node.extensions.dataset import questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Question
-from swarm_node.settings.dataset import VERIFIERS, DatasetConfig
+from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
 
 SHOWN = 3  # prompts
 MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library makes of a file

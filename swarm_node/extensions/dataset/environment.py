@@ -12,13 +12,14 @@ from pydantic import BaseModel, ConfigDict
 
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import EnvironmentKind
+from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.extensions.dataset.questions import TRAIN
+from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.rollouts.catalogue import Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
-from swarm_node.settings.dataset import DatasetConfig
+from swarm_node.settings.extended import section_of
 
 NAME = "dataset"
 SOURCE = "swarm_node.extensions.dataset.source:DatasetSource"
@@ -67,11 +68,11 @@ def read(config: DatasetConfig, out: Path | None = None) -> Facts:
 class DatasetEnvironment(SplitEnvironment):
     """The questions of one file."""
 
-    def __init__(self, tasks: Sequence[str], settings: EnvironmentConfig) -> None:
+    def __init__(self, tasks: Sequence[str], config: DatasetConfig, settings: EnvironmentConfig) -> None:
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-dataset-")
         file = Path(folder.name, "questions.json")
         try:
-            self.facts = facts = read(settings.dataset, file)
+            self.facts = facts = read(config, file)
         except BaseException:
             folder.cleanup()
             raise
@@ -86,14 +87,14 @@ class DatasetKind(EnvironmentKind):
     name = NAME
     tasks = TASKS
 
-    def brought(self, settings: EnvironmentConfig) -> Sequence[str]:
-        return (f"{NAME}/{TRAIN}",) if settings.dataset.file else ()
+    def brought(self, config: Asking) -> Sequence[str]:
+        return (f"{NAME}/{TRAIN}",) if section_of(config, DatasetConfig).file else ()
 
-    def leaves(self, settings: EnvironmentConfig) -> str:
-        return f"the questions of {settings.dataset.file}"
+    def leaves(self, config: Asking) -> str:
+        return f"the questions of {section_of(config, DatasetConfig).file}"
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> DatasetEnvironment:
-        return DatasetEnvironment(tasks, settings)
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> DatasetEnvironment:
+        return DatasetEnvironment(tasks, section_of(config, DatasetConfig), config.environment)
 
 
 KIND = DatasetKind()

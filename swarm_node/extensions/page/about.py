@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from swarm_node.common import private
 from swarm_node.common.redaction import hidden_within
 from swarm_node.settings import NodeConfig, SimulationConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.sources import describe, flatten
 from swarm_node.telemetry import checked
 from swarm_node.telemetry.jsonlines import record_of
@@ -72,7 +73,7 @@ FACTS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _options(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    kind = SimulationConfig if content.get("kind") == "simulation" else NodeConfig
+    kind = with_sections(SimulationConfig if content.get("kind") == "simulation" else NodeConfig)
     config, texts = content.get("config"), describe(kind)
     if not isinstance(config, dict):
         return []

@@ -29,7 +29,7 @@ def split_tasks(text: str) -> tuple[str, ...]:
 
 def local_tasks(config: SimulationConfig, node: int) -> tuple[str, ...]:
     """The tasks that this node asks."""
-    return tasks_of(node_config(config, node).environment)
+    return tasks_of(node_config(config, node))
 
 
 def all_tasks(config: SimulationConfig) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from swarm_node.common.children import without_secrets
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
 from swarm_node.extensions.simulation.elsewhere import settle_in
 from swarm_node.settings import SimulationConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import revealed
 from swarm_node.telemetry.events import CellRound
 
@@ -83,7 +84,8 @@ def read_order(order: Order) -> tuple[SimulationConfig, Cell]:
     """The inverse of `write_order`. UserError where this machine is not like the one that the order comes from."""
     if order.origin:
         settle_in(json.loads(order.origin))
-    return SimulationConfig.model_validate(json.loads(order.settings)), Cell(parse_arm(order.arm), order.seed)
+    config = with_sections(SimulationConfig).model_validate(json.loads(order.settings))
+    return config, Cell(parse_arm(order.arm), order.seed)
 
 
 def said_by(process: "Popen[bytes]", order: Order) -> Iterator[FromWorker]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.dataset.questions import HELD_OUT, LONG_PROMPT, MAX_CHARS, MAX_PROMPT_CHARS, TRAIN, share
-from swarm_node.settings.taskset import TasksetConfig
+from swarm_node.extensions.taskset.settings import TasksetConfig
 
+MOST = 10_000  # questions that are read
 TRIED = 16  # questions whose scores are compared
 RAISED = "raised"
 
@@ -42,7 +43,7 @@ def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
     found = library.loaded(config.name, options)
     read = Read()
     try:
-        for task in found.tasks(config.most):
+        for task in found.tasks(MOST):
             read.add(task, config)
     except UserError:
         raise
@@ -82,7 +83,8 @@ class Read:
         self._chars += len(json.dumps(data))
         if self._chars > MAX_CHARS:
             raise UserError(
-                f"task set {config.name}: more than {MAX_CHARS >> 20} MB of questions; raise its option most"
+                f"task set {config.name}: more than {MAX_CHARS >> 20} MB of questions; "
+                "take a part of it by an option of its own"
             )
         self.hashes.append(task.hash)
         self.sides[HELD_OUT if share(prompt) < config.held_out else TRAIN].append((prompt, data))

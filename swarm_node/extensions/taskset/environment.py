@@ -16,16 +16,17 @@ from pydantic import BaseModel, ConfigDict
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.environments.kinds import EnvironmentKind
+from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.scored import Scoring
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.extensions.taskset.alone import AloneScoring
+from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
-from swarm_node.settings.taskset import TasksetConfig
+from swarm_node.settings.extended import section_of
 
 NAME = "taskset"
 SOURCE = "swarm_node.extensions.taskset.source:TasksetSource"
@@ -51,8 +52,8 @@ class Facts(BaseModel):
 class TasksetEnvironment(SplitEnvironment):
     """The questions of a task set, after two processes and the sandbox came to the same questions and scores."""
 
-    def __init__(self, tasks: Sequence[str], settings: EnvironmentConfig) -> None:
-        config, folder = settings.taskset, tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
+    def __init__(self, tasks: Sequence[str], config: TasksetConfig, settings: EnvironmentConfig) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
         files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
         self._alone = config.alone
         scoring: Scoring | None = None
@@ -76,7 +77,7 @@ class TasksetEnvironment(SplitEnvironment):
         return Catalogue() if self._alone else super().catalogue
 
     def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
-        if settings.taskset.alone:
+        if self._alone:
             return AloneScoring(file)
         source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         version = self.facts.version
@@ -152,14 +153,15 @@ class TasksetKind(EnvironmentKind):
     name = NAME
     tasks = TASKS
 
-    def brought(self, settings: EnvironmentConfig) -> Sequence[str]:
-        return (f"{NAME}/{TRAIN}",) if settings.taskset.name else ()
+    def brought(self, config: Asking) -> Sequence[str]:
+        return (f"{NAME}/{TRAIN}",) if section_of(config, TasksetConfig).name else ()
 
-    def leaves(self, settings: EnvironmentConfig) -> str:
-        return "" if settings.taskset.alone else f"the questions of {settings.taskset.name}"
+    def leaves(self, config: Asking) -> str:
+        own = section_of(config, TasksetConfig)
+        return "" if own.alone else f"the questions of {own.name}"
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> TasksetEnvironment:
-        return TasksetEnvironment(tasks, settings)
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> TasksetEnvironment:
+        return TasksetEnvironment(tasks, section_of(config, TasksetConfig), config.environment)
 
 
 KIND = TasksetKind()

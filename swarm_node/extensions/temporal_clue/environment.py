@@ -15,17 +15,18 @@ from types import MappingProxyType
 from protocol.addressing import question_seed
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import EnvironmentKind, find, split_task
+from swarm_node.environments.kinds import Asking, EnvironmentKind, find, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import Rewards, ScoredEnvironment
 from swarm_node.extensions.temporal_clue import scoring as scorers
 from swarm_node.extensions.temporal_clue.published import read_options
+from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION
 from swarm_node.rollouts.catalogue import Catalogue, Tasks
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.client import Item, ScoringClient
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
-from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings.extended import section_of
 
 NAME, FILE_NAME = "temporal_clue", "temporal_clue_file"  # environment names in questions
 PUBLISHED = "published"  # config id of the puzzles of a file
@@ -167,10 +168,11 @@ class TemporalClueKind(_Kind):
             return None
         return (
             f"takes too long to make on demand: make a file with python -m swarm_node.extensions.temporal_clue.make "
-            f"{config_id}, name it as environment.puzzles, and ask {NAME}/{PUBLISHED}"
+            f"{config_id}, name it as temporal_clue.puzzles, and ask {NAME}/{PUBLISHED}"
         )
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> TemporalClue:
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> TemporalClue:
+        settings = config.environment
         return TemporalClue(tasks, settings.scoring, settings.time_limit, scorer == PUBLISHED_SCORER)
 
 
@@ -180,10 +182,11 @@ class PuzzleFileKind(_Kind):
     name = FILE_NAME
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
 
-    def start(self, tasks: Sequence[str], settings: EnvironmentConfig, scorer: str = "") -> FilePuzzles:
-        if settings.puzzles is None:
-            raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set the option puzzles")
-        return FilePuzzles(settings.puzzles, settings.scoring, scorer == PUBLISHED_SCORER)
+    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> FilePuzzles:
+        settings, puzzles = config.environment, section_of(config, TemporalClueConfig).puzzles
+        if puzzles is None:
+            raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles")
+        return FilePuzzles(puzzles, settings.scoring, scorer == PUBLISHED_SCORER)
 
 
 KIND, FILE_KIND = TemporalClueKind(), PuzzleFileKind()

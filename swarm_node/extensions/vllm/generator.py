@@ -1,7 +1,7 @@
 """vLLM as a generator: its OpenAI-compatible server, in a process and if wanted on a GPU of its own.
 
 The server rather than the offline engine: it keeps its memory apart from the trainer's, survives it, and may be any
-version that speaks this API. The node starts one itself (`vllm auto`), or it is started by the user, in the folder to
+version that speaks this API. The node starts one itself (`vllm.url auto`), or the user does, in the folder to
 which the weights are written here:
 
     VLLM_SERVER_DEV_MODE=1 vllm serve FOLDER --enable-prefix-caching --logprobs-mode processed_logprobs
@@ -28,18 +28,21 @@ import torch
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.vllm.server import NoServer, VllmServer
+from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.extensions.vllm.weights import Adapters, Folder, adapter_rank, has_adapters
 from swarm_node.generation.pacing import Pace
 from swarm_node.generation.stops import Stops
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
-from swarm_node.settings import GenerationConfig
+from swarm_node.settings import GenerationConfig, LearningConfig
+from swarm_node.settings.extended import section_of
 
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
 IDLE_SECONDS = 2.0  # until an unused connection is closed: the server does after 5, also when a request is on its way
 DISAGREEMENT = 0.02  # nats per token on average that rounding to bfloat16 stays below: 0.009 was seen with new weights,
 ENOUGH = 64  # 0.045 with part of the old ones; of fewer tokens than this the mean may be so much larger by chance
+SECONDS = 600.0  # for one prompt and its completions, and for the start of a server
 COMPARED = 8  # completions that are compared, of as many groups
 FAILURES = 3  # rounds in a row without a completion after which the server is a mistake of the user
 
@@ -52,25 +55,31 @@ class RoundLost(ServerError):
     """What to tell the user, if it happens again and again."""
 
 
+def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | None":
+    """None where no server is named; registered under `swarm_node.generators`."""
+    options = section_of(config, VllmConfig)
+    return VllmGenerator(policy, config.generation, options) if options.url else None
+
+
 class VllmGenerator:
     """Implements interfaces.Generator with a vLLM server that holds the policy's weights."""
 
-    def __init__(self, policy: Policy, config: GenerationConfig) -> None:
+    def __init__(self, policy: Policy, config: GenerationConfig, options: VllmConfig) -> None:
         _refuse_what_vllm_does_not_do(policy, config)
-        self._policy, self._config = policy, config
+        self._policy, self._config, self._options = policy, config, options
         self._stops = Stops(policy, config.stop)
-        self._folder = config.vllm_folder.expanduser()
-        self._server = _server(policy, config) if config.vllm == "auto" else None
+        self._folder = options.folder.expanduser()
+        self._server = _server(policy, options) if options.starts else None
         served = served_dtype(policy) if self._server else None
         adapters = has_adapters(policy)
         self._weights = Adapters(policy, self._folder) if adapters else Folder(policy, self._folder, served)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         self._client = httpx.Client(
-            timeout=config.vllm_timeout,
+            timeout=SECONDS,
             limits=httpx.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=IDLE_SECONDS),
             follow_redirects=False,  # no other server has the weights
             verify=ssl.create_default_context(),  # the authorities that this machine trusts
-            auth=None if self._server else config.vllm_url.login,
+            auth=None if self._server else options.url.login,
         )
         self._served: int | None = None  # version of the weights that the server has
         self._failures = FAILURES - 1  # in a row; the first one counts as the last, until something has worked
@@ -83,7 +92,7 @@ class VllmGenerator:
     @property
     def _url(self) -> str:
         """As it is shown: without user and password."""
-        return self._server.url if self._server else str(self._config.vllm_url)
+        return self._server.url if self._server else str(self._options.url)
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. Where the server fails, or has other weights, its prompts are skipped, and the next
@@ -176,10 +185,10 @@ class VllmGenerator:
         self._served = None
         self._weights.write()
         try:
-            server.start(self._healthy, self._config.vllm_timeout)
+            server.start(self._healthy, SECONDS)
         except (NoServer, OSError) as error:
             raise RoundLost(
-                f"the vLLM server does not start ({error}): is vLLM in the Python of generation.vllm_python?"
+                f"the vLLM server does not start ({error}): is vLLM in the Python of vllm.python?"
             ) from error
 
     def _healthy(self, url: str) -> bool:
@@ -190,11 +199,11 @@ class VllmGenerator:
 
     def _sleep(self) -> None:
         """Its memory is the trainer's until the next round, where they share a card."""
-        if self._config.vllm_sleep:
+        if self._options.sleep:
             self._ask("/sleep?level=1", {})
 
     def _wake(self) -> None:
-        if self._config.vllm_sleep:
+        if self._options.sleep:
             self._ask("/wake_up", {})
 
     @torch.no_grad()
@@ -223,7 +232,7 @@ class VllmGenerator:
     def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:
         """What it replies; nothing where that is known to be words for people."""
         try:
-            address = self._server.url + path if self._server else self._config.vllm_url.at(path)
+            address = self._server.url + path if self._server else self._options.url.at(path)
             reply = self._client.post(address, json=body)
             if not reply.is_success:
                 raise ServerError(f"HTTP error {reply.status_code}: {reply.reason_phrase}")
@@ -257,28 +266,26 @@ def served_dtype(policy: Policy) -> torch.dtype:
     return dtype
 
 
-def _server(policy: Policy, config: GenerationConfig) -> VllmServer:
+def _server(policy: Policy, options: VllmConfig) -> VllmServer:
     adapters, on_cpu = has_adapters(policy), policy.device.type == "cpu"
-    folder = config.vllm_folder.expanduser()
+    folder = options.folder.expanduser()
     if on_cpu and not adapters and getattr(policy.model.config, "tie_word_embeddings", False):
         raise UserError(
             "vLLM on a CPU keeps the old output head of a model whose head is its embedding: train LoRA adapters "
-            "(model.lora_rank), or leave generation.vllm out"
+            "(model.lora_rank), or leave vllm.url out"
         )
     arguments = ["--model", policy.name if adapters else str(folder), "--enable-prefix-caching"]
     arguments += ["--logprobs-mode", "processed_logprobs", "--dtype", str(served_dtype(policy)).removeprefix("torch.")]
     if adapters:
         arguments += ["--enable-lora", "--max-lora-rank", str(adapter_rank(policy))]
-    if config.vllm_sleep:
+    if options.sleep:
         arguments += ["--enable-sleep-mode"]
     log = folder.with_name(folder.name + ".log")
-    return VllmServer(config.vllm_python, (*arguments, *config.vllm_arguments), on_cpu, log)
+    return VllmServer(options.python, (*arguments, *options.arguments), on_cpu, log)
 
 
 def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> None:
     """What would be ignored without a word is a mistake of the user."""
-    if config.vllm == "auto" and config.vllm_url:
-        raise UserError("generation.vllm auto starts a server of its own: leave out generation.vllm_url")
     if config.stop_below:
         raise UserError("vLLM cannot break off a completion by generation.stop_below: leave one of them out")
     if not policy.precision.plain:

@@ -7,7 +7,21 @@ from pathlib import Path
 import pytest
 
 from swarm_node.commands.bundle import write_bundle
-from swarm_node.settings import NodeConfig
+from swarm_node.settings import NodeConfig, Section
+
+
+class Files(Section):
+    """Files that the section of an extension names."""
+
+    served: Path
+    rows: str
+    puzzles: Path
+
+
+class WithFiles(NodeConfig):
+    """A node with that section."""
+
+    files: Files
 
 
 def test_a_bundle_has_no_path_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,17 +33,16 @@ def test_a_bundle_has_no_path_of_this_machine(tmp_path: Path, monkeypatch: pytes
     models.mkdir(parents=True)
     (tmp_path / "clients" / "acme corp" / "rows.jsonl").write_text("{}")
     (tmp_path / "clients" / "plug.py").write_text("")
-    config = NodeConfig.model_validate(
+    config = WithFiles.model_validate(
         {
             "home": home,
             "model": {"name": "clients/acme corp/model"},
-            "generation": {"vllm_folder": "~/clients/acme corp/served"},
-            "environment": {
-                "dataset": {"file": "clients/acme corp/rows.jsonl"},
+            "files": {
+                "served": "~/clients/acme corp/served",
+                "rows": "clients/acme corp/rows.jsonl",
                 "puzzles": models / "puzzles.json",
-                "use": ["clients/plug.py:Task"],
-                "tasks": ["gcd/tiny"],
             },
+            "environment": {"use": ["clients/plug.py:Task"], "tasks": ["gcd/tiny"]},
         }
     )
     said = {
@@ -47,5 +60,5 @@ def test_a_bundle_has_no_path_of_this_machine(tmp_path: Path, monkeypatch: pytes
         for part in ("acme", "clients", "client", str(tmp_path), tmp_path.name, "annabel"):
             assert part not in text, (name, part)
     options = json.loads(parts["options.json"])
-    assert options["environment.tasks"] == ["gcd/tiny"] and options["environment.dataset.file"] == "rows.jsonl"
+    assert options["environment.tasks"] == ["gcd/tiny"] and options["files.rows"] == "rows.jsonl"
     assert options["model.name"] == "model"

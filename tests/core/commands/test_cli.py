@@ -15,6 +15,7 @@ from swarm_node.commands.table import entries
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.sources import flatten
 from tests.commands import ENDS_SECONDS, ended
 
@@ -142,7 +143,7 @@ def test_check_shows_every_option_where_asked():
     result = ended("check", "--all", "--max-rounds", "3")
     assert result.returncode == 0, result.stderr
     keys = [line.split(" = ")[0] for line in result.stdout.splitlines() if re.match(r"[a-z_.0-9]+ = ", line)]
-    assert keys == list(flatten(NodeConfig().model_dump()))
+    assert keys == list(flatten(with_sections(NodeConfig)().model_dump()))
     assert "max_rounds = 3  (flag)" in result.stdout and "seed = 0  (default)" in result.stdout
 
 

@@ -12,12 +12,12 @@ from swarm_node.environments.kinds import held_out
 from swarm_node.environments.reasoning_gym.environment import KIND
 from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings import LearningConfig
 
 
 @pytest.fixture(scope="module")
 def gym() -> Iterator[ScoredEnvironment]:
-    environment = KIND.start(["count_bits/tiny", "gcd/easy"], EnvironmentConfig())
+    environment = KIND.start(["count_bits/tiny", "gcd/easy"], LearningConfig())
     yield environment
     environment.close()
 

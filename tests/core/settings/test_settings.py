@@ -8,6 +8,7 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.sources import describe, flatten
 
 ROOT = Path(__file__).parents[3]
@@ -84,7 +85,7 @@ def test_short_names_are_the_options_they_stand_for():
 
 
 def test_variables_of_others_are_left_alone():
-    assert resolve(NodeConfig, None, {"SWARM_NODE_IMAGE": "x", "PATH": "/bin"}) == NodeConfig()
+    assert resolve(NodeConfig, None, {"SWARM_NODE_IMAGE": "x", "PATH": "/bin"}) == with_sections(NodeConfig)()
 
 
 @pytest.mark.parametrize(

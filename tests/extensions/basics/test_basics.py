@@ -7,7 +7,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.extensions.basics.environment import KIND
 from swarm_node.extensions.basics.questions import TASKS
 from swarm_node.extensions.basics.source import build, is_held_out_text, shots_of
-from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings import LearningConfig
 
 
 def asked(prompt: str) -> str:
@@ -52,7 +52,7 @@ def test_a_right_answer_is_paid_and_nothing_beside_it(task: str) -> None:
 
 
 def test_a_node_scores_it_in_its_scoring_process() -> None:
-    environment = KIND.start(["larger/few"], EnvironmentConfig())
+    environment = KIND.start(["larger/few"], LearningConfig())
     try:
         (question,) = environment.sample(PeerId("somebody"), Round(0), 1)
         (prompt,) = environment.prompts([question])

@@ -18,9 +18,11 @@ from swarm_node.extensions.dataset.compile import compiled
 from swarm_node.extensions.dataset.environment import Facts
 from swarm_node.extensions.dataset.environment import read as read_elsewhere
 from swarm_node.extensions.dataset.questions import filled, text_of
+from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.source import place
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import DatasetConfig, EnvironmentConfig, LearningConfig
+from swarm_node.settings import EnvironmentConfig, LearningConfig
+from swarm_node.settings.extended import with_sections
 from tests.commands import ended
 
 ROWS = [{"prompt": f"{a} + {b} = ?", "answer": str(a + b)} for a in range(10) for b in range(10)]
@@ -208,15 +210,15 @@ def test_a_number_may_be_off_by_the_tolerance() -> None:
 
 
 def settings(config: DatasetConfig, time_limit: float = 60.0, **changes: Any) -> LearningConfig:
-    environment = {"dataset": config.model_copy(update=changes), "time_limit": time_limit}
-    return LearningConfig(environment=EnvironmentConfig(**environment))
+    sections = {"dataset": config.model_copy(update=changes), "environment": {"time_limit": time_limit}}
+    return with_sections(LearningConfig).model_validate(sections)
 
 
 @pytest.mark.slow
 def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp_path: Path) -> None:
     config = settings(write(tmp_path), verifier="number")
-    assert tasks_of(config.environment) == ("dataset/train",)
-    assert "sums.jsonl: they leave this machine" in leaving(config.environment)
+    assert tasks_of(config) == ("dataset/train",)
+    assert "sums.jsonl: they leave this machine" in leaving(config)
     environment = build_environment(config)
     try:
         asked = environment.sample(PeerId("peer"), Round(3), 32)
@@ -237,7 +239,7 @@ def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp
 def test_evaluation_asks_each_question_that_is_held_out_once(tmp_path: Path) -> None:
     from swarm_node.extensions.dataset.environment import DatasetEnvironment
 
-    environment = DatasetEnvironment(["dataset/held_out"], settings(write(tmp_path)).environment)
+    environment = DatasetEnvironment(["dataset/held_out"], write(tmp_path), EnvironmentConfig())
     try:
         assert environment.count == environment.facts.held_out
         prompts = environment.prompts(held_out(environment, environment.count))

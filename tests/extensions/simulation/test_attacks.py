@@ -18,7 +18,7 @@ from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.folder import Record
 from swarm_node.extensions.simulation.report import build_report
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.settings import AttackConfig, EnvironmentConfig, GenerationConfig, RoundConfig
+from swarm_node.settings import AttackConfig, GenerationConfig, LearningConfig, RoundConfig
 from tests.models import IDENTITIES, Digits, join, make_node, question
 
 EVE = IDENTITIES[8]
@@ -142,7 +142,7 @@ def test_the_key_is_that_of_the_environment() -> None:
     environment = ReasoningGym(("chain_sum/tiny", "fraction_simplification/tiny"))
     try:
         questions = environment.sample(EVE.peer_id, Round(3), 6)
-        keys = [right_answer(EnvironmentConfig(), asked) for asked in questions]
+        keys = [right_answer(LearningConfig(), asked) for asked in questions]
         rewards = environment.score(
             [(asked, [key, wrong(key, Random(0))]) for asked, key in zip(questions, keys, strict=True)]
         )
@@ -150,7 +150,7 @@ def test_the_key_is_that_of_the_environment() -> None:
     finally:
         environment.close()
     with pytest.raises(UserError, match="digits"):
-        right_answer(EnvironmentConfig(), question())
+        right_answer(LearningConfig(), question())
 
 
 class Sevens(Digits):

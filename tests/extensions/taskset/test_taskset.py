@@ -16,12 +16,12 @@ from swarm_node.extensions.dataset.split import SplitEnvironment
 from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.compile import compiled
 from swarm_node.extensions.taskset.environment import NAME, SOURCE, Facts, TasksetEnvironment, compare, compare_scores
+from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.network.client import ALONE, RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.client import ScoringClient
 from swarm_node.settings import EnvironmentConfig, NetworkConfig
-from swarm_node.settings.taskset import TasksetConfig
 
 pytestmark = pytest.mark.slow  # verifiers takes seconds to import
 
@@ -149,8 +149,8 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         finally:
             sandbox.close()
             alone.close()
-    settings = EnvironmentConfig.model_validate({"taskset": {"name": str(file), "alone": True}})
-    environment = TasksetEnvironment(["taskset/train"], settings)
+    config = TasksetConfig(name=str(file), alone=True)
+    environment = TasksetEnvironment(["taskset/train"], config, EnvironmentConfig())
     try:
         assert isinstance(environment, SplitEnvironment) and not environment.catalogue.environments
         asked = environment.sample(PeerId("12D3KooW"), Round(0), 1)[0]
@@ -181,5 +181,5 @@ def test_a_process_that_dies_costs_a_group_and_is_started_again(tmp_path: Path) 
 def test_the_folder_of_a_task_set_that_is_refused_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(UserError, match="needs a task set"):
-        TasksetEnvironment(["taskset/train"], EnvironmentConfig())
+        TasksetEnvironment(["taskset/train"], TasksetConfig(), EnvironmentConfig())
     assert not list(tmp_path.iterdir())

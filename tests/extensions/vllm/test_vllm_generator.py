@@ -15,10 +15,14 @@ import torch
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.vllm.generator import FAILURES, VllmGenerator
+from swarm_node.extensions.vllm.settings import VllmConfig
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.node.learner import build_generator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.precision import Precision
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
-from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import MANY_EOS, text_group, tiny_policy
 from tests.waiting import until
@@ -43,9 +47,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     process.wait()
 
 
-def options(served: tuple[str, Path], **more) -> GenerationConfig:
+def options(served: tuple[str, Path], **more) -> tuple[GenerationConfig, VllmConfig]:
     url, folder = served
-    return GenerationConfig(max_completion_length=8, vllm_url=url, vllm_folder=folder, **more)
+    return GenerationConfig(max_completion_length=8, **more), VllmConfig(url=url, folder=folder)
 
 
 def log_probs_of(policy, prompt: str, ids: tuple[int, ...]) -> list[float]:
@@ -58,8 +62,8 @@ def log_probs_of(policy, prompt: str, ids: tuple[int, ...]) -> list[float]:
 @pytest.mark.slow
 def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = VllmGenerator(policy, options(served))
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-1), options(served))
+    generator = VllmGenerator(policy, *options(served))
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-1), options(served)[0])
     for _ in range(2):
         first, second, long = generator.generate(PROMPTS, 4, "s")
         assert long == Skipped("prompt longer than the context")
@@ -77,16 +81,16 @@ def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) 
 @pytest.mark.slow
 def test_a_stream_generates_the_same_again_and_concurrency_changes_nothing(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    one = VllmGenerator(policy, options(served)).generate(PROMPTS[:2], 4, "s")
-    assert VllmGenerator(policy, options(served)).generate(PROMPTS[:2], 4, "t") != one
+    one = VllmGenerator(policy, *options(served)).generate(PROMPTS[:2], 4, "s")
+    assert VllmGenerator(policy, *options(served)).generate(PROMPTS[:2], 4, "t") != one
     policy.concurrent_tokens = 8
-    assert VllmGenerator(policy, options(served)).generate(PROMPTS[:2], 4, "s") == one
+    assert VllmGenerator(policy, *options(served)).generate(PROMPTS[:2], 4, "s") == one
 
 
 @pytest.mark.slow
 def test_a_server_with_another_distribution_is_found_out(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = VllmGenerator(policy, options(served))
+    generator = VllmGenerator(policy, *options(served))
     generator._hand_over()
     spoil(policy)  # as if the server had not taken the new weights
     with pytest.raises(UserError, match="differ from the trainer's"):
@@ -101,7 +105,7 @@ def spoil(policy) -> None:
 @pytest.mark.slow
 def test_an_update_that_is_withheld_costs_the_next_round_and_no_more(served, monkeypatch) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = VllmGenerator(policy, options(served))
+    generator = VllmGenerator(policy, *options(served))
     assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
     ask = generator._ask
     with monkeypatch.context() as patch:
@@ -117,7 +121,7 @@ def test_an_update_that_is_withheld_costs_the_next_round_and_no_more(served, mon
 @pytest.mark.slow
 def test_a_server_that_never_takes_an_update_is_a_mistake_of_the_user_in_the_end(served, monkeypatch) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = VllmGenerator(policy, options(served))
+    generator = VllmGenerator(policy, *options(served))
     generator.generate(PROMPTS[:1], 4, "s")
     ask = generator._ask
     monkeypatch.setattr(generator, "_ask", lambda path, body: {} if path == "/collective_rpc" else ask(path, body))
@@ -129,16 +133,14 @@ def test_a_server_that_never_takes_an_update_is_a_mistake_of_the_user_in_the_end
         generator.generate(PROMPTS[:1], 4, "t")
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"stop_below": -3.0}, "generation.stop_below"),
-        ({"vllm": "auto", "vllm_url": "http://127.0.0.1:8000"}, "leave out generation.vllm_url"),
-    ],
-)
-def test_what_vllm_does_not_do_is_refused_at_start(config, message) -> None:
-    with pytest.raises(UserError, match=message):
-        VllmGenerator(tiny_policy(), GenerationConfig(max_completion_length=8, **config))
+def test_what_vllm_does_not_do_is_refused_at_start() -> None:
+    with pytest.raises(UserError, match=r"generation\.stop_below"):
+        VllmGenerator(tiny_policy(), GenerationConfig(stop_below=-3.0), VllmConfig(url="auto"))
+
+
+def test_a_server_generates_only_where_one_is_named() -> None:
+    config = with_sections(LearningConfig).model_validate({"vllm": {"sleep": True}})
+    assert isinstance(build_generator(config, tiny_policy()), BatchGenerator)
 
 
 class Coarse(Precision):
@@ -149,12 +151,12 @@ def test_a_precision_of_its_own_is_refused_at_start() -> None:
     policy = tiny_policy()
     policy.precision = Coarse()
     with pytest.raises(UserError, match=r"model\.precision fp8"):
-        VllmGenerator(policy, GenerationConfig(vllm="auto"))
+        VllmGenerator(policy, GenerationConfig(), VllmConfig(url="auto"))
 
 
 def test_a_tied_model_on_a_cpu_is_refused_a_server_that_would_keep_its_head() -> None:
     with pytest.raises(UserError, match="keeps the old output head"):
-        VllmGenerator(tiny_policy("Qwen2"), GenerationConfig(vllm="auto"))
+        VllmGenerator(tiny_policy("Qwen2"), GenerationConfig(), VllmConfig(url="auto"))
 
 
 # --- a server of its own ----------------------------------------------------------------------------------------------
@@ -169,14 +171,14 @@ def python_with_vllm(tmp_path: Path) -> str:
     return str(script)
 
 
-def of_its_own(python: str, folder: Path, **more) -> GenerationConfig:
-    return GenerationConfig(max_completion_length=8, vllm="auto", vllm_python=python, vllm_folder=folder, **more)
+def of_its_own(python: str, folder: Path, **more) -> tuple[GenerationConfig, VllmConfig]:
+    return GenerationConfig(max_completion_length=8), VllmConfig(url="auto", python=python, folder=folder, **more)
 
 
 @pytest.mark.slow
 def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(python_with_vllm, tmp_path) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = VllmGenerator(policy, of_its_own(python_with_vllm, tmp_path / "weights", vllm_sleep=True))
+    generator = VllmGenerator(policy, *of_its_own(python_with_vllm, tmp_path / "weights", sleep=True))
     server = generator._server
     assert server is not None
     assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
@@ -198,8 +200,8 @@ def test_adapters_are_loaded_while_it_runs(python_with_vllm, tmp_path) -> None:
     policy = load_policy(ModelConfig(name=str(tmp_path / "base"), device="cpu", lora_rank=4))
     policy.eos_ids = base.eos_ids
     config = of_its_own(python_with_vllm, tmp_path / "adapters")
-    generator = VllmGenerator(policy, config)
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=3e-2), config)
+    generator = VllmGenerator(policy, *config)
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=3e-2), config[0])
     for turn in range(3):
         (group,) = generator.generate(PROMPTS[:1], 4, str(turn))
         assert isinstance(group, GeneratedGroup)
@@ -216,14 +218,14 @@ def test_a_server_that_does_not_start_is_a_mistake_of_the_user(tmp_path) -> None
     broken.chmod(0o755)
     config = of_its_own(str(broken), tmp_path / "weights")
     with pytest.raises(UserError, match="does not start"):
-        VllmGenerator(tiny_policy(), config).generate(PROMPTS, 2, "s")
+        VllmGenerator(tiny_policy(), *config).generate(PROMPTS, 2, "s")
     assert (tmp_path / "weights.log").read_text() == "no vllm here\n"
 
 
 def test_no_server_is_a_mistake_of_the_user(tmp_path: Path) -> None:
     config = options(("http://127.0.0.1:9", tmp_path / "weights"))
     with pytest.raises(UserError, match="vllm serve"):
-        VllmGenerator(tiny_policy(), config).generate(PROMPTS, 2, "s")
+        VllmGenerator(tiny_policy(), *config).generate(PROMPTS, 2, "s")
 
 
 @contextmanager
@@ -257,7 +259,7 @@ def replying(status: int, body: bytes = b"", delay: Event | None = None, **heade
 
 def test_requests_share_a_connection_until_the_generator_is_closed(tmp_path: Path) -> None:
     with replying(200) as (url, came_by):
-        generator = VllmGenerator(tiny_policy(), options((url, tmp_path / "weights")))
+        generator = VllmGenerator(tiny_policy(), *options((url, tmp_path / "weights")))
         assert generator.generate([], 2, "s") == []
         assert len(came_by) == 2 and len(set(came_by)) == 1
         generator.close()
@@ -273,23 +275,24 @@ def test_a_server_that_does_not_know_how_is_a_mistake_of_the_user(
     status: int, body: bytes, message: str, tmp_path: Path
 ) -> None:
     with replying(status, body) as (url, _), pytest.raises(UserError, match=message):
-        VllmGenerator(tiny_policy(), options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
+        VllmGenerator(tiny_policy(), *options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_nobody_is_sent_on_to_another_server(status: int, tmp_path: Path) -> None:
     with replying(200) as (elsewhere, came_by), replying(status, Location=elsewhere) as (url, _):
         with pytest.raises(UserError, match=f"HTTP error {status}"):
-            VllmGenerator(tiny_policy(), options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
+            VllmGenerator(tiny_policy(), *options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
         assert not came_by
 
 
-def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm_node.extensions.vllm.generator.SECONDS", 0.2)
     delay = Event()
     with replying(200, delay=delay) as (url, _):
-        config = options((url, tmp_path / "weights"), vllm_timeout=0.2)
+        config = options((url, tmp_path / "weights"))
         with pytest.raises(UserError, match="timed out"):
-            VllmGenerator(tiny_policy(), config).generate(PROMPTS, 2, "s")
+            VllmGenerator(tiny_policy(), *config).generate(PROMPTS, 2, "s")
         delay.set()
 
 
@@ -298,4 +301,4 @@ def test_an_address_that_is_none_is_a_mistake_of_the_user(url: str, tmp_path: Pa
     with pytest.raises(ValueError, match="should be the address of a server"):
         options(("http://[::1", tmp_path / "weights"))
     with pytest.raises(UserError, match="vllm serve"):
-        VllmGenerator(tiny_policy(), options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
+        VllmGenerator(tiny_policy(), *options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")

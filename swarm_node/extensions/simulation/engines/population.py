@@ -8,7 +8,7 @@ from random import Random
 from protocol.identity import Identity
 from protocol.messages import Question
 from swarm_node.environments.kinds import held_out
-from swarm_node.environments.registry import build_environment, by_kind, right_answer
+from swarm_node.environments.registry import build_environment, by_kind, right_answer, with_environment
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.extensions.simulation.attacks.messages import Attack
 from swarm_node.extensions.simulation.attacks.payloads import payload_of
@@ -46,7 +46,7 @@ class LivePopulation:
         own, who = node_config(self._config, node), self._identities[node]
         environment = self._environment(own)
         if node in self._hostile:
-            return Hostile(Attack(own, who, environment, partial(right_answer, own.environment)), self._swarm)
+            return Hostile(Attack(own, who, environment, partial(right_answer, own)), self._swarm)
         network = self.access(node, own, who, environment)
         honest = self._learners[node] = build_node(own, who.peer_id, environment, network, exact_mix=True)
         if own.attack.kind == "none":
@@ -77,10 +77,10 @@ class LivePopulation:
     @cached_property
     def _exam(self) -> list[tuple[Environment, list[Question]]]:
         """Held-out questions of all tasks of the swarm, the same for all nodes and rounds."""
-        settings = self._config.environment.model_copy(update={"tasks": all_tasks(self._config)})
+        config = with_environment(self._config, tasks=all_tasks(self._config))
         exam: list[tuple[Environment, list[Question]]] = []
-        for kind, tasks in by_kind(settings):
-            environment = kind.start(tasks, settings.model_copy(update={"scoring": kind.evaluated}))
+        for kind, tasks in by_kind(config):
+            environment = kind.start(tasks, with_environment(config, scoring=kind.evaluated))
             self._asking.callback(environment.close)
             count = environment.count or self._config.evaluate_questions * len(environment.tasks)
             exam.append((environment, held_out(environment, count)))

@@ -23,6 +23,7 @@ from swarm_node.extensions.simulation.node_options import node_config
 from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.rollouts.reports import RoundReport, StepReport
 from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import revealed
 from swarm_node.settings.sources import flatten
 from swarm_node.telemetry.events import CellRound
@@ -189,10 +190,10 @@ class RealRun:
         network = own.network.model_copy(update={"peers": tuple(self._peers), "host": self._launcher.host})
         if backends:
             network = network.model_copy(update={"backend": backends[node.index % len(backends)]})
-        learning = {name: getattr(own, name) for name in LearningConfig.model_fields}
+        learning = {name: getattr(own, name) for name in with_sections(LearningConfig).model_fields}
         rounds = (self._config.rounds if node.dies else node.last) - node.first
         checkpoints = NodeConfig().checkpoint.model_copy(update={"every": self._config.rounds + 1})
-        return NodeConfig(**learning, max_rounds=rounds, network=network, checkpoint=checkpoints)
+        return with_sections(NodeConfig)(**learning, max_rounds=rounds, network=network, checkpoint=checkpoints)
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         deadline = self._clock() + STALL_SECONDS

@@ -1,23 +1,25 @@
-"""Questions of a task set that was written for the library verifiers."""
+"""The section `taskset`: questions of a task set that was written for the library verifiers."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from swarm_node.settings.sections import Positive, Section
+from swarm_node.settings import EvaluationConfig, LearningConfig
+from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings.sections import Section
 
 
 class TasksetConfig(Section):
     """Questions of a task set of verifiers: task taskset/train. Single-turn ones, whose scores need nothing but the
     completion. Peers train together that have the same questions, code and version of verifiers."""
 
+    serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig, ContributeConfig, EvaluationConfig)
+
     name: str = ""
     """An installed task set by its name, or FILE.py that exports one (needs the extra verifiers)."""
     options: str = ""
     """The task set's own options, as a JSON object: '{"split": "test"}'."""
-    most: Positive = 10_000
-    """Questions that are read, at most."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and validation ask them."""
     alone: bool = False

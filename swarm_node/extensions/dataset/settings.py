@@ -1,10 +1,12 @@
-"""Questions of the user's own, from a file."""
+"""The section `dataset`: questions of the user's own, from a file."""
 
 import difflib
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
+from swarm_node.settings import EvaluationConfig, LearningConfig
+from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.sections import PlugIn, Section
 
 VERIFIERS = ("exact", "number", "choice", "regex", "json", "math")
@@ -13,6 +15,8 @@ VERIFIERS = ("exact", "number", "choice", "regex", "json", "math")
 class DatasetConfig(Section):
     """Questions from a file: task dataset/train. Peers train together that have the same rows, template and
     verifier."""
+
+    serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig, ContributeConfig, EvaluationConfig)
 
     file: str = ""
     """JSON Lines (.jsonl), CSV (.csv), Parquet (.parquet, needs the extra data), or a Hugging Face data set as

@@ -1,0 +1,107 @@
+"""Sections of options that packages register: where they appear, and what another process makes of them."""
+
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from swarm_node.node.generator_messages import Order
+
+from protocol.messages import PeerId
+from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
+from swarm_node.settings import AskConfig, CheckConfig, LearningConfig, NodeConfig, SimulationConfig, extended
+from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.extended import section_of, sections_of, with_sections
+from swarm_node.settings.sections import Section
+
+
+class BakeryConfig(Section):
+    """Bread."""
+
+    serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig,)
+
+    loaves: int = 2
+    """Loaves of a day."""
+    dear_flour: bool = False
+    """Bake with it."""
+
+
+Register = Callable[..., None]
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
+    """In place of the sections that installed packages register."""
+    registered, load = plugins.registered, plugins.load
+
+    def register(**sections: type[Section]) -> None:
+        monkeypatch.setattr(plugins, "registered", lambda kind: sections if kind == "settings" else registered(kind))
+        monkeypatch.setattr(
+            plugins, "load", lambda kind, name: sections[name] if kind == "settings" else load(kind, name)
+        )
+        extended._extended.cache_clear()
+
+    yield register
+    extended._extended.cache_clear()
+
+
+def test_a_section_is_set_by_file_variable_and_flag_where_it_serves(tmp_path: Path, register: Register) -> None:
+    register(bakery=BakeryConfig)
+    file = tmp_path / "node.toml"
+    file.write_text("[bakery]\nloaves = 3\n")
+    assert section_of(resolve(NodeConfig, file, {}), BakeryConfig).loaves == 3
+    assert section_of(resolve(NodeConfig, file, {"SWARM_NODE_BAKERY__LOAVES": "4"}), BakeryConfig).loaves == 4
+    found = from_command_line(SimulationConfig, [str(file), "--bakery.loaves", "5"], "swarm-node simulate")
+    assert isinstance(found, SimulationConfig) and sections_of(found) == {"bakery": BakeryConfig(loaves=5)}
+    with pytest.raises(UserError, match="unknown key 'bakery"):
+        resolve(AskConfig, file, {})
+
+
+def test_the_section_of_an_extension_that_is_absent_is_an_unknown_key_in_one_line(
+    tmp_path: Path, register: Register
+) -> None:
+    register()
+    assert with_sections(NodeConfig) is NodeConfig
+    file = tmp_path / "node.toml"
+    file.write_text("[bakery]\nloaves = 3\n")
+    with pytest.raises(UserError) as caught:
+        resolve(NodeConfig, file, {})
+    assert str(caught.value).startswith(f"{file}: unknown key 'bakery'") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--training.bakery.loaves", "--bakery.loaves"),
+        ("--training.bakery-loaves", "--bakery.loaves"),
+        ("--training.bakery", "--bakery.loaves"),
+        ("--dear.flour", "--bakery.dear-flour"),
+        ("--training.dear-flour", "--bakery.dear-flour"),
+    ],
+)
+def test_an_option_that_moved_is_answered_with_its_new_name(register: Register, old: str, new: str) -> None:
+    register(bakery=BakeryConfig)
+    with pytest.raises(UserError) as caught:
+        from_command_line(NodeConfig, [old, "1"], "swarm-node run")
+    assert str(caught.value) == f"swarm-node run has no option {old}; did you mean {new}?"
+
+
+def test_an_extended_configuration_is_one_of_the_core_and_passes_to_other_processes(register: Register) -> None:
+    register(bakery=BakeryConfig)
+    kind = with_sections(NodeConfig)
+    assert kind is with_sections(kind) and kind.__name__ == "NodeConfig" and "bakery" not in NodeConfig.model_fields
+    assert issubclass(kind, NodeConfig) and issubclass(with_sections(CheckConfig), NodeConfig)
+    config = kind.model_validate({"bakery": {"loaves": 6}, "seed": 3})
+    assert pickle.loads(pickle.dumps(config)) == config
+    line = Order(config, PeerId("peer"), 0, []).line()
+    assert section_of(Order.read(line).config, BakeryConfig).loaves == 6
+    assert json.loads(line)["config"]["seed"] == 3
+
+
+def test_a_configuration_without_the_section_has_its_defaults(register: Register) -> None:
+    register()
+    assert section_of(NodeConfig(), BakeryConfig) == BakeryConfig()
+    assert sections_of(NodeConfig()) == {}
