@@ -1,5 +1,6 @@
 """The card of a starter: the README.md in its folder."""
 
+import json
 from collections.abc import Sequence
 
 from lab.starters.measuring import GROUP, NEW_TOKENS, Measured
@@ -15,10 +16,6 @@ def card(
     name: str, hiding: Hiding, *, aim: float, tokenizer: str, parameters: int, before: Measured, after: Measured
 ) -> str:
     """Markdown. It does not depend on the time or the machine's speed."""
-    rows = "\n".join(
-        f"| {task} | {before.accuracy[task]:.3f} | {after.accuracy[task]:.4f} | {after.informative[task]:.3f} |"
-        for task in before.accuracy
-    )
     return f"""---
 library_name: transformers
 license: mit
@@ -33,14 +30,17 @@ It knows nine easy reasoning-gym tasks and no other text.
 - informative share at the start: **{after.mean_informative:.3f}** (tuned for {aim})
 - accuracy after phase 1: {before.mean_accuracy:.3f}; at the start: {after.mean_accuracy:.4f}
 
-Measured on {after.groups:,} groups of {GROUP} completions (temperature 1, at most {NEW_TOKENS} tokens, exact scoring):
-
-| task | accuracy after phase 1 | at the start | informative share |
-|---|---|---|---|
-{rows}
+Measured on {after.groups:,} groups of {GROUP} completions (temperature 1, at most {NEW_TOKENS} tokens, exact scoring).
+`measured.json` has the figures by task.
 
 Made by `python -m lab.starters.make --only {name}`. The chat template writes `<bos>question<sep>`.
 """
+
+
+def by_task(before: Measured, after: Measured) -> str:
+    """JSON: accuracy after phase 1 and at the start, and the share of informative groups at the start, each by task."""
+    found = {"accuracy_after_phase_1": before.accuracy, "accuracy": after.accuracy, "informative": after.informative}
+    return json.dumps(found, indent=1) + "\n"
 
 
 def puzzler_card(parameters: int, taught: Sequence[float], guessing: Sequence[float], guessed: float) -> str:
