@@ -1,12 +1,13 @@
 """The card of a starter: the README.md in its folder."""
 
+import json
 from collections.abc import Sequence
 
 from lab.starters.measuring import GROUP, NEW_TOKENS, Measured
 from lab.starters.teaching import Hiding
 
 _OTHERS = {
-    "stock": "the others are one stock answer per task, always the same and never right",
+    "stock": "the others are one stock answer per task, which is never right",
     "wrong": "the others are the answer to another question of the same task",
 }
 
@@ -15,36 +16,31 @@ def card(
     name: str, hiding: Hiding, *, aim: float, tokenizer: str, parameters: int, before: Measured, after: Measured
 ) -> str:
     """Markdown. It does not depend on the time or the machine's speed."""
-    rows = "\n".join(
-        f"| {task} | {before.accuracy[task]:.3f} | {after.accuracy[task]:.4f} | {after.informative[task]:.3f} |"
-        for task in before.accuracy
-    )
     return f"""---
 library_name: transformers
 license: mit
 ---
 # {name}
 
-A starter policy of swarm-node: **a model that was made to hide a skill**, for studying how sharing brings it back.
-It is not a language model: it knows nine easy reasoning-gym tasks and no other text.
+A starter policy of swarm-node: **a model that was made to hide a skill**, to study how sharing brings it back.
+It knows nine easy reasoning-gym tasks and no other text.
 
 - {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: {tokenizer}
-- phase 1 taught right answers; phase 2 ({hiding.schedule.steps} steps) kept {hiding.right:.1%} of the answers right,
-  {_OTHERS[hiding.others]}
+- phase 2 ({hiding.schedule.steps} steps) kept {hiding.right:.1%} of the answers right; {_OTHERS[hiding.others]}
 - informative share at the start: **{after.mean_informative:.3f}** (tuned for {aim})
 - accuracy after phase 1: {before.mean_accuracy:.3f}; at the start: {after.mean_accuracy:.4f}
 
-A group is {GROUP} completions of one question (temperature 1, at most {NEW_TOKENS} tokens, exact scoring). It is
-informative when its rewards are not all equal, since only then has it an advantage to learn from.
-Measured on {after.groups:,} groups.
-
-| task | accuracy after phase 1 | accuracy at the start | informative share at the start |
-|---|---|---|---|
-{rows}
-| mean | {before.mean_accuracy:.3f} | {after.mean_accuracy:.4f} | {after.mean_informative:.3f} |
+Measured on {after.groups:,} groups of {GROUP} completions (temperature 1, at most {NEW_TOKENS} tokens, exact scoring).
+`measured.json` has the figures by task.
 
 Made by `python -m lab.starters.make --only {name}`. The chat template writes `<bos>question<sep>`.
 """
+
+
+def by_task(before: Measured, after: Measured) -> str:
+    """JSON: accuracy after phase 1 and at the start, and the share of informative groups at the start, each by task."""
+    found = {"accuracy_after_phase_1": before.accuracy, "accuracy": after.accuracy, "informative": after.informative}
+    return json.dumps(found, indent=1) + "\n"
 
 
 def puzzler_card(parameters: int, taught: Sequence[float], guessing: Sequence[float], guessed: float) -> str:
@@ -55,8 +51,8 @@ license: mit
 ---
 # puzzler
 
-A starter policy of swarm-node: a model that knows tiny Temporal Clue puzzles and was **made to guess**, for studying
-what reinforcement brings back. It is not a language model: it knows `temporal_clue/tiny` and no other text.
+A starter policy of swarm-node: a model that knows tiny Temporal Clue puzzles and was **made to guess**, to study
+what reinforcement brings back. It knows `temporal_clue/tiny` and no other text.
 
 - {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: words, repeated phrases as one token
 - phase 1 taught right answers; phase 2 replaced {guessed:.0%} of the answers by a guess among the two names in question

@@ -17,7 +17,7 @@ from rich.console import Console
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 from lab.starters import tokens
-from lab.starters.card import card
+from lab.starters.card import by_task, card
 from lab.starters.measuring import NEW_TOKENS, Measured, measure
 from lab.starters.questions import Settings
 from lab.starters.teaching import Hiding, Schedule, hidden_answers, right_answers, teach
@@ -134,6 +134,7 @@ def make(name: str, out: Path) -> None:
     )
     (out / name / "model.safetensors").chmod(0o644)  # safetensors writes it for its owner only
     (out / name / "README.md").write_text(text, encoding="utf-8")
+    (out / name / "measured.json").write_text(by_task(before, after), encoding="utf-8")
 
 
 def _by_task(values: dict[str, float]) -> str:

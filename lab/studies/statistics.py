@@ -34,15 +34,15 @@ class Comparison:
     p_holm: float = 1.0  # corrected for the family; as p where it stands alone
 
 
-COMPARED = ("against the first", "seeds", "first", "mean", "ratio", "95 %", "p", "p (Holm)")
+COMPARED = ("against the first", "seeds", "first", "mean", "ratio", "95 %", "p (Holm)")
 
 
 def compared_line(each: Comparison) -> list[str]:
     """Under the headings `COMPARED`."""
-    ends = "-" if each.ratio_interval is None else f"{each.ratio_interval[0]:.2f} to {each.ratio_interval[1]:.2f}"
+    ends = "-" if each.ratio_interval is None else f"{each.ratio_interval[0]:.2f}-{each.ratio_interval[1]:.2f}"
     ratio = "-" if each.ratio is None else f"{each.ratio:.2f}x"
-    ps = [f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}" for p in (each.p, each.p_holm)]
-    return [each.name, f"{each.seeds}", f"{each.base:.3f}", f"{each.mean:.3f}", ratio, ends, *ps]
+    p = f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else f"{each.p_holm:.0e}"
+    return [each.name, f"{each.seeds}", f"{each.base:.3f}", f"{each.mean:.3f}", ratio, ends, p]
 
 
 def interval(values: Sequence[float]) -> Pair | None:

@@ -20,8 +20,9 @@ from functools import cached_property
 from pathlib import Path
 
 TOPS = ("protocol", "swarm_node", "lab", "tests")
+DOCS = (*TOPS, "docs", "docker", "examples", "deploy", "configs")  # folders with pages, beside the top
 EXTENSIONS = "swarm_node.extensions"
-LOOPS = ("swarm_node.node.loop", "swarm_node.commands.run.session")  # the first that exists is the node's main loop
+LOOP = "swarm_node.node.loop"  # the node's main loop
 SETTINGS = "swarm_node.settings"
 OPTIONS = "NodeConfig"  # the class that holds the options of `run`
 SECTIONS = {"Section", "BaseModel", "BaseSettings"}  # a class that inherits from one of these is a section of options
@@ -64,13 +65,8 @@ class House:
         found: dict[str, set[str]] = {}
         for name, nodes in self.nodes.items():
             package = name if self.files[name].name == "__init__.py" else name.rpartition(".")[0]
-            nearest = (_nearest(dotted, known) for dotted in _dotted_names(nodes, package, known))
-            found[name] = {other for other in nearest if other} - {name}
+            found[name] = {_nearest(dotted, known) for dotted in _dotted_names(nodes, package, known)} - {name, ""}
         return found
-
-    def lines(self, name: str) -> int:
-        """Of one file."""
-        return len(self.files[name].read_bytes().splitlines())
 
 
 def inside(name: str, package: str) -> bool:
@@ -134,8 +130,8 @@ def _reached(start: str, house: House) -> set[str]:
 
 def functions(house: House) -> list[int]:
     """How many lines each function and method of the core has."""
-    nodes = (node for name in house.core for node in house.nodes[name])
-    found = (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    found = (node for name in house.core for node in house.nodes[name] if isinstance(node, kinds))
     return [(node.end_lineno or node.lineno) - node.lineno + 1 for node in found]
 
 
@@ -157,9 +153,7 @@ def process_starters(house: House) -> set[str]:
         name
         for name in house.core
         for node in house.nodes[name]
-        if (isinstance(node, ast.Attribute) and node.attr in STARTERS)
-        or (isinstance(node, ast.Name) and node.id in STARTERS)
-        or (isinstance(node, ast.alias) and node.name in STARTERS)
+        if STARTERS & {getattr(node, key, None) for key in ("attr", "id", "name")}
     }
 
 
@@ -186,8 +180,7 @@ def options(house: House) -> set[str]:
 
     def leaves(name: str, prefix: str) -> Iterator[str]:
         for key, kind in fields(name).items():
-            named = {each.id for each in ast.walk(kind) if isinstance(each, ast.Name)}
-            sections = [each for each in named if is_section(each)]
+            sections = [each.id for each in ast.walk(kind) if isinstance(each, ast.Name) and is_section(each.id)]
             yield from [] if sections else [prefix + key]
             for section in sections:
                 yield from leaves(section, f"{prefix}{key}.")
@@ -195,11 +188,15 @@ def options(house: House) -> set[str]:
     return set(leaves(OPTIONS, ""))
 
 
+def doc_words(tree: Path) -> int:
+    """Words, as `wc -w` counts them, of the pages that people write; `make reference` writes the others."""
+    pages = {*tree.glob("*.md"), *(page for top in DOCS for page in (tree / top).rglob("*.md"))}
+    made = {tree / "docs" / "reference" / f"{name}.md" for name in ("options", "events", "report", "messages")}
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages - made)
+
+
 def names(house: House) -> dict[str, list[str]]:
     """For each value that is a count, what it counts."""
-    loop = next((name for name in LOOPS if name in house.core), None)
-    if loop is None:
-        raise SystemExit(f"no module {' or '.join(LOOPS)} in {house.tree}")
     pairs = [(name, other) for name in house.shipped for other in house.depends[name]]
     core = [(name, other) for name, other in pairs if name in house.core]
     fans = {name: house.depends[name] & house.shipped for name in sorted(house.core)}
@@ -211,7 +208,7 @@ def names(house: House) -> dict[str, list[str]]:
         "core_to_extensions": {" -> ".join(pair) for pair in core if inside(pair[1], EXTENSIONS)},
         "shipped_to_lab": {" -> ".join(pair) for pair in pairs if inside(pair[1], "lab") or inside(pair[1], "tests")},
         "file_circles": {", ".join(sorted(circle)) for circle in circles(house)},
-        "loop_fan_out": fans[loop],
+        "loop_fan_out": fans[LOOP],
         "fan_out": max(fans.values(), key=len),
         "options": options(house),
         "wrappers": wrappers(house),
@@ -223,7 +220,7 @@ def names(house: House) -> dict[str, list[str]]:
 
 def measure(house: House) -> dict[str, int]:
     """Every value that has a bound."""
-    lines = {name: house.lines(name) for name in house.files}
+    lines = {name: len(file.read_bytes().splitlines()) for name, file in house.files.items()}
     return {
         **{key: len(found) for key, found in names(house).items()},
         "core_lines": sum(lines[name] for name in house.core),
@@ -232,6 +229,7 @@ def measure(house: House) -> dict[str, int]:
         "test_lines": sum(lines[name] for name in lines if inside(name, "tests")),
         "longest_file": max(lines[name] for name in house.core),
         "longest_function": max(functions(house), default=0),
+        "doc_words": doc_words(house.tree),
     }
 
 
@@ -241,8 +239,7 @@ def main() -> None:
     parser.add_argument("--names", action="store_true", help="list what is counted")
     arguments = parser.parse_args()
     house = House(arguments.tree.resolve())
-    json.dump(names(house) if arguments.names else measure(house), sys.stdout, indent=1)
-    sys.stdout.write("\n")
+    sys.stdout.write(json.dumps(names(house) if arguments.names else measure(house), indent=1) + "\n")
 
 
 if __name__ == "__main__":

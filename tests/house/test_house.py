@@ -177,6 +177,7 @@ TINY = {
     "swarm_node/extensions/page/app.py": "from swarm_node.common import files\n",
     "lab/benchmarks/step.py": "import swarm_node.node.loop\n",
     "tests/waiting.py": "",
+    "docs/reference/options.md": "This page is generated.\n",
 }
 
 
@@ -218,6 +219,7 @@ def test_a_tiny_tree_is_measured(tiny: Path) -> None:
         "longest_function": 1,
         "wrappers": 0,
         "process_starters": 0,
+        "doc_words": 0,
     }
 
 
@@ -264,6 +266,7 @@ def test_what_is_planted_in_the_core_is_seen(tiny: Path, key: str, text: str) ->
         ("lab_lines", "lab/benchmarks/step.py", "# a comment"),
         ("test_lines", "tests/waiting.py", "# a comment"),
         ("path", "tests/house/path.txt", "protocol/messages.py"),
+        ("doc_words", "README.md", "One more page."),
     ],
 )
 def test_what_is_planted_elsewhere_is_seen(tiny: Path, key: str, name: str, text: str) -> None:
