@@ -6,7 +6,7 @@ from a named stream: a completion depends on its own draws only, not on who else
 in blocks (block.py), and the host looks at what has ended between blocks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -37,7 +37,6 @@ class Sampled:
 
     ids: list[int]
     log_probs: list[float]
-    versions: list[int]
 
 
 @dataclass(slots=True)
@@ -47,30 +46,23 @@ class Written:
     ids: Tensor
     log_probs: Tensor
     lengths: Tensor  # [rows]
-    versions: list[int]  # of the weights that generated each step
     steps: int = 0
 
     @classmethod
     def start(cls, limit: int, rows: int, pad_id: int, device: torch.device) -> "Written":
         ids = torch.full((limit, rows), pad_id, device=device)
-        return cls(ids, torch.zeros(limit, rows, device=device), torch.zeros_like(ids[0]), [])
+        return cls(ids, torch.zeros(limit, rows, device=device), torch.zeros_like(ids[0]))
 
-    def add(self, row: Tensor, tokens: Tensor, log_probs: Tensor, lengths: Tensor, version: int) -> None:
+    def add(self, row: Tensor, tokens: Tensor, log_probs: Tensor, lengths: Tensor) -> None:
         """The next steps of some rows, [steps, slots], and their length [slots] after these."""
         new = slice(self.steps, self.steps + len(tokens))
         self.ids[new, row], self.log_probs[new, row], self.lengths[row] = tokens, log_probs, lengths
-        self.versions += [version] * len(tokens)
         self.steps += len(tokens)
-
-    def so_far(self, prompts: list[list[int]], rows: list[int], group_size: int) -> list[list[int]]:
-        """Prompt and completion of these rows."""
-        ids = on_host(self.ids[: self.steps]).T
-        return [prompts[row // group_size] + ids[row].tolist() for row in rows]
 
     def split(self, group_size: int) -> list[list[Sampled]]:
         """By prompt."""
         parts = (on_host(part).tolist() for part in (self.ids.T, self.log_probs.T, self.lengths))
-        sampled = [Sampled(i[:n], p[:n], self.versions[:n]) for i, p, n in zip(*parts, strict=True)]
+        sampled = [Sampled(i[:n], p[:n]) for i, p, n in zip(*parts, strict=True)]
         return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]
 
 
@@ -81,16 +73,14 @@ class BatchGenerator:
         self,
         policy: Policy,
         config: GenerationConfig,
-        refresh: Callable[[], bool] | None = None,
         ranks: Ranks = ALONE,
         work: Work = block,
         decoder: Literal["auto", "native", "model"] = "auto",
     ) -> None:
-        """`refresh` is asked before every token, on a GPU before every block: it may put newer weights into `policy`,
-        and says whether it did. `ranks` generate together, each for its share of the prompts. `work` takes a block of
-        tokens; measurements pass another one. `decoder`: native
-        for our own, model for the forward of transformers, auto for ours where its logits agree."""
-        self._policy, self._config, self._refresh, self._ranks = policy, config, refresh, ranks
+        """`ranks` generate together, each for its share of the prompts. `work` takes a block of tokens; measurements pass
+        another one. `decoder`: native for our own, model for the forward of transformers, auto for ours where its
+        logits agree."""
+        self._policy, self._config, self._ranks = policy, config, ranks
         self._stops = Stops(policy, config.stop)
         self._decoder_type = choose_decoder(policy, decoder)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
@@ -147,7 +137,8 @@ class BatchGenerator:
         completions = self._stops.completions([sampled.ids for sampled in group])
         if isinstance(completions, Skipped):
             return completions
-        tokens = (Tokens(tuple(sampled.ids), tuple(sampled.log_probs), tuple(sampled.versions)) for sampled in group)
+        version = self._policy.version
+        tokens = (Tokens(tuple(s.ids), tuple(s.log_probs), (version,) * len(s.ids)) for s in group)
         return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
     def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
@@ -179,28 +170,17 @@ class BatchGenerator:
                     at, tokens, log_probs = self._work(decoder, drawing, uniform[step : step + count, row], at)
                 if self._stops:
                     at = self._stopped(so_far, row, before, tokens, at)
-                written.add(row, tokens, log_probs, at.length, policy.version)
+                written.add(row, tokens, log_probs, at.length)
                 running = on_host(at.running).view_as(active)
                 if written.steps == limit or not running.any():
                     break
                 logits = None
-                if self._refresh is not None and self._refresh():
-                    # The cache holds what the old weights made of the text so far: all of it is computed again. Prompts
-                    # are no longer shared, since each row's completion follows.
-                    policy.forget_casts()
-                    slots = running.flatten().nonzero()
-                    active = active.flatten()[slots]
-                    whole = written.so_far(prompts, active[:, 0].tolist(), group_size)
-                    decoder = self._decoder_type(policy)
-                    logits = decoder.prefill(whole, 1, limit - written.steps)
-                elif running.float().mean() <= COMPACT_BELOW:
+                if running.float().mean() <= COMPACT_BELOW:
                     slots = still_running(running)
                     active = active.flatten()[slots]
                     decoder.keep(to_device(slots, policy.device))
-                else:
-                    continue
-                at = at.only(to_device(slots.flatten(), policy.device))
-                row = to_device(active.flatten(), policy.device)
+                    at = at.only(to_device(slots.flatten(), policy.device))
+                    row = to_device(active.flatten(), policy.device)
         return written.split(group_size)
 
     def _stopped(self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots) -> Slots:

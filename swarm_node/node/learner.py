@@ -4,7 +4,6 @@ environments.py and network.py make what needs none.
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
@@ -66,12 +65,11 @@ def build_node(
     network: Network,
     policy: Policy | None = None,
     trainer: Trainer | None = None,
-    refresh: Callable[[], bool] | None = None,
     external: ExternalScoring | None = None,
     ranks: Ranks = ALONE,
     exact_mix: bool = False,
 ) -> Node:
-    """A node, its policy loaded by `config.model` unless given. `refresh`: see `BatchGenerator`. `external` scores
+    """A node, its policy loaded by `config.model` unless given. `external` scores
     external groups; without it they are scored as they are selected. `ranks`: those that this process leads.
     `exact_mix`: a round trains on just the numbers of local and external groups that are set: nothing fills in for
     external groups that have not come, and none is used twice."""
@@ -83,7 +81,7 @@ def build_node(
         peer_id=peer_id,
         seed=config.seed,
         environment=environment,
-        generator=build_generator(config, policy, refresh, ranks),
+        generator=build_generator(config, policy, ranks),
         trainer=trainer or build_trainer(config, policy, initial(config, policy.tried), ranks),
         network=network,
         pool=RolloutPool(peer_id),
@@ -98,15 +96,13 @@ def build_node(
     )
 
 
-def build_generator(
-    config: LearningConfig, policy: Policy, refresh: Callable[[], bool] | None = None, ranks: Ranks = ALONE
-) -> Generator:
+def build_generator(config: LearningConfig, policy: Policy, ranks: Ranks = ALONE) -> Generator:
     """The generator of an extension whose section asks for it, else one in this process."""
     for name in asked_for(config, "generators"):
         made: Generator | None = plugins.load("generators", name)(policy, config)
         if made is not None:
             return made
-    return BatchGenerator(policy, config.generation, refresh, ranks)
+    return BatchGenerator(policy, config.generation, ranks)
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:

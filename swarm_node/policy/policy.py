@@ -125,10 +125,6 @@ class Policy:
         """Weights that autocast casts inside are cast once, not at each `forward`."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=False)  # only the outermost forgets them
 
-    def forget_casts(self) -> None:
-        """To be called inside `casts_held` where weights have changed."""
-        torch.clear_autocast_cache()
-
     @property
     def arithmetic(self) -> str:
         """What the linear layers compute in, for people."""
