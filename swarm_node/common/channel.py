@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from operator import methodcaller
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 import msgspec
 
@@ -33,7 +33,7 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 Down = TypeVar("Down")  # messages of a parent
 Up = TypeVar("Up")  # messages of its child
-End = BinaryIO | socket.socket
+End = IO[bytes] | socket.socket
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
