@@ -77,8 +77,8 @@ class BatchGenerator:
         work: Work = block,
         decoder: Literal["auto", "native", "model"] = "auto",
     ) -> None:
-        """`ranks` generate together, each for its share of the prompts. `work` takes a block of tokens; measurements pass
-        another one. `decoder`: native for our own, model for the forward of transformers, auto for ours where its
+        """`ranks` generate together, each for its share of the prompts. `work` takes a block of tokens; measurements
+        pass another one. `decoder`: native for our own, model for the forward of transformers, auto for ours where its
         logits agree."""
         self._policy, self._config, self._ranks = policy, config, ranks
         self._stops = Stops(policy, config.stop)
