@@ -5,14 +5,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm_node.policy.batch import Batch, TokenGroup, build_rows, micro_batches, unrecorded
+from swarm_node.policy.batch import Batch, TokenGroup, build_rows, micro_batches
+from swarm_node.policy.batch import unrecorded as new
 from tests.models import plain_log_probs, tiny_policy
 
 CPU = torch.device("cpu")
 PAD = 0
 TOKEN = st.integers(1, 98)
 SEQUENCE = st.lists(TOKEN, min_size=1, max_size=9)
-ROW = st.builds(unrecorded, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4))
+ROW = st.builds(new, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4))
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +42,9 @@ def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed) ->
 @pytest.mark.parametrize(
     "packed",
     [
-        [
-            unrecorded([5, 6, 7], [[8, 9], [10], [11, 12, 13]]),
-            unrecorded([20], [[21], [22]]),
-            unrecorded([30, 31], [[32, 33, 34, 35]]),
-        ],
-        [unrecorded([5], [[6], [7], [8]])],
-        [unrecorded([5, 6, 7, 8, 9, 10], [[11]])],
+        [new([5, 6, 7], [[8, 9], [10], [11, 12, 13]]), new([20], [[21], [22]]), new([30, 31], [[32, 33, 34, 35]])],
+        [new([5], [[6], [7], [8]])],
+        [new([5, 6, 7, 8, 9, 10], [[11]])],
     ],
     ids=["groups of different size", "single tokens", "one row"],
 )
@@ -123,7 +120,7 @@ def test_micro_batches_hold_every_row_once_and_keep_to_the_budget(packed, budget
 
 
 def test_a_long_prompt_and_a_long_completion_do_not_share_a_batch_that_neither_fills() -> None:
-    long_prompt, long_completion = unrecorded([5] * 100, [[6] * 10]), unrecorded([5] * 10, [[6] * 90])
+    long_prompt, long_completion = new([5] * 100, [[6] * 10]), new([5] * 10, [[6] * 90])
     assert len(list(micro_batches([long_prompt, long_completion], 220))) == 2
 
 
@@ -131,15 +128,14 @@ def test_a_long_prompt_and_a_long_completion_do_not_share_a_batch_that_neither_f
 def test_a_split_row_keeps_its_completions_in_order_and_within_the_width(row, columns) -> None:
     pieces = row.pieces(columns)
     assert [ids for piece in pieces for ids in piece.completion_ids] == row.completion_ids
-    for piece in pieces:
-        assert piece.prompt_ids == row.prompt_ids
-        assert len(piece.completion_ids) == 1 or piece.length <= columns
+    assert all(piece.prompt_ids == row.prompt_ids for piece in pieces)
+    assert all(len(piece.completion_ids) == 1 or piece.length <= columns for piece in pieces)
 
 
 def test_a_split_row_of_no_width_is_one_completion_a_row() -> None:
-    assert [piece.completion_ids for piece in unrecorded([1], [[2], [3], [4]]).pieces(0)] == [[[2]], [[3]], [[4]]]
+    assert [piece.completion_ids for piece in new([1], [[2], [3], [4]]).pieces(0)] == [[[2]], [[3]], [[4]]]
 
 
 def test_a_few_micro_batches_do_not_waste_the_budget() -> None:
-    packed = [unrecorded([5] * 10, [[6] * 11])] * 16  # 20 columns each
+    packed = [new([5] * 10, [[6] * 11])] * 16  # 20 columns each
     assert [len(batch) for batch in micro_batches(packed, 160)] == [8, 8]

@@ -5,14 +5,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm_node.policy.batch import build_rows, build_tree, micro_batches, unrecorded
+from swarm_node.policy.batch import build_rows, build_tree, micro_batches
+from swarm_node.policy.batch import unrecorded as new
 from tests.gradients import allowed
 from tests.models import plain_log_probs, tiny_policy
 
 CPU = torch.device("cpu")
 TOKEN = st.integers(1, 98)
 SEQUENCE = st.lists(TOKEN, min_size=1, max_size=9)
-ROWS = st.lists(st.builds(unrecorded, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4)), min_size=1, max_size=4)
+ROWS = st.lists(st.builds(new, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4)), min_size=1, max_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,10 @@ def test_rows_end_to_end_give_the_log_probs_of_unpadded_forwards(policy, packed)
 @pytest.mark.parametrize(
     "packed",
     [
-        [
-            unrecorded([5, 6, 7], [[8, 9], [10], [11, 12, 13]]),
-            unrecorded([20], [[21], [22]]),
-            unrecorded([30, 31], [[32, 33, 34, 35]]),
-        ],
-        [unrecorded([5], [[6], [7], [8]])],
-        [unrecorded([5, 6, 7, 8, 9, 10], [[11]])],
-        [unrecorded(list(range(1, 60)), [list(range(k, k + 20)) for k in range(8)])] * 2,
+        [new([5, 6, 7], [[8, 9], [10], [11, 12, 13]]), new([20], [[21], [22]]), new([30, 31], [[32, 33, 34, 35]])],
+        [new([5], [[6], [7], [8]])],
+        [new([5, 6, 7, 8, 9, 10], [[11]])],
+        [new(list(range(1, 60)), [list(range(k, k + 20)) for k in range(8)])] * 2,
     ],
     ids=["groups of different size", "single tokens", "one row", "equal groups"],
 )
@@ -103,5 +100,5 @@ def test_blocks_hold_every_column_once_and_the_rest_are_pads(packed) -> None:
 
 
 def test_a_batch_of_rows_end_to_end_is_filled_up_to_the_budget() -> None:
-    packed = [unrecorded([5] * 10, [[6] * 11])] * 3 + [unrecorded([5] * 60, [[6] * 21])]
+    packed = [new([5] * 10, [[6] * 11])] * 3 + [new([5] * 60, [[6] * 21])]
     assert [sum(packed[i].length for i in batch) for batch in micro_batches(packed, 100, pads=False)] == [100, 40]
