@@ -8,26 +8,22 @@ from torch import Tensor
 
 from swarm_node.policy import log_probs as chunks
 from swarm_node.policy import policy as policies
-from swarm_node.policy.batch import Batch, build_rows, build_tree, unrecorded
+from swarm_node.policy.batch import Batch, build_rows, build_tree
+from swarm_node.policy.batch import unrecorded as new
 from swarm_node.policy.policy import Packing, Policy
 from tests.models import VOCABULARY
 
 TEMPERATURES = (1.0, 0.7, 1.2)
-PACKED = [
-    unrecorded([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]),
-    unrecorded([20, 21], [[22, 23, 24, 25], [26, 27]]),
-]
+PACKED = [new([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]), new([20, 21], [[22, 23, 24, 25], [26, 27]])]
 ALONE = [piece for group in PACKED for piece in group.pieces(0)]
 WAYS = {"padded": None, "mask": Packing.MASK, "blocks": Packing.BLOCKS, "native": Packing.NATIVE}
 
 
 def allowed(batch: Batch) -> Tensor:
     """The mask of a tree in full, bool [L, L], which the code under test never makes."""
-    tree = batch.tree
-    assert tree is not None
-    causal = torch.ones(len(tree.segments_L), len(tree.segments_L), dtype=torch.bool).tril()
-    key = tree.segments_L[None, :]
-    return causal & ((key == tree.segments_L[:, None]) | (key == tree.parents_L[:, None]))
+    assert batch.tree is not None
+    key, query, parent = batch.tree.segments_L[None, :], batch.tree.segments_L[:, None], batch.tree.parents_L[:, None]
+    return ((key == query) | (key == parent)).tril()
 
 
 def use_chunks(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:

@@ -35,9 +35,13 @@ class Encoder(Protocol):
     version: int
     context_length: int
 
-    def encode_prompt(self, text: str) -> list[int]: ...
+    def encode_prompt(self, text: str) -> list[int]:
+        """Ids up to where the completion starts."""
+        ...
 
-    def encode_completion(self, text: str, *, ended: bool) -> list[int]: ...
+    def encode_completion(self, text: str, *, ended: bool) -> list[int]:
+        """Ids of a peer's completion; `ended`: with the one that ends it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from swarm_node.policy.batch import build_rows, build_tree, unrecorded
+from swarm_node.policy.batch import build_rows, build_tree
+from swarm_node.policy.batch import unrecorded as new
 from swarm_node.policy.llama import llama_training
 from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.policy import Packing
@@ -11,9 +12,9 @@ from tests.models import tiny_model, tiny_policy
 
 CPU = torch.device("cpu")
 PACKED = [
-    unrecorded(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
-    unrecorded([7, 8], [[9, 10], [11]]),
-    unrecorded([9], [[12]]),
+    new(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
+    new([7, 8], [[9, 10], [11]]),
+    new([9], [[12]]),
 ]
 PADDED = [piece for group in PACKED for piece in group.pieces(0)]
 MODELS = [

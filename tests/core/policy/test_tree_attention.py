@@ -6,7 +6,8 @@ from torch.nn.attention.flex_attention import create_block_mask, create_mask, fl
 from torch.nn.functional import scaled_dot_product_attention
 
 from swarm_node.policy import tree_attention
-from swarm_node.policy.batch import build_tree, unrecorded
+from swarm_node.policy.batch import build_tree
+from swarm_node.policy.batch import unrecorded as new
 from swarm_node.policy.policy import Packing
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
@@ -14,10 +15,7 @@ from tests.gradients import allowed
 from tests.models import FAMILIES, text_group, tiny_policy
 
 CPU = torch.device("cpu")
-PACKED = [
-    unrecorded(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
-    unrecorded([7, 8], [[9, 10], [11]]),
-]
+PACKED = [new(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]), new([7, 8], [[9, 10], [11]])]
 
 
 @pytest.mark.slow
@@ -46,7 +44,7 @@ def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
 
 
 def test_tiles_are_those_that_torch_finds_in_the_whole_mask() -> None:
-    long = [unrecorded(list(range(150)), [list(range(90)), list(range(200)), [5]]), *PACKED]
+    long = [new(list(range(150)), [list(range(90)), list(range(200)), [5]]), *PACKED]
     batch = build_tree(long, CPU)
     ours, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
     theirs = create_block_mask(ours.mask_mod, None, None, columns, columns, device="cpu")

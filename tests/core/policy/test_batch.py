@@ -1,0 +1,245 @@
+"""Batches: what is fed and predicted in rows and in a tree, and which groups make one. No layout changes a number."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, dynamic_batches, micro_batches
+from swarm_node.policy.batch import unrecorded as new
+from tests.gradients import allowed
+from tests.models import plain_log_probs, tiny_policy
+
+CPU = torch.device("cpu")
+PAD = 0
+TOKEN = st.integers(1, 98)
+SEQUENCE = st.lists(TOKEN, min_size=1, max_size=9)
+ROW = st.builds(new, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4))
+ROWS = st.lists(ROW, min_size=1, max_size=4)
+PACKED = [
+    [new([5, 6, 7], [[8, 9], [10], [11, 12, 13]]), new([20], [[21], [22]]), new([30, 31], [[32, 33, 34, 35]])],
+    [new([5], [[6], [7], [8]])],
+    [new([5, 6, 7, 8, 9, 10], [[11]])],
+]
+SHAPES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 60)), max_size=40)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return tiny_policy()
+
+
+def one_by_one(packed: list[TokenGroup]) -> list[TokenGroup]:
+    return [piece for group in packed for piece in group.pieces(0)]
+
+
+def log_probs(policy, batch: Batch) -> torch.Tensor:
+    return torch.log_softmax(policy.logits(batch), -1).gather(1, batch.target_T[:, None])[:, 0]
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(packed=st.lists(ROW, min_size=1, max_size=4))
+def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed) -> None:
+    with torch.no_grad():
+        truth = torch.cat([plain_log_probs(policy.model, r.prompt_ids, c) for r in packed for c in r.completion_ids])
+        for layout in (packed, one_by_one(packed)):
+            torch.testing.assert_close(log_probs(policy, build_rows(layout, PAD, CPU)), truth, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("packed", PACKED, ids=["groups of different size", "single tokens", "one row"])
+def test_both_layouts_give_the_same_gradients(policy, packed) -> None:
+    def gradients(layout: list[TokenGroup]) -> list[torch.Tensor]:
+        policy.model.zero_grad()
+        values = log_probs(policy, build_rows(layout, PAD, CPU))
+        (values * torch.linspace(-1, 1, len(values)).sin()).sum().backward()
+        return [p.grad.clone() for p in policy.model.parameters()]
+
+    for ours, theirs in zip(gradients(packed), gradients(one_by_one(packed)), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+@given(packed=st.lists(ROW, min_size=1, max_size=5))
+def test_every_token_of_every_completion_is_predicted_once_and_in_order(packed) -> None:
+    for layout in (packed, one_by_one(packed)):
+        batch = build_rows(layout, PAD, CPU)
+        assert batch.target_T.tolist() == [token for row in layout for c in row.completion_ids for token in c]
+        assert batch.source_T.numel() == batch.target_T.numel()
+        kept = batch.ids_RL[:, -batch.keep :].flatten()
+        expected = [fed for row in layout for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])]
+        assert kept[batch.source_T].tolist() == expected  # each prediction sits on the token before its target
+
+
+@given(packed=st.lists(ROW, min_size=1, max_size=5))
+def test_no_pad_sits_between_a_prompt_and_its_completions(packed) -> None:
+    batch = build_rows(packed, PAD, CPU)
+    for row, ids in zip(packed, batch.ids_RL.tolist(), strict=True):
+        real = [*row.prompt_ids, *(token for c in row.completion_ids for token in c[:-1])]
+        start = next(i for i in range(len(ids)) if ids[i : i + len(real)] == real)
+        assert set(ids[:start] + ids[start + len(real) :]) <= {PAD}
+
+
+@pytest.mark.slow
+@given(packed=st.lists(ROW, min_size=1, max_size=5))
+def test_positions_count_from_the_start_of_the_prompt_for_every_completion(packed) -> None:
+    batch = build_rows(packed, PAD, CPU)
+    positions = batch.positions_RL[:, -batch.keep :].flatten()[batch.source_T]
+    assert positions.tolist() == [
+        len(row.prompt_ids) - 1 + j for row in packed for c in row.completion_ids for j in range(len(c))
+    ]
+
+
+@given(packed=st.lists(ROW, min_size=1, max_size=3).filter(lambda p: any(len(r.completion_ids) > 1 for r in p)))
+def test_a_completion_sees_its_prompt_and_itself_and_no_sibling(packed) -> None:
+    batch = build_rows(packed, PAD, CPU)
+    width = batch.ids_RL.shape[1]
+    source = batch.source_T.tolist()
+    target = 0
+    for number, row in enumerate(packed):
+        for completion in row.completion_ids:
+            own: list[int] = []
+            for token in range(len(completion)):
+                column = source[target] % batch.keep + width - batch.keep
+                own += [column] if token else []
+                seen = batch.mask[number, 0, column].nonzero()[:, 0].tolist()
+                start = seen[0]
+                assert seen == [*range(start, start + len(row.prompt_ids)), *own]
+                target += 1
+
+
+@given(
+    st.lists(ROW, min_size=1, max_size=20),
+    st.integers(1, 400),
+)
+def test_micro_batches_hold_every_row_once_and_keep_to_the_budget(packed, budget) -> None:
+    batches = list(micro_batches(packed, budget))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(packed)))
+    for batch in batches:
+        size = build_rows([packed[i] for i in batch], PAD, CPU).ids_RL.numel()
+        assert size <= budget or len(batch) == 1
+
+
+def test_a_long_prompt_and_a_long_completion_do_not_share_a_batch_that_neither_fills() -> None:
+    long_prompt, long_completion = new([5] * 100, [[6] * 10]), new([5] * 10, [[6] * 90])
+    assert len(list(micro_batches([long_prompt, long_completion], 220))) == 2
+
+
+@given(ROW, st.integers(0, 40))
+def test_a_split_row_keeps_its_completions_in_order_and_within_the_width(row, columns) -> None:
+    pieces = row.pieces(columns)
+    assert [ids for piece in pieces for ids in piece.completion_ids] == row.completion_ids
+    assert all(piece.prompt_ids == row.prompt_ids for piece in pieces)
+    assert all(len(piece.completion_ids) == 1 or piece.length <= columns for piece in pieces)
+
+
+def test_a_split_row_of_no_width_is_one_completion_a_row() -> None:
+    assert [piece.completion_ids for piece in new([1], [[2], [3], [4]]).pieces(0)] == [[[2]], [[3]], [[4]]]
+
+
+def test_a_few_micro_batches_do_not_waste_the_budget() -> None:
+    packed = [new([5] * 10, [[6] * 11])] * 16  # 20 columns each
+    assert [len(batch) for batch in micro_batches(packed, 160)] == [8, 8]
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(packed=ROWS)
+def test_rows_end_to_end_give_the_log_probs_of_unpadded_forwards(policy, packed) -> None:
+    with torch.no_grad():
+        truth = torch.cat([plain_log_probs(policy.model, r.prompt_ids, c) for r in packed for c in r.completion_ids])
+        torch.testing.assert_close(log_probs(policy, build_tree(packed, CPU)), truth, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["Llama", "Qwen3", "GPT2", "OPT"])
+@pytest.mark.parametrize(
+    "packed",
+    [*PACKED, [new(list(range(1, 60)), [list(range(k, k + 20)) for k in range(8)])] * 2],
+    ids=["groups of different size", "single tokens", "one row", "equal groups"],
+)
+def test_gradients_equal_the_padded_ones(family, packed) -> None:
+    policy = tiny_policy(family)
+
+    def gradients(batch) -> list[torch.Tensor]:
+        policy.model.zero_grad()
+        values = log_probs(policy, batch)
+        (values * torch.linspace(-1, 1, len(values)).sin()).mean().backward()
+        return [p.grad.clone() for p in policy.model.parameters() if p.grad is not None]
+
+    ours, theirs = gradients(build_tree(packed, CPU)), gradients(build_rows(one_by_one(packed), 0, CPU))
+    largest = max(float(gradient.abs().max()) for gradient in theirs)
+    assert largest > 1e-2
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5 * largest, rtol=1e-5)
+
+
+@pytest.mark.slow
+@given(packed=ROWS)
+def test_a_column_sees_its_prompt_and_what_came_before_in_its_completion(packed) -> None:
+    seen = allowed(build_tree(packed, CPU)).tolist()
+    column = 0
+    for row in packed:
+        start, prompt = column, len(row.prompt_ids)
+        for fed in (prompt, *(len(completion) - 1 for completion in row.completion_ids)):
+            for step in range(fed):
+                own = range(column - step, column + 1)
+                expected = set(own) if column < start + prompt else {*range(start, start + prompt), *own}
+                assert {key for key, sees in enumerate(seen[column]) if sees} == expected
+                column += 1
+    assert column == len(seen)
+
+
+@given(packed=ROWS)
+def test_every_token_is_predicted_once_in_order_by_the_token_before_it(packed) -> None:
+    batch = build_tree(packed, CPU)
+    assert batch.target_T.tolist() == [token for row in packed for c in row.completion_ids for token in c]
+    before = [fed for row in packed for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])]
+    assert batch.ids_RL[0, batch.source_T].tolist() == before
+    positions = [len(row.prompt_ids) - 1 + j for row in packed for c in row.completion_ids for j in range(len(c))]
+    assert batch.positions_RL[0, batch.source_T].tolist() == positions
+
+
+@pytest.mark.slow
+@given(packed=ROWS)
+def test_blocks_hold_every_column_once_and_the_rest_are_pads(packed) -> None:
+    batch = build_tree(packed, CPU)
+    blocks, total = batch.tree, batch.ids_RL.shape[1]
+    assert blocks.columns_P[blocks.places_L].tolist() == list(range(total))
+    assert sorted([*blocks.places_L.tolist(), *blocks.pads.tolist()]) == list(range(len(blocks.columns_P)))
+    assert total == sum(row.length for row in packed)
+
+
+def test_a_batch_of_rows_end_to_end_is_filled_up_to_the_budget() -> None:
+    packed = [new([5] * 10, [[6] * 11])] * 3 + [new([5] * 60, [[6] * 21])]
+    assert [sum(packed[i].length for i in batch) for batch in micro_batches(packed, 100, pads=False)] == [100, 40]
+
+
+def shaped(prompt: int, completion: int) -> TokenGroup:
+    return new([1] * prompt, [[1] * completion])
+
+
+def of_length(*lengths: int) -> list[TokenGroup]:
+    return [shaped(1, length) for length in lengths]  # the last token of a completion is not fed
+
+
+@given(SHAPES, st.integers(1, 200), st.integers(1, 5), st.booleans())
+def test_every_row_is_in_one_batch_and_batches_keep_to_the_budget(shapes, budget, fewest, pads) -> None:
+    rows = [shaped(*shape) for shape in shapes]
+    batches = dynamic_batches(rows, budget, fewest=fewest, pads=pads)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(rows)))
+    assert len(batches) >= min(fewest, len(rows))
+    for batch in batches:
+        padded = max(len(rows[i].prompt_ids) for i in batch) + max(rows[i].fed for i in batch)
+        size = len(batch) * padded if pads else sum(rows[i].length for i in batch)
+        assert len(batch) == 1 or size <= budget
+
+
+def test_a_row_joins_the_batch_with_room_that_has_the_fewest() -> None:
+    # 9 opens a batch, 6 would make two by 9: 18 of 12; 5 joins the 6, two by 6; then neither has room for a third
+    assert dynamic_batches(of_length(5, 9, 6, 2), 12) == [[1], [2, 0], [3]]
+    assert dynamic_batches(of_length(4, 4, 4, 4), 12) == [[0, 1, 2], [3]]
+    assert dynamic_batches(of_length(4, 4, 4, 4), 12, fewest=2) == [[0, 2], [1, 3]]  # even, where there must be two
+
+
+def test_one_that_is_longer_than_the_budget_goes_alone() -> None:
+    assert dynamic_batches(of_length(50, 3), 10) == [[0], [1]]
