@@ -49,20 +49,6 @@ class ValidationConfig(Section):
     """Tasks to validate on; empty takes those trained on."""
 
 
-class PushConfig(Section):
-    """The model to the Hugging Face hub, while it is trained."""
-
-    repo: str = ""
-    """Repository, NAME/MODEL; it is made, private, if it is not there. The token is that of `hf auth login`, or
-    HF_TOKEN."""
-    every: Annotated[int, Field(ge=0), tyro.conf.arg(aliases=["--push-every"])] = 0
-    """Rounds between pushes; 0 turns them off. What fails is a warning."""
-    public: bool = False
-    """Everybody may see a repository that is made."""
-    merge: bool = False
-    """Adapters become part of the weights."""
-
-
 class LearningConfig(Section):
     """What a node trains with and on. The same for one node and for a simulation of many."""
 
@@ -101,7 +87,6 @@ class NodeConfig(LearningConfig):
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
-    push: PushConfig = PushConfig()
     samples: SamplesConfig = SamplesConfig()
     page: Annotated[str, Alone(LISTEN)] = ""
     """HOST:PORT of a page that shows this node in a browser, a process of its own; --page alone takes 127.0.0.1:8420.
