@@ -7,7 +7,6 @@ from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, LoraConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.page import PageConfig, PlotConfig
 from swarm_node.settings.programs import (
     AskConfig,
     BootstrapConfig,
@@ -42,8 +41,6 @@ __all__ = [
     "ModelConfig",
     "NetworkConfig",
     "NodeConfig",
-    "PageConfig",
-    "PlotConfig",
     "PoolConfig",
     "RoundConfig",
     "SamplesConfig",

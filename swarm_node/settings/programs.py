@@ -10,8 +10,7 @@ from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.page import LISTEN
-from swarm_node.settings.sections import Alone, Count, PlugIn, Positive, Section, SwarmName
+from swarm_node.settings.sections import Count, PlugIn, Positive, Section, SwarmName
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, PoolConfig, RoundConfig, TrainingConfig
 
 
@@ -88,15 +87,6 @@ class NodeConfig(LearningConfig):
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
     samples: SamplesConfig = SamplesConfig()
-    page: Annotated[str, Alone(LISTEN)] = ""
-    """HOST:PORT of a page that shows this node in a browser, a process of its own; --page alone takes 127.0.0.1:8420.
-    Empty: none."""
-    page_names: tuple[str, ...] = ()
-    """Host names by which that page is reached; numbers and localhost always work."""
-    page_public: bool = False
-    """Show the public view there at / without a token."""
-    page_open_metrics: bool = False
-    """Answer /metrics there without a token."""
     network: NetworkConfig = NetworkConfig()
     limits: LimitsConfig = LimitsConfig()
 
@@ -157,13 +147,6 @@ class BootstrapConfig(Section):
     """Peers connected at the same time."""
     upload_limit: Positive = 4096
     """Kilobytes per second that all peers together may fetch from this node."""
-    page: Annotated[str, Alone(LISTEN)] = ""
-    """HOST:PORT of a page with the public view of the swarm, a process of its own; --page alone takes 127.0.0.1:8420.
-    Empty: none."""
-    page_names: tuple[str, ...] = ()
-    """Host names by which that page is reached; numbers and localhost always work."""
-    page_open_metrics: bool = False
-    """Answer /metrics there without a token."""
 
 
 class AskConfig(Section):
