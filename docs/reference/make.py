@@ -18,7 +18,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from swarm_node.extensions.page.settings import PageConfig
 from swarm_node.extensions.simulation.learned import HeldOut
+from swarm_node.extensions.simulation.plot_command import PlotConfig
 from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
 from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import (
@@ -26,8 +28,6 @@ from swarm_node.settings import (
     BootstrapConfig,
     EvaluationConfig,
     NodeConfig,
-    PageConfig,
-    PlotConfig,
     SimulationConfig,
 )
 from swarm_node.settings.extended import with_sections

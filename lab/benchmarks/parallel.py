@@ -1,7 +1,7 @@
 """A node of several ranks beside one process: time and memory of each rank, and how far the weights come apart.
 
     python -m lab.benchmarks.parallel --ranks 2 --json
-    python -m lab.benchmarks.parallel --ranks 2 --shard     # with training.shard_optimizer
+    python -m lab.benchmarks.parallel --ranks 2 --shard     # with gpus.shard_optimizer
 
 Nine prompts, eight completions each, one update; the same with 1 rank and with `--ranks`, which torchrun starts. On
 GPUs each rank has one and memory is the device's, else each has one thread and memory is that of its process.

@@ -73,7 +73,7 @@ def documents() -> dict[str, Any]:
         "model": model,
         "swarm": "public",
         "home": "home",
-        "page": "127.0.0.1:1",
+        "page": {"listen": "127.0.0.1:1"},
         "round": {"questions": 2},
         "tracking": {"to": ["csv"]},
         "defence": {"layers": ["x"]},

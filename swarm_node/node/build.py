@@ -66,7 +66,7 @@ def work(
         def make(resume: Path | None) -> tuple[Policy, Node]:
             nonlocal config, plan
             policy = build_policy(config.model, resume, tried)
-            config, plan = fitted(config, policy, config.limits)
+            config, plan = fitted(config, policy, config.limits, ranks.state_shares)
             return policy, build_node(config, peer_id, environment, network, policy, external=ahead, ranks=ranks)
 
         with ExitStack() as stack:

@@ -76,7 +76,7 @@ def build_node(
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = framed(policy or build_policy(config.model), config.model, config.generation, config.environment.system)
-    config, _ = fitted(config, policy)
+    config, _ = fitted(config, policy, shares=ranks.state_shares)
     return Node(
         peer_id=peer_id,
         seed=config.seed,

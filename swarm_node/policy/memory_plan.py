@@ -17,7 +17,6 @@ from swarm_node.policy import plan as plans
 from swarm_node.policy.device import keep_nothing_back
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
-from swarm_node.policy.ranks import count_ranks
 from swarm_node.settings import LearningConfig, LimitsConfig
 
 C = TypeVar("C", bound=LearningConfig)
@@ -25,10 +24,11 @@ UNLIMITED = LimitsConfig()
 SIZE = re.compile(r"^(\d+(?:\.\d+)?) ?([GM])i?B?$", re.IGNORECASE)
 
 
-def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED) -> tuple[C, Plan | None]:
+def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, shares: int = 1) -> tuple[C, Plan | None]:
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
-    of which too little is known. The policy is told whether its blocks are computed again, and how much it decodes."""
-    made = plan_here(config, policy, limits)
+    of which too little is known. The policy is told whether its blocks are computed again, and how much it decodes.
+    `shares`: see `Ranks.state_shares`."""
+    made = plan_here(config, policy, limits, shares)
     if made is None:
         return config, None
     policy.checkpointing |= made.choice.checkpointing
@@ -38,7 +38,7 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED) -> tuple
     return plans.applied(config, made), made
 
 
-def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED) -> Plan | None:
+def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED, shares: int = 1) -> Plan | None:
     """Of a policy that is loaded, on its device."""
     room = _room(policy.device, limits)
     if room is None:
@@ -52,7 +52,7 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
         4 if config.model.lora_rank else model.dtype.itemsize,
         (policy.autocast_dtype or model.dtype).itemsize,
         policy.packing is Packing.NATIVE,
-        count_ranks() if config.training.shard_optimizer else 1,
+        shares,
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)

@@ -27,6 +27,11 @@ class Ranks:
 
     size: int = 1
 
+    @property
+    def state_shares(self) -> int:
+        """How many ranks keep a share each of the optimiser's state; 1 where each keeps all of it."""
+        return 1
+
     def begin(self, config: LearningConfig, policy: "Policy", resume: Path | None) -> None:
         """Rank 0, when it has loaded: the others load the same. UserError where they got other weights."""
 

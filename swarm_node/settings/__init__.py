@@ -7,7 +7,6 @@ from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.page import PageConfig, PlotConfig
 from swarm_node.settings.programs import (
     AskConfig,
     BootstrapConfig,
@@ -16,7 +15,6 @@ from swarm_node.settings.programs import (
     EvaluationConfig,
     LearningConfig,
     NodeConfig,
-    PushConfig,
     ValidationConfig,
 )
 from swarm_node.settings.sections import Section
@@ -40,9 +38,6 @@ __all__ = [
     "ModelConfig",
     "NetworkConfig",
     "NodeConfig",
-    "PageConfig",
-    "PlotConfig",
-    "PushConfig",
     "RoundConfig",
     "Section",
     "SimulationConfig",

@@ -7,9 +7,8 @@ from pydantic import Field
 
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.page import LISTEN
 from swarm_node.settings.secret import SecretUrl
-from swarm_node.settings.sections import Alone, Count, Positive, Section
+from swarm_node.settings.sections import Count, Positive, Section
 
 
 class ContributeConfig(Section):
@@ -24,10 +23,6 @@ class ContributeConfig(Section):
     """File whose first line is the server's key. Else the variable SWARM_NODE_API_KEY."""
     human: bool = False
     """A person answers, in this terminal or on a page, in place of a server."""
-    page: Annotated[str, Alone(LISTEN)] = ""
-    """HOST:PORT of a page on which the person answers in a browser; --page alone takes 127.0.0.1:8420."""
-    page_names: tuple[str, ...] = ()
-    """Host names by which that page is reached; numbers and localhost always work."""
     samples: Annotated[int, Field(ge=2, le=64)] = 8
     """Completions per prompt."""
     max_tokens: Positive = 512

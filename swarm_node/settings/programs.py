@@ -10,8 +10,7 @@ from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.page import LISTEN
-from swarm_node.settings.sections import Alone, Count, PlugIn, Positive, Section, SwarmName
+from swarm_node.settings.sections import Count, PlugIn, Positive, Section, SwarmName
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, RoundConfig, TrainingConfig
 
 
@@ -30,20 +29,6 @@ class ValidationConfig(Section):
     `best` of the home, beside the last ones."""
     questions: Positive = 64
     """Held-out questions of each validation, over the tasks in turn; always the same ones."""
-
-
-class PushConfig(Section):
-    """The model to the Hugging Face hub, while it is trained."""
-
-    repo: str = ""
-    """Repository, NAME/MODEL; it is made, private, if it is not there. The token is that of `hf auth login`, or
-    HF_TOKEN."""
-    every: Annotated[int, Field(ge=0), tyro.conf.arg(aliases=["--push-every"])] = 0
-    """Rounds between pushes; 0 turns them off. What fails is a warning."""
-    public: bool = False
-    """Everybody may see a repository that is made."""
-    merge: bool = False
-    """Adapters become part of the weights."""
 
 
 class LearningConfig(Section):
@@ -77,16 +62,6 @@ class NodeConfig(LearningConfig):
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
-    push: PushConfig = PushConfig()
-    page: Annotated[str, Alone(LISTEN)] = ""
-    """HOST:PORT of a page that shows this node in a browser, a process of its own; --page alone takes 127.0.0.1:8420.
-    Empty: none."""
-    page_names: tuple[str, ...] = ()
-    """Host names by which that page is reached; numbers and localhost always work."""
-    page_public: bool = False
-    """Show the public view there at / without a token."""
-    page_open_metrics: bool = False
-    """Answer /metrics there without a token."""
     network: NetworkConfig = NetworkConfig()
     limits: LimitsConfig = LimitsConfig()
 
@@ -145,13 +120,6 @@ class BootstrapConfig(Section):
     """Peers connected at the same time."""
     upload_limit: Positive = 4096
     """Kilobytes per second that all peers together may fetch from this node."""
-    page: Annotated[str, Alone(LISTEN)] = ""
-    """HOST:PORT of a page with the public view of the swarm, a process of its own; --page alone takes 127.0.0.1:8420.
-    Empty: none."""
-    page_names: tuple[str, ...] = ()
-    """Host names by which that page is reached; numbers and localhost always work."""
-    page_open_metrics: bool = False
-    """Answer /metrics there without a token."""
 
 
 class AskConfig(Section):

@@ -35,9 +35,6 @@ class TrainingConfig(Section):
     optimizer: Literal["auto", "adamw", "adamw_8bit"] = "auto"
     """adamw_8bit: AdamW whose state takes two bytes a parameter instead of eight; needs the extra `memory`
     (bitsandbytes). auto: adamw, and adamw_8bit where only that fits into memory and the extra is installed."""
-    shard_optimizer: bool = False
-    """Under torchrun, each rank keeps AdamW's state of its share of the weights, and not of all. Updates and
-    checkpoints are the same; a step takes one more exchange of the weights."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's first and second moments."""
     max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0

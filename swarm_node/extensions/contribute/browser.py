@@ -24,8 +24,8 @@ from swarm_node.extensions.contribute.desk import Desk, Press
 from swarm_node.extensions.page.app import answer, static_files
 from swarm_node.extensions.page.guard import Guard
 from swarm_node.extensions.page.server import bound, server_of
+from swarm_node.extensions.page.settings import listening
 from swarm_node.extensions.page.start import shown, token_of
-from swarm_node.settings.page import listening
 
 MOST_BYTES = 8 * MAX_COMPLETION_CHARS  # of what is sent: a draft, escaped
 SCORED_SECONDS = 60.0  # after which a browser is told to look again later

@@ -19,12 +19,14 @@ from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget, take_key
 from swarm_node.extensions.contribute.human import Human, Left
 from swarm_node.extensions.contribute.session import Complete, Contributor
+from swarm_node.extensions.page.settings import ObservedConfig
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.rounds import Rounds
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings.extended import section_of
 from swarm_node.settings.secret import Secret
 
 TERMS = (
@@ -114,12 +116,13 @@ def _completer(
     say: Callable[[str], None],
 ) -> tuple[Complete, Callable[[str], None]]:
     """Who completes a prompt, and who is told what happens."""
-    if config.page:
+    page = _page(config)
+    if page.listen:
         from swarm_node.extensions.contribute.browser import shown_in_browser
         from swarm_node.extensions.contribute.desk import Desk
 
         desk = Desk(config.samples, lambda: contributor.published)
-        stack.enter_context(shown_in_browser(desk, config.home.expanduser(), config.page, config.page_names, say))
+        stack.enter_context(shown_in_browser(desk, config.home.expanduser(), page.listen, page.names, say))
 
         def tell(text: str) -> None:
             desk.say(text)
@@ -133,6 +136,10 @@ def _completer(
     api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
     stack.callback(api.close)
     return lambda question, prompt: api.complete(prompt), say
+
+
+def _page(config: ContributeConfig) -> ObservedConfig:
+    return section_of(config, ObservedConfig)
 
 
 def _progress(contributor: Contributor, began: float) -> dict[str, object]:
@@ -165,7 +172,7 @@ def command(argv: list[str]) -> None:
     config = from_command_line(ContributeConfig, argv, "swarm-node contribute")
     if config.human == bool(config.api):
         raise UserError("name a server, --api URL --model NAME, or answer yourself with --human")
-    if config.page and not config.human:
+    if _page(config).listen and not config.human:
         raise UserError("--page of a contributor is where a person answers: add --human")
     check_addresses(config.network)
     if config.network.enabled:

@@ -9,11 +9,13 @@ import torch
 
 from swarm_node.extensions.gpus.leading import Begin, compare
 from swarm_node.extensions.gpus.ranks import JoinedRanks, join, when_gone
+from swarm_node.extensions.gpus.settings import GpusConfig
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.learner import build_policy, build_trainer, framed, initial
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.extended import section_of
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
 
@@ -28,7 +30,7 @@ def follow() -> None:
     begin: Begin = ranks.told()[1]
     begun.set()
     when_gone(begin.leader, lambda: os._exit(0))
-    ranks = replace(ranks, sharded=begin.config.training.shard_optimizer)
+    ranks = replace(ranks, sharded=section_of(begin.config, GpusConfig).shard_optimizer)
     generator, trainer = _loaded(begin, ranks)
     compare(ranks, trainer.policy)
     while True:

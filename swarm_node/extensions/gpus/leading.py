@@ -10,8 +10,10 @@ from pathlib import Path
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.gpus.ranks import JoinedRanks, digest, join, when_gone
+from swarm_node.extensions.gpus.settings import GpusConfig
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import LearningConfig, NodeConfig
+from swarm_node.settings.extended import section_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def joined(config: NodeConfig) -> LeadingRanks:
     if config.model.device.startswith("cuda:"):
         raise UserError("each rank takes the GPU of its number: leave model.device at auto under torchrun")
     when_gone(os.getppid(), lambda: os.kill(os.getpid(), signal.SIGTERM))  # torchrun was killed: nobody would tell us
-    return join(LeadingRanks, config.training.shard_optimizer)
+    return join(LeadingRanks, section_of(config, GpusConfig).shard_optimizer)
 
 
 def compare(ranks: JoinedRanks, policy: Policy) -> None:

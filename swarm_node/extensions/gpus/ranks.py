@@ -40,6 +40,11 @@ class JoinedRanks(Ranks):
     talk: Any = None  # the group for messages, on the CPU; gradients take the default group
     sharded: bool = False  # each rank keeps the state of its share of the weights, and steps those alone
 
+    @property
+    def state_shares(self) -> int:
+        """See Ranks."""
+        return self.size if self.sharded else 1
+
     def share(self, count: int) -> range:
         """See Ranks."""
         return range(count * self.rank // self.size, count * (self.rank + 1) // self.size)

@@ -58,7 +58,7 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
     return str(made)
 
 
-def push(home: Path, checkpoint: Path, repo: str, public: bool, merge: bool) -> str:
+def push(home: Path, checkpoint: Path, repo: str, public: bool = False, merge: bool = False) -> str:
     """Export to a folder that goes away, and upload it. UserError."""
     with tempfile.TemporaryDirectory(prefix="swarm-node-push-") as name:
         folder = Path(name) / "model"

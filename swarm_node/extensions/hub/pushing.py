@@ -6,7 +6,9 @@ from pathlib import Path
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.settings import NodeConfig, PushConfig, Section
+from swarm_node.extensions.hub.settings import PushConfig
+from swarm_node.settings import Section
+from swarm_node.settings.extended import section_of
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     CheckpointWanted,
@@ -24,11 +26,12 @@ CHECKPOINTS = "checkpoints"  # folder in the home; those of the best validation 
 
 def pushing(home: Path, config: Section, telemetry: Telemetry) -> "Pushing | None":
     """None where the option is off, and for commands that train nothing. UserError without a repository."""
-    if not isinstance(config, NodeConfig) or not config.push.every:
+    options = section_of(config, PushConfig)
+    if not options.every:
         return None
-    if not config.push.repo:
+    if not options.repo:
         raise UserError("push.every needs a repository: set push.repo to NAME/MODEL")
-    return Pushing(home, config.push, telemetry.emit)
+    return Pushing(home, options, telemetry.emit)
 
 
 class Pushing:
@@ -59,8 +62,7 @@ class Pushing:
         if self._going is None:
             from swarm_node.extensions.hub.push import push  # now, not above: it would hold up the start of a node
 
-            config = self._config
-            self._going = self._thread.submit(push, self._home, checkpoint, config.repo, config.public, config.merge)
+            self._going = self._thread.submit(push, self._home, checkpoint, self._config.repo)
 
     def _tell(self, wait: bool) -> None:
         """How an upload ended, once it has."""

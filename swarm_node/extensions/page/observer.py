@@ -9,8 +9,9 @@ from pathlib import Path
 
 from swarm_node.common.children import OF_THE_USER, clean_environment
 from swarm_node.common.printable import printable
-from swarm_node.settings import BootstrapConfig, NodeConfig, Section
-from swarm_node.settings.page import listening
+from swarm_node.extensions.page.settings import ObservedConfig, listening
+from swarm_node.settings import BootstrapConfig, Section
+from swarm_node.settings.extended import section_of
 from swarm_node.telemetry.events import Begun, Event
 from swarm_node.telemetry.sinks import Telemetry
 
@@ -20,13 +21,14 @@ LINE_CHARS = 400  # of what the page says
 
 def page(home: Path, config: Section, telemetry: Telemetry) -> "PageProcess | None":
     """None where no page is asked for. UserError for a wrong address. A bootstrap node shows the public view."""
-    if not isinstance(config, NodeConfig | BootstrapConfig) or not config.page:
+    options = section_of(config, ObservedConfig)
+    if not options.listen:
         return None
-    listening(config.page)  # a mistake in it is worth no process
-    public = config.page_public if isinstance(config, NodeConfig) else True
-    command = [sys.executable, "-P", "-m", "swarm_node", "page", str(home), "--listen", config.page, "--with-parent"]
-    command += ["--names", *config.page_names] if config.page_names else []
-    command += [flag for flag, on in (("--public", public), ("--open-metrics", config.page_open_metrics)) if on]
+    listening(options.listen)  # a mistake in it is worth no process
+    public = options.public or isinstance(config, BootstrapConfig)
+    command = [sys.executable, "-P", "-m", "swarm_node", "page", str(home), "--listen", options.listen, "--with-parent"]
+    command += ["--names", *options.names] if options.names else []
+    command += [flag for flag, on in (("--public", public), ("--open-metrics", options.open_metrics)) if on]
     return PageProcess(command, telemetry.show)
 
 

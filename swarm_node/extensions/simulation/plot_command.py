@@ -12,12 +12,22 @@ from swarm_node.extensions.page.newest_first import NewestFirst
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.start import watched_in
 from swarm_node.extensions.simulation.report import ArmSummary, Report
-from swarm_node.settings import PlotConfig
+from swarm_node.settings import Section
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.series import moving_average
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+class PlotConfig(Section):
+    """Figures of runs, as PNG and SVG."""
+
+    runs: tuple[str, ...] = ()
+    """Homes of nodes and report folders of simulations; they can be named without the flag."""
+    out: Path | None = None
+    """Folder for the figures; without it those of each run go into its own folder."""
+
 
 PAGE = """\
 usage: swarm-node view plot RUN ... [--out FOLDER]

@@ -91,7 +91,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("--training.shard-optimizer",)], ids=["whole", "sharded"])
+@pytest.mark.parametrize("options", [(), ("--gpus.shard-optimizer",)], ids=["whole", "sharded"])
 def test_two_ranks_go_on_for_one_process_and_it_for_them_and_ranks_end_together(tmp_path, alone, options):
     mark = uuid.uuid4().hex
     home = taken_over(alone, 2, tmp_path / "two")

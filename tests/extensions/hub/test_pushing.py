@@ -8,6 +8,7 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.pushing import Pushing, pushing
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.telemetry.events import CheckpointSaved, CheckpointWanted, Event, Notice, RoundDone, RunFinished, Warned
 from swarm_node.telemetry.sinks import Telemetry
 from tests.core.telemetry.conftest import round_report  # noqa: F401  a fixture
@@ -22,7 +23,7 @@ class Node:
     def __init__(self, home: Path) -> None:
         self.said: list[Event] = []
         self.telemetry = Telemetry()
-        made = pushing(home, NodeConfig.model_validate(ALL), self.telemetry)
+        made = pushing(home, with_sections(NodeConfig).model_validate(ALL), self.telemetry)
         assert isinstance(made, Pushing)
         self.telemetry.add(made)
         self.telemetry.add(self)
@@ -77,6 +78,7 @@ def test_it_wants_a_checkpoint_every_so_many_rounds_and_uploads_that_one(
 
 
 def test_without_rounds_there_is_none_and_without_a_repository_it_is_a_mistake(tmp_path: Path) -> None:
-    assert pushing(tmp_path, NodeConfig.model_validate({"push": {"repo": "me/model"}}), Telemetry()) is None
+    kind = with_sections(NodeConfig)
+    assert pushing(tmp_path, kind.model_validate({"push": {"repo": "me/model"}}), Telemetry()) is None
     with pytest.raises(UserError, match=r"push.every needs a repository"):
-        pushing(tmp_path, NodeConfig.model_validate({"push": {"every": 1}}), Telemetry())
+        pushing(tmp_path, kind.model_validate({"push": {"every": 1}}), Telemetry())

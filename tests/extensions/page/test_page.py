@@ -14,10 +14,11 @@ import httpx
 import psutil
 import pytest
 
-from swarm_node.settings import BootstrapConfig, NodeConfig
+from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
+from swarm_node.settings import BootstrapConfig, NodeConfig, Section
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
-from swarm_node.settings.page import LISTEN
+from swarm_node.settings.extended import section_of
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, read_until, started
 from tests.waiting import PATIENCE, until
@@ -26,12 +27,15 @@ SMALL = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads",
 
 
 def test_the_flag_alone_has_the_usual_address() -> None:
+    def listen(kind: type[Section], *words: str) -> str:
+        return section_of(from_command_line(kind, words, "swarm-node"), ObservedConfig).listen
+
     for kind in (NodeConfig, BootstrapConfig, ContributeConfig):
-        assert from_command_line(kind, [], "swarm-node").page == ""
-        assert from_command_line(kind, ["--page"], "swarm-node").page == LISTEN
-        assert from_command_line(kind, ["--page", "--swarm", "ours"], "swarm-node").page == LISTEN
-        assert from_command_line(kind, ["--page", "[::1]:80", "--swarm", "ours"], "swarm-node").page == "[::1]:80"
-        assert from_command_line(kind, ["--page=0.0.0.0:8080"], "swarm-node").page == "0.0.0.0:8080"
+        assert listen(kind) == ""
+        assert listen(kind, "--page") == listen(kind, "--page.listen") == LISTEN
+        assert listen(kind, "--page", "--swarm", "ours") == LISTEN
+        assert listen(kind, "--page", "[::1]:80", "--swarm", "ours") == "[::1]:80"
+        assert listen(kind, "--page=0.0.0.0:8080") == "0.0.0.0:8080"
 
 
 @pytest.mark.slow

@@ -1,20 +1,32 @@
-"""What a page shows, and to whom."""
+"""What a page shows, and to whom: the section `page` of a run, and the options of `swarm-node page`."""
 
 from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings.sections import Section
+from swarm_node.settings import BootstrapConfig, NodeConfig
+from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings.sections import Alone, Section
 
 LISTEN = "127.0.0.1:8420"
 
 
-class PlotConfig(Section):
-    """Figures of runs, as PNG and SVG."""
+class ObservedConfig(Section):
+    """A page that shows this run in a browser, a process of its own. That of a bootstrap node has the public view, that
+    of a contributor is where a person answers."""
 
-    runs: tuple[str, ...] = ()
-    """Homes of nodes and report folders of simulations; they can be named without the flag."""
-    out: Path | None = None
-    """Folder for the figures; without it those of each run go into its own folder."""
+    serves: ClassVar[tuple[type[Section], ...]] = (NodeConfig, BootstrapConfig, ContributeConfig)
+
+    listen: Annotated[str, Alone(LISTEN), tyro.conf.arg(aliases=["--page"])] = ""
+    """HOST:PORT to listen on; --page alone takes 127.0.0.1:8420. Empty: no page."""
+    names: tuple[str, ...] = ()
+    """Host names by which that page is reached; numbers and localhost always work."""
+    public: bool = False
+    """Show the public view there at / without a token, as a bootstrap node always does."""
+    open_metrics: bool = False
+    """Answer /metrics there without a token."""
 
 
 class PageConfig(Section):
