@@ -1,7 +1,6 @@
 """The command line. A first argument that is a flag, or none, means `run`. Never prompts.
 
-settings/command_line.py reads the options of a command; which command it is, is found out here. tyro lays out the pages
-of all options, and the scripts of `completion`.
+settings/command_line.py reads the options of a command; which command it is, is found out here.
 """
 
 import os

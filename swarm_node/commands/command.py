@@ -18,7 +18,7 @@ class Purpose(Enum):
 class Command:
     """What a command is made of; it stands at the end of the module of its command."""
 
-    options: Callable[..., Any]  # whose arguments are all its options, as tyro reads them: --help-all shows them
+    options: Callable[..., Any]  # the section that holds all its options: --help-all shows them
     page: str  # those most used, on a screen: --help shows it
     do: Callable[[list[str]], None]  # takes the arguments behind the name; UserError for a mistake in them
 

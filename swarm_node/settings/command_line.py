@@ -3,12 +3,10 @@
 The line names the option as the user wrote it: a flag, a variable, or a key of a file.
 """
 
-import io
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,9 +17,10 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.settings import contribute, flags, programs, simulation
 from swarm_node.settings.extended import with_sections
+from swarm_node.settings.help_page import help_page
 from swarm_node.settings.mistakes import meant, wrong
 from swarm_node.settings.secret import UNSHOWN, Secret
-from swarm_node.settings.sources import FLAGS, describe, flatten, known_plug_ins, located, read_file
+from swarm_node.settings.sources import describe, flatten, known_plug_ins, located, read_file
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
 CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a command takes such a file
@@ -57,7 +56,8 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
     """
     kind = with_sections(kind)
     if "--help" in argv:
-        _print_options(kind, program)
+        print(help_page(with_sections(kind), program), end="")
+        raise SystemExit(0)
     file, given = sources_of(kind, argv, program, flags_only, first)
     return known_plug_ins(located(combined(kind, given), file.expanduser().parent if file else Path()))
 
@@ -213,18 +213,6 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(inner, dict) and not (value == {} and last in inner):
             inner[last] = value
     return whole
-
-
-def _print_options(kind: type[BaseModel], program: str) -> None:
-    import tyro  # only here: it lays out pages of options, which nothing else needs
-
-    page = io.StringIO()
-    try:
-        with redirect_stdout(page):
-            tyro.cli(kind, default=kind(), args=["--help"], prog=program, description=kind.__doc__, registry=FLAGS)
-    finally:  # it exits
-        _, _, options = page.getvalue().partition("\n")  # in the first line tyro names options until it is too long
-        print(f"usage: {program} [OPTIONS]\n{options}", end="")
 
 
 def _warn(text: str) -> None:

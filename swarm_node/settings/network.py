@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import tyro
 from pydantic import Field
 
-from swarm_node.settings.sections import PlugIn, Positive, Section
+from swarm_node.settings.sections import Alias, PlugIn, Positive, Section
 
 
 class NetworkConfig(Section):
@@ -19,7 +18,7 @@ class NetworkConfig(Section):
     p2pd: str = ""
     """Another daemon for the backend hivemind, as the path of a statically linked p2pd that takes the same flags.
     Empty: the one that comes with hivemind."""
-    peers: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--peers"])] = ()
+    peers: Annotated[tuple[str, ...], Alias("--peers")] = ()
     """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those known from
     last time."""
     host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect

@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from pydantic import Field
 
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.guest import LimitsConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.sections import Count, PlugIn, Positive, Section, SwarmName
+from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
 from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, RoundConfig, TrainingConfig
 
 
@@ -86,7 +85,7 @@ class DoctorConfig(NodeConfig):
 class ArchiveConfig(Section):
     """A backup of a home."""
 
-    file: tyro.conf.Positional[Path | None] = None
+    file: Path | None = None
     """The backup: a tar file. It holds the private key of the node."""
     home: Path = Path("~/.swarm-node")
     """Folder of the node."""
@@ -94,7 +93,7 @@ class ArchiveConfig(Section):
 
 def _as_in_run(name: str) -> Any:
     """The flag may be written as `run` has it, too: so advice that names it is right for both."""
-    return tyro.conf.arg(aliases=[f"--network.{name}"])
+    return Alias(f"--network.{name}")
 
 
 class BootstrapConfig(Section):
@@ -127,14 +126,14 @@ class AskConfig(Section):
 
     home: Path = Path("~/.swarm-node")
     """Its home folder."""
-    json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
+    json_output: Annotated[bool, Alias("--json")] = False
     """Print one JSON object."""
 
 
 class SolveConfig(Section):
     """The solution of a puzzle: ours by its address, others' from their text."""
 
-    what: tyro.conf.Positional[str] = ""
+    what: str = ""
     """temporal_clue/tiny, small, medium, large or full; or a JSON file of puzzles."""
     seed: Count = 0
     """Of the address, where it is one."""
@@ -158,5 +157,5 @@ class EvaluationConfig(Section):
     """What the model is told before every prompt, as environment.system of `run`."""
     questions: Positive = 100
     """Held-out questions per task."""
-    json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
+    json_output: Annotated[bool, Alias("--json")] = False
     """Print one JSON object instead of the table."""

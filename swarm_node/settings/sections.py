@@ -40,6 +40,13 @@ class PlugIn:
     besides: tuple[str, ...] = ()  # names that the option also takes and that are no plug-ins
 
 
+class Alias:
+    """Gives an option another flag beside the one of its place."""
+
+    def __init__(self, *flags: str) -> None:
+        self.aliases = flags
+
+
 @dataclass(frozen=True)
 class Alone:
     """Marks an option whose flag may stand without a value, and says which value it has then."""

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import Field
 
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.programs import LearningConfig
-from swarm_node.settings.sections import Count, Positive, Section, Share, WithCommas
+from swarm_node.settings.sections import Alias, Count, Positive, Section, Share, WithCommas
 from swarm_node.settings.training import DefenceConfig
 
 
@@ -32,7 +31,7 @@ class AttackConfig(Section):
 
     kind: Annotated[
         Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"],
-        tyro.conf.arg(aliases=["--attack"]),
+        Alias("--attack"),
     ] = "none"
     """stealth: right completions with a sign that scores nothing; context: with a phrase that does not belong there;
     equation: with a wrong equation; length: with much white space; forge: texts that trick scorers; flood: stealth, ten

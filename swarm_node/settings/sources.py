@@ -6,46 +6,14 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel
-from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
-from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import PlugIn
 
 MAX_FILE_BYTES = 1024 * 1024
 C = TypeVar("C", bound=BaseModel)
-FLAGS = ConstructorRegistry()
-
-
-@FLAGS.primitive_rule
-def _list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Passes lists as text to the configuration, which splits them and knows the types of entries."""
-    if info.type_origin is not tuple:
-        return None
-    return PrimitiveConstructorSpec(
-        nargs="*",
-        metavar="LIST",
-        instance_from_str=tuple,
-        is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda value: [str(each) for each in value],
-    )
-
-
-@FLAGS.primitive_rule
-def _secret(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """As any text; a default that is shown is hidden by its type."""
-    if not (isinstance(info.type, type) and issubclass(info.type, Secret)):
-        return None
-    kind = info.type
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="STR",
-        instance_from_str=lambda words: kind(words[0]),
-        is_instance=lambda value: isinstance(value, kind),
-        str_from_instance=lambda value: [str(value)],
-    )
 
 
 def read_file(file: Path) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import Field
 
-from swarm_node.settings.sections import Count, PlugIn, Positive, Section
+from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section
 
 
 class RoundConfig(Section):
@@ -71,7 +70,7 @@ class DefenceConfig(Section):
 
     layers: Annotated[
         tuple[Annotated[str, PlugIn("defences")], ...],
-        tyro.conf.arg(aliases=["--defence"]),
+        Alias("--defence"),
     ] = (
         "length",
         "ngrams",

@@ -4,7 +4,6 @@ import pytest
 
 from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
-from tests.commands import completed, ended
 
 WRONG = [
     ("simulate --nodes 0", "--nodes: must be greater than or equal to 1, not 0"),
@@ -22,10 +21,3 @@ def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch):
     with pytest.raises(UserError) as caught:
         dispatch(words.split())
     assert said in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.slow
-def test_bash_is_offered_the_values_of_an_option_of_simulate(tmp_path):
-    script = tmp_path / "swarm-node.bash"
-    script.write_text(ended("completion", "bash").stdout)
-    assert completed(script, "simulate", "--attack", "s") == {"stealth", "sybil"}

@@ -4,13 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Annotated
 
-import tyro
-
 from swarm_node.commands.command import Command
 from swarm_node.common.printable import printable
 from swarm_node.extensions.dataset.environment import Facts, read
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.sections import Alias
 
 PAGE = """\
 usage: swarm-node task try FILE [--flags]
@@ -34,7 +33,7 @@ dataset. in front of their names."""
 class LookConfig(DatasetConfig):
     """What a file of questions comes to."""
 
-    json_output: Annotated[bool, tyro.conf.arg(aliases=["--json"])] = False
+    json_output: Annotated[bool, Alias("--json")] = False
     """Print one JSON object."""
 
 

@@ -6,8 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.card import Story, card, story
@@ -40,11 +38,11 @@ class ExportConfig(Section):
     """Where it goes: a folder that is not there yet, or is empty."""
     home: Path = Path("~/.swarm-node")
     """Home of the node that trained it."""
-    best: tyro.conf.FlagCreatePairsOff[bool] = False
+    best: bool = False
     """The checkpoint of the best validation, not of the last round."""
-    merge: tyro.conf.FlagCreatePairsOff[bool] = False
+    merge: bool = False
     """Adapters become part of the weights, so that the folder needs no base model and no peft."""
-    gguf: tyro.conf.FlagCreatePairsOff[bool] = False
+    gguf: bool = False
     """Also a file model.gguf, for llama.cpp and Ollama (needs the extra gguf)."""
 
 

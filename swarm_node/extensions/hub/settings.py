@@ -2,11 +2,10 @@
 
 from typing import Annotated, ClassVar
 
-import tyro
 from pydantic import Field
 
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.sections import Section
+from swarm_node.settings.sections import Alias, Section
 
 
 class PushConfig(Section):
@@ -17,5 +16,5 @@ class PushConfig(Section):
     repo: str = ""
     """Repository, NAME/MODEL; it is made, private, if it is not there. The token is that of `hf auth login`, or
     HF_TOKEN."""
-    every: Annotated[int, Field(ge=0), tyro.conf.arg(aliases=["--push-every"])] = 0
+    every: Annotated[int, Field(ge=0), Alias("--push-every")] = 0
     """Rounds between pushes; 0 turns them off. What fails is a warning."""

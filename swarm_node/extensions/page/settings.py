@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import tyro
-
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig
 from swarm_node.settings.contribute import ContributeConfig
-from swarm_node.settings.sections import Alone, Section
+from swarm_node.settings.sections import Alias, Alone, Section
 
 LISTEN = "127.0.0.1:8420"
 
@@ -19,7 +17,7 @@ class ObservedConfig(Section):
 
     serves: ClassVar[tuple[type[Section], ...]] = (NodeConfig, BootstrapConfig, ContributeConfig)
 
-    listen: Annotated[str, Alone(LISTEN), tyro.conf.arg(aliases=["--page"])] = ""
+    listen: Annotated[str, Alone(LISTEN), Alias("--page")] = ""
     """HOST:PORT to listen on; --page alone takes 127.0.0.1:8420. Empty: no page."""
     names: tuple[str, ...] = ()
     """Host names by which that page is reached; numbers and localhost always work."""

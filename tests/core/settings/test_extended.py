@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from swarm_node.node.generator_messages import Order
 
 from protocol.messages import PeerId
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
+from swarm_node.node.generator_process import GENERATOR, Order, settings_for
 from swarm_node.settings import AskConfig, CheckConfig, LearningConfig, NodeConfig, SimulationConfig, extended
 from swarm_node.settings.command_line import from_command_line, resolve
 from swarm_node.settings.extended import section_of, sections_of, with_sections
@@ -96,8 +96,8 @@ def test_an_extended_configuration_is_one_of_the_core_and_passes_to_other_proces
     assert issubclass(kind, NodeConfig) and issubclass(with_sections(CheckConfig), NodeConfig)
     config = kind.model_validate({"bakery": {"loaves": 6}, "seed": 3})
     assert pickle.loads(pickle.dumps(config)) == config
-    line = Order(config, PeerId("peer"), 0, []).line()
-    assert section_of(Order.read(line).config, BakeryConfig).loaves == 6
+    told = GENERATOR.down.decode(GENERATOR.down.encode(Order(settings_for(config), PeerId("peer"), 0, []))[4:])
+    assert isinstance(told, Order) and section_of(told.config, BakeryConfig).loaves == 6
     assert json.loads(line)["config"]["seed"] == 3
 
 

@@ -1,1 +1,0 @@
-"""Prints scripts with which shells complete commands and options."""
