@@ -19,7 +19,9 @@ def help_page(kind: type[BaseModel], program: str) -> str:
     for title, options in _sections(kind):
         parts += ["", f"{title} options".strip(), "-" * (WIDTH - 2)]
         for flags, about in options:
-            parts.append(f"  {', '.join(flags)}{_value(about.annotation)}")
+            named = f"{', '.join(flags)}{_value(about.annotation)}"
+            indent = {"initial_indent": "  ", "subsequent_indent": "    "}
+            parts += textwrap.wrap(named, WIDTH, break_on_hyphens=False, **indent)
             text = f"{about.description or ''} (default: {_shown(about.default)})"
             parts += textwrap.wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return "\n".join(parts) + "\n"
@@ -47,7 +49,7 @@ def _value(annotation: Any) -> str:
     if annotation is bool:
         return ""
     if get_origin(annotation) is Literal:
-        return f" {{{','.join(map(str, get_args(annotation)))}}}"
+        return f" {{{', '.join(map(str, get_args(annotation)))}}}"
     if get_origin(annotation) is tuple:
         return " LIST"
     if isinstance(annotation, UnionType):
