@@ -27,6 +27,7 @@ from swarm_node.policy.gpu_limit import limit_gpu_memory
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.precision import precision_of
 from swarm_node.policy.ranks import count_ranks, lead
 from swarm_node.policy.tried import FILE as TRIED
 from swarm_node.policy.tried import Tried
@@ -65,7 +66,7 @@ def work(
 
         def make(resume: Path | None) -> tuple[Policy, Node]:
             nonlocal config, plan
-            policy = build_policy(config.model, resume, tried)
+            policy = build_policy(config.model, resume, tried, precision_of(config))
             config, plan = fitted(config, policy, config.limits, ranks.state_shares)
             return policy, build_node(config, peer_id, environment, network, policy, external=ahead, ranks=ranks)
 

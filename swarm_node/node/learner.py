@@ -19,6 +19,7 @@ from swarm_node.node.round import Node
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.memory_plan import fitted, plan_here
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
@@ -34,15 +35,17 @@ from swarm_node.training.trainer import GrpoTrainer
 REUSE_SECONDS = 5.0  # after its first round; some announcements apart
 
 
-def build_policy(config: ModelConfig, resume: Path | None = None, tried: Tried | None = None) -> Policy:
+def build_policy(
+    config: ModelConfig, resume: Path | None = None, tried: Tried | None = None, precision: Use = plain
+) -> Policy:
     """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`. `tried`: what is known to
-    work here."""
+    work here. `precision`: see `load_policy`."""
     if config.name in starters.NAMES:
         folder = starters.folder(config.name)
         if not folder.exists():
             raise UserError(f"starter {config.name} is missing from this installation: install swarm-node again")
         config = config.model_copy(update={"name": str(folder)})
-    policy = load_policy(config, resume)
+    policy = load_policy(config, resume, precision)
     policy.tried = tried or policy.tried
     return policy
 
@@ -62,7 +65,7 @@ def build_node(
     external groups; without it they are scored as they are selected. `ranks`: those that this process leads."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    policy = policy or build_policy(config.model)
+    policy = policy or build_policy(config.model, precision=precision_of(config))
     config, _ = fitted(config, policy, shares=ranks.state_shares)
     return Node(
         peer_id=peer_id,
@@ -116,13 +119,15 @@ def build_trainer(
 
 def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
-    return build_policy(config.model, tried=tried) if config.training.beta and not config.model.lora.r else None
+    if not config.training.beta or config.model.lora.r:
+        return None
+    return build_policy(config.model, tried=tried, precision=precision_of(config))
 
 
 def examine(config: NodeConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
     build_environment(config).close()
-    policy = build_policy(config.model)
+    policy = build_policy(config.model, precision=precision_of(config))
     plan = plan_here(config, policy, config.limits)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)
