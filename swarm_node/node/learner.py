@@ -28,7 +28,7 @@ from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.reuse import Reuse
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
 from swarm_node.scoring import sandbox
-from swarm_node.settings import DefenceConfig, LearningConfig, ModelConfig, NodeConfig
+from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig, NodeConfig
 from swarm_node.settings.extended import asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
@@ -50,6 +50,13 @@ def build_policy(
     return policy
 
 
+def configured_policy(
+    config: LearningConfig | EvaluationConfig, resume: Path | None = None, tried: Tried | None = None
+) -> Policy:
+    """The same with the precision of an extension whose section asks for one."""
+    return build_policy(config.model, resume, tried, precision_of(config))
+
+
 def build_node(
     config: LearningConfig,
     peer_id: PeerId,
@@ -65,7 +72,7 @@ def build_node(
     external groups; without it they are scored as they are selected. `ranks`: those that this process leads."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    policy = policy or build_policy(config.model, precision=precision_of(config))
+    policy = policy or configured_policy(config)
     config, _ = fitted(config, policy, shares=ranks.state_shares)
     return Node(
         peer_id=peer_id,
@@ -121,13 +128,13 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
     if not config.training.beta or config.model.lora.r:
         return None
-    return build_policy(config.model, tried=tried, precision=precision_of(config))
+    return configured_policy(config, tried=tried)
 
 
 def examine(config: NodeConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
     build_environment(config).close()
-    policy = build_policy(config.model, precision=precision_of(config))
+    policy = configured_policy(config)
     plan = plan_here(config, policy, config.limits)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)

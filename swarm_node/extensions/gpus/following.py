@@ -11,9 +11,8 @@ from swarm_node.extensions.gpus.leading import Begin, compare
 from swarm_node.extensions.gpus.ranks import JoinedRanks, join, when_gone
 from swarm_node.extensions.gpus.settings import GpusConfig
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.learner import build_policy, build_trainer, initial
+from swarm_node.node.learner import build_trainer, configured_policy, initial
 from swarm_node.policy.gpu_limit import limit_gpu_memory
-from swarm_node.policy.precision import precision_of
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.extended import section_of
@@ -50,7 +49,7 @@ def _loaded(begin: Begin, ranks: JoinedRanks) -> tuple[BatchGenerator, GrpoTrain
         torch.set_num_threads(config.threads)
     if isinstance(config, NodeConfig) and torch.cuda.is_available():
         limit_gpu_memory(config.limits.gpu_memory, f"cuda:{torch.cuda.current_device()}")
-    policy = build_policy(config.model, begin.resume, Tried(begin.tried), precision_of(config))
+    policy = configured_policy(config, begin.resume, Tried(begin.tried))
     trainer = build_trainer(config, policy, initial(config, policy.tried), ranks)
     if begin.resume is not None:
         checkpoint.restore_trainer(begin.resume, trainer)
