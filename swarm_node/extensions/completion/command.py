@@ -12,6 +12,7 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.table import entries, load
 from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.sources import FLAGS
 
 PAGE = """\
@@ -47,7 +48,8 @@ def complete(shell: Positional[SHELLS]) -> None:
     """Print a script with which the shell completes commands and options."""
     app = SubcommandApp()
     for name, entry in entries().items():
-        app.command(name=name)(load(entry).options)
+        options = load(entry).options
+        app.command(name=name)(with_sections(options) if isinstance(options, type) else options)
     script = io.StringIO()
     with redirect_stdout(script), suppress(SystemExit):  # with which tyro ends
         app.cli(prog="swarm-node", args=["--tyro-print-completion", shell], registry=FLAGS)
