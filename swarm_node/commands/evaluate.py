@@ -71,14 +71,13 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     with quickly():
         from swarm_node.generation.generator import BatchGenerator
         from swarm_node.node.evaluation import answer
-        from swarm_node.node.learner import build_policy, framed  # now, not above: they load torch
+        from swarm_node.node.learner import configured_policy  # now, not above: they load torch
     scores: dict[str, list[float]] = {}
     skipped: dict[str, int] = {}
     seen: dict[str, Repeated] = {}
     with ExitStack() as stack, console.status("asking") as status:
         asked = _environments(config, stack)  # before the model: a wrong task is told at once
-        policy = framed(build_policy(config.model), config.model, config.generation, config.system)
-        generator = BatchGenerator(policy, config.generation)
+        generator = BatchGenerator(configured_policy(config), config.generation)
         for environment, scorers in asked:
             questions = held_out(environment, environment.count or config.questions * len(environment.tasks))
             for number, batch in enumerate(_batches(questions)):

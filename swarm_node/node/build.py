@@ -18,7 +18,7 @@ from swarm_node.node.evaluation import Validation
 from swarm_node.node.external import scoring_ahead
 from swarm_node.node.guest import Guest
 from swarm_node.node.introduction import facts, warn
-from swarm_node.node.learner import build_node, build_policy
+from swarm_node.node.learner import build_node, configured_policy
 from swarm_node.node.loop import Session
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
@@ -65,7 +65,7 @@ def work(
 
         def make(resume: Path | None) -> tuple[Policy, Node]:
             nonlocal config, plan
-            policy = build_policy(config.model, resume, tried)
+            policy = configured_policy(config, resume, tried)
             config, plan = fitted(config, policy, config.limits, ranks.state_shares)
             return policy, build_node(config, peer_id, environment, network, policy, external=ahead, ranks=ranks)
 

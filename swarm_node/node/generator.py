@@ -30,7 +30,7 @@ from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import LearningConfig
 
 with quickly():
-    from swarm_node.node.learner import build_node, build_policy
+    from swarm_node.node.learner import build_node, configured_policy
     from swarm_node.policy.policy import Policy
     from swarm_node.policy.tried import Tried
     from swarm_node.policy.weights import SharedWeights
@@ -48,7 +48,7 @@ class NoTrainer(Trainer):
 
 def build(config: LearningConfig) -> tuple[Policy, Environment]:
     """The policy and the environment of a generator process."""
-    return build_policy(config.model), build_environment(config)
+    return configured_policy(config), build_environment(config)
 
 
 def serve(build: Build) -> None:

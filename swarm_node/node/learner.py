@@ -19,6 +19,7 @@ from swarm_node.node.round import Node
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.memory_plan import fitted, plan_here
 from swarm_node.policy.policy import Frame, Policy
+from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.soundness import Damaged, check_template
 from swarm_node.policy.tried import Tried
@@ -27,34 +28,41 @@ from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trai
 from swarm_node.rollouts.pool import Reuse, RolloutPool
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
 from swarm_node.scoring import sandbox
-from swarm_node.settings import DefenceConfig, GenerationConfig, LearningConfig, ModelConfig, NodeConfig
+from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig, NodeConfig
 from swarm_node.settings.extended import asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
 
 
-def build_policy(config: ModelConfig, resume: Path | None = None, tried: Tried | None = None) -> Policy:
+def build_policy(
+    config: ModelConfig, resume: Path | None = None, tried: Tried | None = None, precision: Use = plain
+) -> Policy:
     """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`. `tried`: what is known to
-    work here."""
+    work here. `precision`: see `load_policy`."""
     if config.name in starters.NAMES:
         folder = starters.folder(config.name)
         if not folder.exists():
             raise UserError(f"starter {config.name} is missing from this installation: install swarm-node again")
         config = config.model_copy(update={"name": str(folder)})
-    policy = load_policy(config, resume)
+    policy = load_policy(config, resume, precision)
     policy.tried = tried or policy.tried
     return policy
 
 
-def framed(policy: Policy, model: ModelConfig, generation: GenerationConfig, system: str) -> Policy:
-    """The policy, told what stands around a prompt. UserError where its chat template does not take that."""
-    arguments = json.loads(model.template_arguments or "{}")
+def configured_policy(
+    config: LearningConfig | EvaluationConfig, resume: Path | None = None, tried: Tried | None = None
+) -> Policy:
+    """The same, told what stands around a prompt, with the precision of an extension whose section asks for one.
+    UserError where the model's chat template does not take that."""
+    policy = build_policy(config.model, resume, tried, precision_of(config))
+    system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
+    arguments = json.loads(config.model.template_arguments or "{}")
     try:
         check_template(policy.tokenizer, system, arguments)
     except Damaged as error:
         raise UserError(f"environment.system and model.template_arguments do not suit this model: {error}") from error
-    policy.frame = Frame(system, arguments, next(iter(generation.stop), ""))
+    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""))
     return policy
 
 
@@ -75,7 +83,7 @@ def build_node(
     external groups that have not come, and none is used twice."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    policy = framed(policy or build_policy(config.model), config.model, config.generation, config.environment.system)
+    policy = policy or configured_policy(config)
     config, _ = fitted(config, policy, shares=ranks.state_shares)
     return Node(
         peer_id=peer_id,
@@ -128,13 +136,15 @@ def build_trainer(
 
 def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
-    return build_policy(config.model, tried=tried) if config.training.beta and not config.model.lora_rank else None
+    if not config.training.beta or config.model.lora_rank:
+        return None
+    return configured_policy(config, tried=tried)
 
 
 def examine(config: NodeConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
     build_environment(config).close()
-    policy = framed(build_policy(config.model), config.model, config.generation, config.environment.system)
+    policy = configured_policy(config)
     plan = plan_here(config, policy, config.limits)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)

@@ -4,7 +4,6 @@ Weights come from safetensors only and no code comes with a model (`trust_remote
 folder can be wrong but not dangerous.
 """
 
-from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from logging import ERROR, getLogger
@@ -15,18 +14,18 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.policy import hub, soundness
 from swarm_node.policy.device import attempt
 from swarm_node.policy.policy import Policy
-from swarm_node.policy.precision import PLAIN, Precision
+from swarm_node.policy.precision import Use, plain
 from swarm_node.policy.soundness import Damaged
 from swarm_node.settings import ModelConfig
 
 
-def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
-    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from. Raises
+def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use = plain) -> Policy:
+    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from.
+    `precision` puts another one to work in the model; adapters on top stay as they are. Raises
     Damaged where that cannot be loaded, UserError where the model cannot."""
     device = choose_device(config.device)
     source = _locate(config.name) if config.lora_rank or resume is None else resume
@@ -34,7 +33,7 @@ def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # of loading: it leaves its bars in pipes, and above the view
     try:
-        return attempt(partial(_loaded, config, device, source, resume), f"in loading model {str(source)!r}")
+        return attempt(partial(_loaded, config, device, source, resume, precision), f"in loading model {str(source)!r}")
     except UserError:
         raise
     except Exception as error:  # each library underneath raises types of its own on missing or broken files
@@ -46,7 +45,7 @@ def load_policy(config: ModelConfig, resume: Path | None = None) -> Policy:
             logging.enable_progress_bar()
 
 
-def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None) -> Policy:
+def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None, use: Use) -> Policy:
     for folder in (source, resume):
         if isinstance(folder, Path):
             soundness.check_adapters(folder)
@@ -69,7 +68,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
-    precision = _precision(model, config, device)
+    precision = use(model, device)
     if config.lora_rank:
         model = _with_lora(model, config.lora_rank, resume).to(device)
     soundness.check_finite(model)
@@ -86,8 +85,8 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
     """Options that load the base in 4 bits, where the configuration asks for that."""
     if config.quantization == "none":
         return {}
-    if not config.lora_rank or config.precision != "bf16":
-        raise UserError("model.quantization nf4 needs model.lora_rank above 0, and model.precision bf16")
+    if not config.lora_rank:
+        raise UserError("model.quantization nf4 needs model.lora_rank above 0")
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
         raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'swarm-node[memory]'")
     from transformers import BitsAndBytesConfig  # now: an extra
@@ -140,14 +139,6 @@ def autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | N
 
 def _fast_bfloat16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported()
-
-
-def _precision(model: Any, config: ModelConfig, device: torch.device) -> Precision:
-    """The precision that the configuration names, at work in `model`. Adapters on top stay as they are."""
-    if config.precision == "bf16":
-        return PLAIN
-    use: Callable[[Any, ModelConfig, torch.device], Precision] = plugins.load("precision", config.precision)
-    return use(model, config, device)
 
 
 def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:

@@ -1,8 +1,8 @@
 """In what numbers the linear layers of a model multiply: the seam at which an extension puts in its own layers.
 
 `Precision` itself is the plain one, which changes nothing. An extension registers, under `swarm_node.precision`, a
-function of a model, a ModelConfig and a device that changes the model and returns a subclass. It is loaded only where
-`model.precision` names it.
+function of a model, the whole configuration and a device that changes the model and returns a subclass, or None where
+its options are off. It is loaded only where its section has an option that is set.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from pydantic import BaseModel
 from torch import Tensor
+
+from swarm_node.common import plugins
+from swarm_node.settings.extended import asked_for
 
 Map = Callable[[Tensor], Tensor]  # an affine map of the last dimension
 
@@ -41,3 +45,22 @@ class Precision:
 
 
 PLAIN = Precision()
+Use = Callable[[Any, torch.device], Precision]
+
+
+def plain(model: Any, device: torch.device) -> Precision:
+    """Leaves the model as it is."""
+    return PLAIN
+
+
+def precision_of(config: BaseModel) -> Use:
+    """What puts the precision of an extension that the configuration asks for to work in a model."""
+
+    def use(model: Any, device: torch.device) -> Precision:
+        for name in asked_for(config, "precision"):
+            made: Precision | None = plugins.load("precision", name)(model, config, device)
+            if made is not None:
+                return made
+        return PLAIN
+
+    return use

@@ -20,8 +20,7 @@ def help_page(kind: type[BaseModel], program: str) -> str:
         parts += ["", f"{title} options".strip(), "-" * (WIDTH - 2)]
         for flags, about in options:
             named = f"{', '.join(flags)}{_value(about.annotation)}"
-            indent = {"initial_indent": "  ", "subsequent_indent": "    "}
-            parts += textwrap.wrap(named, WIDTH, break_on_hyphens=False, **indent)
+            parts += textwrap.wrap(named, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
             text = f"{about.description or ''} (default: {_shown(about.default)})"
             parts += textwrap.wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return "\n".join(parts) + "\n"

@@ -26,12 +26,6 @@ class ModelConfig(Section):
     on such a GPU unless this says float32."""
     device: str = "auto"
     """auto takes CUDA if there is one, else the CPU. Or name one: cpu, cuda, cuda:1, mps."""
-    precision: Literal["bf16", "fp8", "fp8_rollout"] = "bf16"
-    """Precision of all linear layers except the output head. bf16: as dtype says. fp8: block-scaled FP8 in
-    generation and training (Jet-RL). fp8_rollout: FP8 in generation only, for comparison; choose
-    training.objective truncated."""
-    fp8_kernel: Literal["auto", "reference", "fast"] = "auto"
-    """auto: the fastest FP8 product that works here; on a CPU the reference. reference: exact emulation, slow."""
     quantization: Literal["none", "nf4"] = "none"
     """Of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a fourth of the memory and more time;
     needs the extra `memory` (bitsandbytes)."""

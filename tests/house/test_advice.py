@@ -11,6 +11,7 @@ import pytest
 from swarm_node.commands.table import entries, group, load
 from swarm_node.common.errors import UserError
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.extended import with_sections
 from swarm_node.settings.flags import _find, options_of
 
 ROOT = Path(__file__).parents[2]
@@ -121,7 +122,7 @@ def takes(command: str, flag: str, word: str) -> bool:
     if not hasattr(kind, "model_fields"):
         return False
     try:
-        _find(options_of(kind), flag, command)
+        _find(options_of(with_sections(kind)), flag, command)
     except UserError:
         return False
     value = STAND_FOR.get(word.strip("'`,;.:()"), word.strip("'`,;.:()"))

@@ -111,9 +111,7 @@ def choose(device: torch.device, wanted: str) -> Kernel:
             return kernel
     if wanted == "auto" and device.type == "cpu":
         return REFERENCE
-    raise UserError(
-        f"no FP8 kernel works on {device}; use --model.fp8_kernel reference to emulate it, or --model.precision bf16"
-    )
+    raise UserError(f"no FP8 kernel works on {device}: take --fp8.precision bf16")
 
 
 def works(kernel: Kernel, device: torch.device) -> bool:

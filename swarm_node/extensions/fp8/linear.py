@@ -23,8 +23,10 @@ from torch import Tensor, nn
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.fp8.kernels import Kernel, choose, reference
 from swarm_node.extensions.fp8.quantise import Quantised
+from swarm_node.extensions.fp8.settings import Fp8Config
 from swarm_node.policy.precision import Map, Precision
-from swarm_node.settings import ModelConfig
+from swarm_node.settings import EvaluationConfig, LearningConfig
+from swarm_node.settings.extended import section_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,11 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
     return Fp8(layers=tuple(layers), in_training=in_training, kernel=kernel)
 
 
-def use_fp8(model: Any, config: ModelConfig, device: torch.device) -> Fp8:
-    """FP8 at work in `model`, as the configuration names it; registered under `swarm_node.precision`."""
-    return swap_linears(model, choose(device, config.fp8_kernel), config.precision == "fp8")
+def use_fp8(model: Any, config: LearningConfig | EvaluationConfig, device: torch.device) -> Fp8 | None:
+    """FP8 at work in `model`, as its section says; None where that is off. Registered under `swarm_node.precision`."""
+    precision = section_of(config, Fp8Config).precision
+    if precision == "bf16":
+        return None
+    if config.model.quantization != "none":
+        raise UserError("model.quantization needs fp8.precision bf16")
+    return swap_linears(model, choose(device, "auto"), precision == "fp8")

@@ -11,7 +11,7 @@ from swarm_node.extensions.gpus.leading import Begin, compare
 from swarm_node.extensions.gpus.ranks import JoinedRanks, join, when_gone
 from swarm_node.extensions.gpus.settings import GpusConfig
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.learner import build_policy, build_trainer, framed, initial
+from swarm_node.node.learner import build_trainer, configured_policy, initial
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NodeConfig
@@ -49,8 +49,7 @@ def _loaded(begin: Begin, ranks: JoinedRanks) -> tuple[BatchGenerator, GrpoTrain
         torch.set_num_threads(config.threads)
     if isinstance(config, NodeConfig) and torch.cuda.is_available():
         limit_gpu_memory(config.limits.memory, f"cuda:{torch.cuda.current_device()}")
-    policy = build_policy(config.model, begin.resume, Tried(begin.tried))
-    framed(policy, config.model, config.generation, config.environment.system)
+    policy = configured_policy(config, begin.resume, Tried(begin.tried))
     policy.checkpointing, policy.concurrent_tokens = begin.checkpointing, begin.concurrent_tokens
     trainer = build_trainer(config, policy, initial(config, policy.tried), ranks)
     if begin.resume is not None:

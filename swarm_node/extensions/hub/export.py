@@ -135,7 +135,8 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
 
     if not model["lora_rank"]:
         raise UserError("nothing to merge: all weights were trained, there are no adapters; leave --merge out")
-    config = ModelConfig.model_validate({**model, "device": "cpu", "precision": "bf16"})
+    known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}  # of older versions, too
+    config = ModelConfig.model_validate({**known, "device": "cpu"})
     policy = build_policy(config, checkpoint)
     policy.model = policy.model.merge_and_unload()
     policy.save(out)

@@ -289,6 +289,6 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
     if config.stop_below:
         raise UserError("vLLM cannot break off a completion by generation.stop_below: leave one of them out")
     if not policy.precision.plain:
-        raise UserError("a vLLM server generates with plain weights: model.precision fp8 is not for it, take bf16")
+        raise UserError("a vLLM server generates with plain weights: leave out what another precision asks for")
     if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
         raise UserError("a vLLM server generates with plain weights: leave out model.quantization, or vLLM")

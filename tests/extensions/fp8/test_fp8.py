@@ -10,7 +10,7 @@ from lab.benchmarks import fp8_gpu
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.fp8 import kernels
 from swarm_node.extensions.fp8.kernels import REFERENCE, Kernel
-from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears
+from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears, use_fp8
 from swarm_node.extensions.fp8.quantise import BLOCKS, ROWS, Recipe, quantise
 from swarm_node.generation.decoding import ModelDecoder
 from swarm_node.generation.generator import BatchGenerator, choose_decoder
@@ -21,9 +21,10 @@ from swarm_node.policy.llama import llama_decoder
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Packing, Policy
-from swarm_node.policy.precision import PLAIN
+from swarm_node.policy.precision import PLAIN, precision_of
 from swarm_node.rollouts.groups import ScoredGroup
-from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
+from swarm_node.settings.extended import with_sections
 from swarm_node.training.objectives import Mismatch
 from swarm_node.training.trainer import GrpoTrainer
 from tests.fp8_bound import HALF_STEP, assert_three_products_within_bound
@@ -169,12 +170,17 @@ def test_precision_is_read_from_the_configuration(tmp_path) -> None:
     characters().save_pretrained(tmp_path)
     config = ModelConfig(name=str(tmp_path), device="cpu")
     assert load_policy(config).precision is PLAIN
+    kind = with_sections(LearningConfig)
+    assert load_policy(config, precision=precision_of(kind())).precision is PLAIN
     for precision in ("fp8", "fp8_rollout"):
-        fp8 = load_policy(config.model_copy(update={"precision": precision})).precision
+        asked = kind.model_validate({"fp8": {"precision": precision}})
+        fp8 = load_policy(config, precision=precision_of(asked)).precision
         assert (fp8.in_training, fp8.kernel) == (precision == "fp8", REFERENCE)
         assert all(layer.active == fp8.in_training for layer in fp8.layers)
     with pytest.raises(UserError, match="no FP8 kernel works on cpu"):
-        load_policy(config.model_copy(update={"precision": "fp8", "fp8_kernel": "fast"}))
+        kernels.choose(torch.device("cpu"), "fast")
+    with pytest.raises(UserError, match="quantization"):
+        use_fp8(None, asked.model_copy(update={"model": ModelConfig(quantization="nf4")}), torch.device("cpu"))
 
 
 def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:

@@ -1,0 +1,19 @@
+"""The configuration files of the repository, with the sections of all extensions."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from swarm_node.settings import NodeConfig, SimulationConfig
+from swarm_node.settings.command_line import resolve
+from swarm_node.settings.sources import flatten
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name)
+def test_every_config_file_in_the_repository_is_valid(file):
+    kind = SimulationConfig if file.name.startswith("simulate") else NodeConfig
+    config = resolve(kind, file, {})
+    assert flatten(tomllib.loads(file.read_text())).keys() <= flatten(config.model_dump()).keys()
