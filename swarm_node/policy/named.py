@@ -131,15 +131,24 @@ def _line(error: BaseException) -> str:
 
 def _snapshot(known: Pinned, tell: Tell) -> Path:
     """In the cache of the hub's library, which gets it where the hub answers. UserError."""
-    here = hub.only_here(known.hub, known.revision)
+    offline = hub.unreachable(known.hub, known.revision)
     from huggingface_hub import snapshot_download  # now: slow to import
 
-    if not here:
+    if not offline:
         tell(f"getting {known.hub} from the hub")
     try:
-        found = snapshot_download(known.hub, revision=known.revision, allow_patterns=WANTED, local_files_only=here)
+        found = snapshot_download(
+            known.hub, revision=known.revision, allow_patterns=WANTED, local_files_only=bool(offline)
+        )
     except Exception as error:  # each library underneath raises types of its own
-        raise UserError(f"{known.hub}: {_line(error)}") from error
+        raise UserError(f"{known.hub}: {offline or _line(error)}") from error
     if not is_whole(Path(found)):
         raise UserError(f"{known.hub} is not whole in the hub's cache")
     return Path(found).absolute()
+
+
+if __name__ == "__main__":  # of `make model`
+    try:
+        obtain(sys.argv[1])
+    except UserError as problem:
+        raise SystemExit(str(problem)) from None

