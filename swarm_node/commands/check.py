@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from swarm_node.commands.command import Command
+from swarm_node.policy.models import check_model
 from swarm_node.settings import CheckConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.extended import with_sections
@@ -44,6 +45,7 @@ def command(argv: list[str]) -> None:
     if not config.all:
         print("\nevery option: --all")
     print()
+    check_model(config.model)
     if config.memory:
         from swarm_node.policy.memory_plan import plan_for  # now: it loads torch
 

@@ -18,6 +18,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, with_environment
 from swarm_node.environments.repeated import Repeated, repeated
+from swarm_node.policy.models import check_model
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
@@ -170,6 +171,7 @@ def command(argv: list[str]) -> None:
     named = "model.name" in origins(sources_of(*line)[1])
     name = _named(config.model.name if named else "", config.home.expanduser())
     config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
+    check_model(config.model)  # before the view, which takes the lines of others for itself
     rows = evaluate(config, Console(stderr=True))
     if config.json_output:
         print(json.dumps(as_json(rows)))

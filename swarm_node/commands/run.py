@@ -20,7 +20,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.network import build_network
-from swarm_node.policy.models import check_model
+from swarm_node.policy.models import or_starter
 from swarm_node.policy.ranks import follow
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -88,7 +88,7 @@ def command(argv: list[str]) -> None:
         check_installed(config.network.backend)
     console = Console()
     say(console, f"loading {config.model.name} ...")
-    check_model(config.model)
+    config = config.model_copy(update={"model": or_starter(config.model, partial(say, console))})
     run(config, console)
 
 

@@ -10,14 +10,13 @@ from time import perf_counter
 import torch
 
 from protocol.messages import PeerId
-from swarm_node import starters
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.memory_plan import fitted, plan_here
+from swarm_node.policy.models import source
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.ranks import ALONE, Ranks
@@ -38,14 +37,9 @@ REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a
 def build_policy(
     config: ModelConfig, resume: Path | None = None, tried: Tried | None = None, precision: Use = plain
 ) -> Policy:
-    """The policy by starter name, folder or hub name; from a checkpoint folder with `resume`. `tried`: what is known to
-    work here. `precision`: see `load_policy`."""
-    if config.name in starters.NAMES:
-        folder = starters.folder(config.name)
-        if not folder.exists():
-            raise UserError(f"starter {config.name} is missing from this installation: install swarm-node again")
-        config = config.model_copy(update={"name": str(folder)})
-    policy = load_policy(config, resume, precision)
+    """The policy by its name, as `models.source` has it; from a checkpoint folder with `resume`. `tried`: what is known
+    to work here. `precision`: see `load_policy`."""
+    policy = load_policy(config.model_copy(update={"name": source(config.name)}), resume, precision)
     policy.tried = tried or policy.tried
     return policy
 

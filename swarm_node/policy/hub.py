@@ -28,14 +28,19 @@ def only_here(name: str, revision: str = "") -> bool:
 
     Where the hub answers, also that there is no such model, its library has the word.
     """
-    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
-    problem = "HF_HUB_OFFLINE is set" if offline else _problem(_url(name, revision))
+    problem = unreachable(name, revision)
     if problem and not _cached(name):
         raise UserError(
             f"model {name!r} cannot be had: {problem}, and it is not in the cache; get it where there is a connection "
             f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, such as rare"
         )
     return bool(problem)
+
+
+def unreachable(name: str, revision: str = "") -> str:
+    """Why the hub is not to be asked for this model, or cannot be; "" where it can."""
+    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
+    return "HF_HUB_OFFLINE is set" if offline else _problem(_url(name, revision))
 
 
 def commit_of(name: str, revision: str) -> str:

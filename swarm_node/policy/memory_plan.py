@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from swarm_node import starters
 from swarm_node.common.errors import UserError
 from swarm_node.policy import plan as plans
 from swarm_node.policy.device import keep_nothing_back
+from swarm_node.policy.models import source
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.settings import LearningConfig, LimitsConfig
@@ -68,8 +68,8 @@ def plan_for(config: LearningConfig, size: str) -> Plan:
         raise UserError(f"memory {size!r} is no size: give one such as 8GB")
     name = config.model.name
     try:
-        source = str(starters.folder(name)) if name in starters.NAMES else name
-        found = AutoConfig.from_pretrained(source, revision=config.model.revision or "main", trust_remote_code=False)
+        revision = config.model.revision or "main"
+        found = AutoConfig.from_pretrained(source(name), revision=revision, trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own
         raise UserError(f"cannot read the shape of model {name!r}: {str(error).splitlines()[0][:200]}") from error
     return plan_of(config, found, float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB))

@@ -4,22 +4,56 @@ from pathlib import Path
 
 from swarm_node import starters
 from swarm_node.common.errors import UserError
-from swarm_node.policy import hub
+from swarm_node.policy import hub, named
 from swarm_node.settings import ModelConfig
 
+INSTEAD = "rare"  # is trained where a model that nobody asked for by its name cannot be had
 
-def check_model(config: ModelConfig) -> None:
+
+def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
     """UserError, within seconds, for a folder that does not exist, and for a hub model that is neither here nor can be
-    reached. What is wrong inside a folder is found when it is loaded."""
+    reached. What is wrong inside a folder is found when it is loaded. A known model by its short name is got."""
     name = config.name
-    if name in starters.NAMES or Path(name).expanduser().is_dir():
+    if name in named.KNOWN:
+        named.obtain(name, tell)
+    elif name in starters.NAMES or Path(name).expanduser().is_dir():
         return
-    if hub.is_hub_name(name):
+    elif hub.is_hub_name(name):
         hub.only_here(name, config.revision)
-        return
-    raise UserError(f"model folder {name!r} does not exist")
+    else:
+        raise UserError(f"model folder {name!r} does not exist")
+
+
+def or_starter(config: ModelConfig, tell: named.Tell = named.say) -> ModelConfig:
+    """The same after `check_model`; with a starter where the model cannot be had, and is that of the defaults."""
+    try:
+        check_model(config, tell)
+    except UserError as error:
+        if "name" in config.model_fields_set or config.name not in named.KNOWN:
+            raise
+        tell(f"{error}; the starter {INSTEAD} is trained")
+        return config.model_copy(update={"name": INSTEAD})
+    return config
+
+
+def fetch(name: str, tell: named.Tell = named.say) -> None:
+    """Gets a known model, so that many processes find it. UserError where it cannot be had."""
+    if name in named.KNOWN:
+        named.obtain(name, tell)
 
 
 def folder(name: str) -> Path:
-    """Of a starter or a folder, as far as it is on this machine; a hub name is none."""
+    """Of a starter, of a known model or a folder, as far as it is on this machine; a hub name is none."""
+    if name in named.KNOWN:
+        return named.folder(name)
     return starters.folder(name) if name in starters.NAMES else Path(name).expanduser()
+
+
+def source(name: str) -> str:
+    """What transformers loads: a folder, got first where it is that of a known model; or a hub name. UserError."""
+    if name in named.KNOWN:
+        place = named.folder(name)
+        return str(place if named.is_whole(place) else named.obtain(name))
+    if name in starters.NAMES and not starters.folder(name).exists():
+        raise UserError(f"starter {name} is missing from this installation: install swarm-node again")
+    return str(starters.folder(name)) if name in starters.NAMES else name
