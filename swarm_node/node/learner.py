@@ -11,6 +11,7 @@ import torch
 
 from protocol.messages import PeerId
 from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.round import Node
