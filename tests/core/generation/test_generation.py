@@ -287,8 +287,8 @@ def test_a_text_that_no_message_can_hold_is_skipped() -> None:
     policy = tiny_policy()
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=8))
     long, short = [5] * (limits.MAX_COMPLETION_CHARS + 1), [5] * limits.MAX_COMPLETION_CHARS
-    assert isinstance(generator._finished([Sampled(short, [], []), Sampled(long, [], [])]), Skipped)
-    assert isinstance(generator._finished([Sampled(short, [], []), Sampled(short, [], [])]), GeneratedGroup)
+    assert isinstance(generator._finished([], [Sampled(short, [], []), Sampled(long, [], [])]), Skipped)
+    assert isinstance(generator._finished([], [Sampled(short, [], []), Sampled(short, [], [])]), GeneratedGroup)
 
 
 def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
