@@ -253,8 +253,6 @@ def _words(hint: Any) -> str:
     if hint in simple or is_dataclass(hint):
         return simple.get(hint) or hint.__name__
     origin, inner = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return _words(inner[0])
     if origin is tuple:
         one_kind = inner[-1] is Ellipsis
         return f"list of {_words(inner[0])}" if one_kind else " and ".join(_words(each) for each in inner)
@@ -262,8 +260,8 @@ def _words(hint: Any) -> str:
         return " or ".join(f"`{each}`" for each in inner)
     if origin is not None and issubclass(origin, Mapping):
         return f"object of {_words(inner[1])}"
-    if inner:  # a union
-        return " or ".join(_words(each) for each in inner)
+    if inner:  # a union, or a type with marks
+        return " or ".join(_words(each) for each in (inner[:1] if origin is Annotated else inner))
     return _words(hint.__supertype__)  # a NewType, such as PeerId
 
 

@@ -23,6 +23,7 @@ from typing import IO, Any, Generic, TypeVar
 import msgspec
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.printable import printable
 
 LENGTH_BYTES = 4
 CHUNK_BYTES = 1024 * 1024  # read at once: a frame that is announced and never comes costs no memory
@@ -80,7 +81,7 @@ class Frames(Generic[T]):
         try:
             message: T = self._decoder.decode(body)
         except (ValueError, RecursionError) as error:  # what msgspec and pydantic raise are ValueErrors
-            raise BrokenFrame(f"not a frame: {str(error)[:200]}") from error
+            raise BrokenFrame(f"not a frame: {printable(str(error))}") from error
         return message
 
 

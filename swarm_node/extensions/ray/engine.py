@@ -6,7 +6,6 @@ cell whose host was lost begins anew on another. Needs the extra `ray`.
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -20,7 +19,14 @@ from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.elsewhere import origin
 from swarm_node.extensions.simulation.engines.engine import Launch, Run, Worker
 from swarm_node.extensions.simulation.engines.memory import InMemoryRun, MemoryEngine
-from swarm_node.extensions.simulation.worker_messages import FromWorker, Order, node_environment, said_by, write_order
+from swarm_node.extensions.simulation.worker_messages import (
+    FromWorker,
+    Order,
+    node_environment,
+    said_by,
+    spawned,
+    write_order,
+)
 from swarm_node.extensions.simulation.workers import MODULE
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.manifest import usable_cores
@@ -105,15 +111,7 @@ class RayWorker:
 def run_worker(order: Order, environment: dict[str, str]) -> Iterator[FromWorker]:
     """The task: messages of a worker process, which ends with the task, however that ends."""
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            [sys.executable, *MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            bufsize=0,
-            env=without_secrets(environment),
-            start_new_session=True,
-        )
+        process = spawned([sys.executable, *MODULE], errors, without_secrets(environment))
         try:
             said = None
             for said in said_by(process, order):

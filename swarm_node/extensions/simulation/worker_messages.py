@@ -5,10 +5,10 @@ torch are its own.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from subprocess import Popen
-from typing import Any
+from subprocess import PIPE, Popen
+from typing import IO, Any
 
 from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk
 from swarm_node.common.children import without_secrets
@@ -88,8 +88,13 @@ def read_order(order: Order) -> tuple[SimulationConfig, Cell]:
     return config, Cell(parse_arm(order.arm), order.seed)
 
 
+def spawned(words: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> "Popen[bytes]":
+    """A worker with pipes for `said_by`. It leads a group, which is killed as one: Ctrl-C is for its parent."""
+    return Popen(words, stdin=PIPE, stdout=PIPE, stderr=log, bufsize=0, env=environment, start_new_session=True)
+
+
 def said_by(process: "Popen[bytes]", order: Order) -> Iterator[FromWorker]:
-    """Gives a worker its order. Yields what it says, until it ends. The pipes must be unbuffered."""
+    """Gives a worker its order. Yields what it says, until it ends."""
     assert process.stdin is not None and process.stdout is not None
     channel = Channel(process.stdout, process.stdin, WORKER.up, WORKER.down)
     with suppress(OSError, ValueError):  # it died at once, or was killed

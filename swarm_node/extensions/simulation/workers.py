@@ -23,6 +23,7 @@ from swarm_node.extensions.simulation.worker_messages import (
     Order,
     node_environment,
     said_by,
+    spawned,
     worker_environment,
     write_order,
 )
@@ -82,16 +83,9 @@ def local_launch(config: SimulationConfig, log: Callable[[Cell], Path], command:
         if prefixes:
             words = [*GUARD, *prefixes[next(numbers) % len(prefixes)], *remote_command(config)]
         with log(cell).open("wb") as stderr:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                bufsize=0,
-                # what carries a worker to another machine may need an agent or a ticket of the user's
-                env={**os.environ, **node_environment(config)} if prefixes else worker_environment(config),
-                start_new_session=True,  # the parent handles Ctrl-C; the group is killed as one
-            )
+            # what carries a worker to another machine may need an agent or a ticket of the user's
+            environment = {**os.environ, **node_environment(config)} if prefixes else worker_environment(config)
+            process = spawned(words, stderr, environment)
         return LocalWorker(process, write_order(config, cell, there), PATIENCE if prefixes else 0.0)
 
     return launch

@@ -67,7 +67,7 @@ def test_a_stream_of_any_bytes_ends_or_is_broken(data: bytes) -> None:
     [
         b"",
         b"\xff\xfe\xfd",
-        encode({"type": "NoSuch"}),
+        encode({"type": "NoSuch\n\x1b[31m"}),
         encode({"type": "Failed", "error": "x", "by_user": True, "more": 1}),
         encode({"type": "Failed", "error": 1, "by_user": True}),
         encode({"error": "x", "by_user": True}),
@@ -79,8 +79,9 @@ def test_a_stream_of_any_bytes_ends_or_is_broken(data: bytes) -> None:
 )
 def test_what_is_no_message_is_a_broken_frame(body: bytes) -> None:
     assert TALK.up.decode(SEEDS[0]) == FOUND
-    with pytest.raises(BrokenFrame, match="not a frame"):
+    with pytest.raises(BrokenFrame, match="not a frame") as caught:
         TALK.up.decode(body)
+    assert str(caught.value).isprintable()  # it is shown to the user, whoever wrote the bytes
 
 
 def test_no_hostile_bytes_raise_anything_else() -> None:

@@ -1,6 +1,6 @@
 """A worker must not outlive its parent: real processes, ended for real."""
 
-import subprocess
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from swarm_node.extensions.simulation.worker_messages import (
     RoundMessage,
     read_order,
     said_by,
+    spawned,
     write_order,
 )
 from tests.waiting import PATIENCE
@@ -22,15 +23,10 @@ from tests.waiting import PATIENCE
 SCRIPT = Path(__file__).with_name("fake_worker.py")
 
 
-def start(*words: str) -> "subprocess.Popen[bytes]":
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
-    return subprocess.Popen([sys.executable, *words], **pipes, start_new_session=True)
-
-
 @pytest.mark.slow
-def test_a_worker_whose_parent_is_gone_ends_at_once(configure):
+def test_a_worker_whose_parent_is_gone_ends_at_once(configure, tmp_path):
     config = configure(rounds=1_000_000)
-    with start(str(SCRIPT)) as worker:
+    with (tmp_path / "log").open("wb") as log, spawned((sys.executable, str(SCRIPT)), log, dict(os.environ)) as worker:
         assert isinstance(
             next(said_by(worker, write_order(config, all_cells(config)[0]))), RoundMessage
         )  # it is at work
@@ -54,6 +50,7 @@ def test_an_order_survives_the_pipe(configure):
         (BEGIN + b"Welcome", [Failed("the worker sent nonsense: frame of 1466264675 bytes", False)]),
     ],
 )
-def test_what_a_shell_prints_before_is_skipped_and_nonsense_is_told(said, expected):
-    with start("-c", f"import os; os.write(1, {said!r})") as worker:
+def test_what_a_shell_prints_before_is_skipped_and_nonsense_is_told(said, expected, tmp_path):
+    words = (sys.executable, "-c", f"import os; os.write(1, {said!r})")
+    with (tmp_path / "log").open("wb") as log, spawned(words, log, {}) as worker:
         assert list(said_by(worker, Order("{}", "1/0", 0))) == expected
