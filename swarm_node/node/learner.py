@@ -56,7 +56,7 @@ def configured_policy(
     try:
         check_template(policy.tokenizer, system, arguments)
     except Damaged as error:
-        raise UserError(f"environment.system and model.template_arguments do not suit this model: {error}") from error
+        raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
     policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""))
     return policy
 

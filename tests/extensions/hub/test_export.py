@@ -19,7 +19,7 @@ def home_of(tmp_path: Path, base: str, r: int, revision: str = "") -> Path:
     checkpoint.mkdir(parents=True)
     state = json.loads((DATA / "state.json").read_text())
     model = ModelConfig(name=base, revision=revision).model_dump(mode="json")
-    model["lora"]["r"] = r
+    model["lora_rank"] = r
     state["extra"]["model"] = model
     (checkpoint / "state.json").write_text(json.dumps(state))
     adapters = {"base_model_name_or_path": base, "r": r, "peft_type": "LORA", "revision": None}
@@ -29,7 +29,7 @@ def home_of(tmp_path: Path, base: str, r: int, revision: str = "") -> Path:
     (checkpoint / "config.json").write_text(json.dumps({"_name_or_path": base, "model_type": "llama"}))
     (checkpoint / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"/usr/lib/x": 1}}}))
     questions = {"file": f"{WHERE}/questions.jsonl"}
-    config = {"swarm": "public", "environment": {"dataset": questions}}
+    config = {"swarm": "public", "dataset": questions}
     (home / "manifest.json").write_text(json.dumps({"config": config}))
     return home
 

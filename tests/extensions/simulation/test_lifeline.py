@@ -38,7 +38,9 @@ def test_an_order_survives_the_pipe(configure):
     config = configure(seed=4, node_models=("rare", "dense"))
     cell = all_cells(config)[2]
     order = WORKER.down.decode(WORKER.down.encode(write_order(config, cell))[4:])
-    assert read_order(order) == (config, cell)
+    found, where = read_order(order)
+    assert where == cell
+    assert found.model_dump() | config.model_dump() == found.model_dump()  # and the sections of extensions
 
 
 @pytest.mark.parametrize(
