@@ -67,7 +67,7 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
     try:
         config = json.loads((home / "manifest.json").read_text())["config"]
         told.swarm = config["swarm"]
-        told.data = Path(config["environment"].get("dataset", {}).get("file", "")).name
+        told.data = Path(config.get("dataset", {}).get("file", "")).name
     except (OSError, ValueError, KeyError):
         pass
     return told
