@@ -46,7 +46,6 @@ CANDIDATES: Mapping[str, Candidate] = {
     BASE: Candidate(),
     "uniform 2/6": Candidate("2/6"),
     "adaptive": Candidate(round={"sampler": "adaptive"}),
-    "protective": sampler("protective"),
     "rare_first": Candidate(training={"scale_rewards": "rare_first"}),
     "shaped": Candidate(training={"objective": objectives.named("shaped")}),
 }

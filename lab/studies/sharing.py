@@ -51,7 +51,7 @@ ABLATIONS = (
     # Training alone, but generating three times as many groups and training on the informative ones only.
     Variant("8/0 wrote 3x, kept informative", "8/0", (("questions", 27), ("sampler", "informative"))),
     # Sharing, with no more informative groups than eight local ones would have held.
-    Variant("4/4 with as many informative as 8/0", "4/4", (("sampler", "matched"),)),
+    Variant("4/4 with as many informative as 8/0", "4/4", (("sampler", "lab.studies.matched:MatchedSampler"),)),
 )
 
 

@@ -5,7 +5,7 @@
     python -m lab.studies.strength --quick          # its shape
 
 One `dense` node among `rarest` ones, and one `rarest` among `dense` ones, for swarms of several sizes, alone (8/0),
-shared (4/4) and with the samplers `protective` and `adaptive`. What is reported is the node that differs: node 0.
+shared (4/4) and with the sampler `adaptive`. What is reported is the node that differs: node 0.
 """
 
 import argparse
@@ -27,7 +27,6 @@ CASES: Mapping[str, tuple[str, str]] = {
 WAYS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "alone": ("8/0", {}),
     "shared": ("4/4", {}),
-    "protective": ("4/4", {"sampler": "protective"}),
     "adaptive": ("4/4", {"sampler": "adaptive"}),
 }
 SIZES = (2, 3, 8, 16)

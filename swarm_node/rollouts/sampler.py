@@ -1,4 +1,4 @@
-"""The sampler of the paper (arXiv 2509.08721), that of an ablation, and the interface of all."""
+"""The sampler of the paper (arXiv 2509.08721), and the interface of all."""
 
 from collections.abc import Sequence
 from random import Random
@@ -58,14 +58,6 @@ class InformativeSampler(UniformSampler):
     groups than it trains on."""
 
     only_informative = True
-
-
-class MatchedSampler(UniformSampler):
-    """An ablation: a round trains on as many informative groups as if all its groups were local. So sharing adds no
-    informative groups."""
-
-    def wanted(self, external: int, others: Sequence[ScoredGroup]) -> int:
-        return sum(group.informative for group in others)
 
 
 def choose_local(

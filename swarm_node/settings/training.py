@@ -18,8 +18,7 @@ class RoundConfig(Section):
     """External groups in the training set of a round (J of the paper). 0 trains alone."""
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """A registered sampler, or FILE:CLASS; docs/how-to/sampler.md lists them. uniform: drop uninformative groups, then
-    uniform (the paper). matched (an ablation): a round trains on as many informative groups as if all its groups were
-    local."""
+    uniform (the paper)."""
 
 
 class TrainingConfig(Section):

@@ -4,10 +4,8 @@ from collections import Counter
 from math import sqrt
 from random import Random
 
-import pytest
-
 from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped
-from swarm_node.rollouts.sampler import MatchedSampler, UniformSampler, choose_local
+from swarm_node.rollouts.sampler import UniformSampler, choose_local
 from tests.groups import external
 from tests.models import select, text_group
 
@@ -99,19 +97,3 @@ def test_no_group_is_chosen_twice() -> None:
     for seed in range(50):
         chosen, _ = choose_local(own([True] * 9), 4, 4, False, Random(seed))
         assert len(set(map(index_of, chosen))) == 4
-
-
-@pytest.mark.parametrize("informative_only", [False, True])
-def test_the_matched_rule_wants_as_many_as_the_same_selection_of_local_groups_would_have_held(informative_only) -> None:
-    signals = [True, False, True, False, False, True, False, False, True]
-    for seed in range(200):
-        chosen, others = choose_local(own(signals), 4, 4, informative_only, Random(seed))
-        alone, none = choose_local(own(signals), 8, 0, informative_only, Random(seed))
-        informative = sum(group.informative for group in chosen) + MatchedSampler().wanted(4, others)
-        assert informative == sum(group.informative for group in alone)
-        assert MatchedSampler().wanted(0, none) == 0
-
-
-def test_the_matched_rule_wants_nothing_when_no_local_group_is_left() -> None:
-    _, others = choose_local(own([True] * 4), 4, 4, False, Random(0))
-    assert MatchedSampler().wanted(4, others) == 0

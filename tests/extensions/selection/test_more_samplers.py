@@ -7,7 +7,6 @@ import pytest
 
 from swarm_node.common import loading
 from swarm_node.extensions.selection.adaptive import AdaptiveSampler
-from swarm_node.extensions.selection.protective import MOST, ProtectiveSampler
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.training.advantages import group_advantages, rare_first_advantages
@@ -51,24 +50,11 @@ def test_all_that_ship_are_registered_and_can_be_made():
         assert sampler.split(8, 0) == (8, 0), name  # who trains alone stays alone
 
 
-def test_a_sampler_that_compares_scores_no_more_than_its_bound_and_nothing_for_nothing():
-    groups = [group(RARE, k) for k in range(MOST + 10)]
-    assert len(select(ProtectiveSampler(), groups, 1)[1]) == MOST
-    assert select(ProtectiveSampler(), groups, 0)[1] == []
-
-
 def test_local_informative_groups_go_first_and_external_ones_fill_up():
     sampler = AdaptiveSampler()
     for informative, split in ((0, (0, 8)), (3, (3, 5)), (9, (8, 0))):
         sampler.observe([group(EVEN, k) for k in range(informative)] + [group(NONE, 20)])
         assert sampler.split(4, 4) == split
-
-
-def test_only_tasks_at_which_others_are_better_are_taken():
-    sampler = ProtectiveSampler()
-    own = [group(EVEN, task="gcd"), group(RARE, task="lcm")]
-    better, worse, unknown = group(EVEN, 1, task="lcm"), group(RARE, 2, task="gcd"), group(RARE, 3, task="sum")
-    assert indices(select(sampler, [better, worse, unknown], 8, own)[0]) == [1, 3]
 
 
 def test_advantages_of_rare_success_weigh_more_than_those_of_frequent():
