@@ -16,7 +16,7 @@ class ModelConfig(Section):
     """The model, where it runs and in which numbers."""
 
     name: str = "rare"
-    """smollm2-135m, a pre-trained model that is fetched once (docs/how-to/offline.md); a starter (dense, rare, very_rare,
+    """smollm2-135m, a pre-trained model fetched once (docs/how-to/offline.md); a starter (dense, rare, very_rare,
     rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub name."""
     revision: str = ""
     """Commit, tag or branch of a hub model; empty takes its main branch. Checkpoints and cards name the commit that was
