@@ -21,7 +21,7 @@ comes to on this machine. Nothing runs.
 
   --all                          every option, not only those that differ
   --memory 8GB                   plan for a card of this size, not this machine
-  --model.name NAME              smollm2-135m, a starter, a folder, or a hub name
+  --model.name NAME              smollm2-135m, a starter, folder or hub name
   --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
   --asynchronous.enabled         write and train at the same time"""
 

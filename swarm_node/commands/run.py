@@ -38,7 +38,7 @@ Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
   --peers MULTIADDR ...          the address of any running node, or of several
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
   --swarm NAME                   messages of other swarms are refused (public)
-  --model.name NAME              smollm2-135m, a starter, a folder, or a hub name
+  --model.name NAME              smollm2-135m, a starter, folder or hub name
   --model.device NAME            cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
   --model.lora-rank N               train adapters of this rank, not all weights
   --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy

@@ -19,7 +19,7 @@ rewards.png, manifest.json and events.jsonl.
   --resume, --overwrite          go on with the report that is there; replace it
   --workers N                    processes side by side (one per core)
   --workers-by COMMAND           where they run: "ssh host", "srun -N1"
-  --model.name NAME              smollm2-135m, a starter, a folder, or a hub name
+  --model.name NAME              smollm2-135m, a starter, folder or hub name
   --evaluate-every N             rounds between held-out questions of all tasks
   --node-models NAME ...         models of nodes 0, 1, ... in turn
   --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
