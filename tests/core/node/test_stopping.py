@@ -31,6 +31,15 @@ def stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """These tests, too, may run under nohup or behind a shell's &, which ignore signals."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopping, "ROUND_SECONDS", 0.05)
     monkeypatch.setattr(stopping, "UPDATE_SECONDS", 0.4)
@@ -100,12 +109,8 @@ def test_it_says_at_once_that_it_will_stop() -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
 def test_with_nothing_to_save_it_leaves_at_once(number: int, code: int) -> None:
-    before = signal.signal(number, signal.default_int_handler)  # these tests, too, may run under nohup
-    try:
-        with stoppable(), pytest.raises(LeftAtOnceError, match=f"^{code}$"):
-            os.kill(os.getpid(), number)
-    finally:
-        signal.signal(number, before)
+    with stoppable(), pytest.raises(LeftAtOnceError, match=f"^{code}$"):
+        os.kill(os.getpid(), number)
 
 
 def test_what_nohup_ignores_stays_ignored() -> None:
