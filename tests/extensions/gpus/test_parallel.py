@@ -18,11 +18,12 @@ from swarm_node.extensions.gpus.ranks import JoinedRanks
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints
 from swarm_node.training.optimisers import state_tensors
-from tests.commands import ENDS_SECONDS, ended
+from tests.commands import ENDS_SECONDS
 from tests.waiting import until
 
 FLAGS = ["--model.name", "dense", "--threads", "1", "--network.no-enabled", "--round.questions", "4"]
 FLAGS += ["--checkpoint.every", "2", "--training.num-iterations", "2"]
+NODE = Path(__file__).with_name("keeping_all.py")
 
 
 def steps(home: Path) -> dict[int, dict[str, float]]:
@@ -81,11 +82,17 @@ def difference(one: Path, other: Path, rounds: int) -> float:
     return max(float((left[name] - right[name]).abs().max()) for name in left)
 
 
+def run(home: Path, rounds: str) -> subprocess.CompletedProcess[str]:
+    """One process, to its end."""
+    command = [sys.executable, NODE, "run", "--home", home, *FLAGS, "--max-rounds", rounds]
+    return subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS)
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home of one process, after four rounds."""
     home = tmp_path_factory.mktemp("alone") / "one"
-    begun = ended("run", "--home", home, *FLAGS, "--max-rounds", "4")
+    begun = run(home, "4")
     assert begun.returncode == 0, begun.stdout + begun.stderr
     return home
 
@@ -97,7 +104,7 @@ def test_two_ranks_go_on_for_one_process_and_it_for_them_and_ranks_end_together(
     home = taken_over(alone, 2, tmp_path / "two")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     node = subprocess.Popen(
-        [*torchrun, "-m", "swarm_node", "run", "--home", str(home), *FLAGS, *options],
+        [*torchrun, str(NODE), "run", "--home", str(home), *FLAGS, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -113,7 +120,7 @@ def test_two_ranks_go_on_for_one_process_and_it_for_them_and_ranks_end_together(
     until(lambda: not marked(mark), what="the end of every process")
 
     back = taken_over(home, 4, tmp_path / "back")
-    resumed = ended("run", "--home", back, *FLAGS, "--max-rounds", "6")
+    resumed = run(back, "6")
     assert "resumed after 4 rounds" in resumed.stdout, resumed.stdout + resumed.stderr
     for other, rounds in ((alone, (2, 3)), (back, (4, 5))):
         for number in rounds:
