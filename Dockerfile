@@ -52,7 +52,7 @@ RUN pip install --no-compile --no-deps . \
 # The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. What
 # the hub gives stays in its own cache, which is linked to, so that lies beside it.
 RUN XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -m swarm_node.policy.named smollm2-135m \
-    && rm -f /opt/swarm-node/share/swarm-node/models/.*.lock && pip uninstall -qy setuptools pip
+    && rm -f /opt/swarm-node/share/swarm-node/models/.*.lock && chmod -R a+rX /opt/swarm-node/share && pip uninstall -qy setuptools pip
 
 FROM ${BASE}
 RUN apt-get update -q \
