@@ -25,8 +25,7 @@ from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use, load_identity
 from swarm_node.commands.status import only_strangers
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.network import confinement
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.process import cache, control, reachability

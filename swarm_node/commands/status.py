@@ -8,8 +8,7 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig
 from swarm_node.settings.command_line import from_command_line

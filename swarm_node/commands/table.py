@@ -107,7 +107,7 @@ def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
     for name in sorted(found, key=CORE.__contains__, reverse=True):
         if entry := entry_of(name):
             return name, entry, list(found[name])
-    from swarm_node.common.printable import printable
+    from swarm_node.common.errors import printable
     from swarm_node.settings.mistakes import meant  # only here: a command that exists starts sooner without it
 
     name = " ".join(words[:2]) if group(words[0]) else words[0]

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from time import sleep
 
 from protocol.messages import Round
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Validation

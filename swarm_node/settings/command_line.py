@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.settings import contribute, flags, programs, simulation
 from swarm_node.settings.extended import with_sections
 from swarm_node.settings.help_page import help_page

@@ -10,8 +10,7 @@ from typing import get_origin
 
 from pydantic import BaseModel
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.settings.mistakes import meant
 from swarm_node.settings.sections import Alone
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import printable
 
 CLOSE, NEARLY = 0.7, 0.8  # of difflib, from 0 to 1
 SHOWN = 60  # characters of a wrong value

@@ -8,8 +8,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel
 
 from swarm_node.common import plugins, private
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.settings.sections import PlugIn
 
 MAX_FILE_BYTES = 1024 * 1024

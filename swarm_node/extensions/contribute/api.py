@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.common.redaction import without_secrets
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.circuit import Circuit

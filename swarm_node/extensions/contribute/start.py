@@ -12,8 +12,7 @@ from random import Random
 from protocol import limits
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget, take_key

@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.common.regular import open_regular
 from swarm_node.extensions.dataset.bounds import (
     MAX_COLUMNS,

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.hub.settings import PushConfig
 from swarm_node.settings import Section
 from swarm_node.settings.extended import section_of

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from swarm_node.common.children import OF_THE_USER, clean_environment
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import printable
 from swarm_node.extensions.page.settings import ObservedConfig, listening
 from swarm_node.settings import BootstrapConfig, Section
 from swarm_node.settings.extended import section_of

@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from swarm_node.common.children import without_secrets
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.scored import Scoring
 from swarm_node.extensions.dataset.questions import TRAIN
