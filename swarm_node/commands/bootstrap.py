@@ -59,9 +59,11 @@ def bootstrap(
 async def _serve(
     config: BootstrapConfig, sockets: Path, show: Callable[[str], None], warn: Callable[[str], None]
 ) -> None:
-    from swarm_node.telemetry.events import Begun  # now, not above: the first line does not wait for these
+    from swarm_node.telemetry.events import (
+        Begun,  # now, not above: the first line does not wait for these
+        Telemetry,
+    )
     from swarm_node.telemetry.observers import observe
-    from swarm_node.telemetry.sinks import Telemetry
 
     home = config.home.expanduser()
     shown: set[str] = set()

@@ -32,10 +32,9 @@ from swarm_node.policy.tried import FILE as TRIED
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.interfaces import Environment, Runner
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import RunStarted, Trained, Warned
+from swarm_node.telemetry.events import RunStarted, Telemetry, Trained, Warned
 from swarm_node.telemetry.recent import RecentRounds
 from swarm_node.telemetry.records import keep_records
-from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import node_terminal
 
 

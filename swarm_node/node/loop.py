@@ -18,9 +18,8 @@ from swarm_node.node.guest import Guest
 from swarm_node.node.stopping import Interrupted, Stop
 from swarm_node.node.traffic import Traffic
 from swarm_node.rollouts.interfaces import Runner
-from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, Warned
+from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, Telemetry, Warned
 from swarm_node.telemetry.recent import RecentRounds
-from swarm_node.telemetry.sinks import Telemetry
 
 LINE_CHARS = 400  # of what the network says
 REST_SECONDS = 0.5  # between two looks whether to go on

@@ -1,12 +1,16 @@
-"""Everything that can happen in a run, as small frozen values. Plain data: no clock, no text formatting, no I/O.
+"""Everything that can happen in a run, as small frozen values, and `Telemetry`, which hands each of them to its sinks.
 
-Sinks turn events into a terminal view or JSON lines. Code that emits an event does not know the sinks. events.jsonl
-holds the events of `Written`; the others are for sinks of the same process alone.
+Events are plain data: no clock, no text formatting, no I/O. Sinks turn them into a terminal view or JSON lines; code
+that emits an event does not know the sinks. events.jsonl holds the events of `Written`; the others are for sinks of the
+same process alone.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Protocol, Self
 
+from swarm_node.common.redaction import hidden
 from swarm_node.rollouts.groups import Selection
 from swarm_node.rollouts.reports import RoundReport
 
@@ -175,3 +179,59 @@ Written = (
     | CellFailed
 )
 Event = Written | Begun | Trained | CheckpointWanted
+
+
+class Sink(Protocol):
+    """One receiver of events. Called in the order of emission, always from the same thread."""
+
+    def take(self, event: Event) -> None:
+        """Show or keep this event. A sink that raises OSError is dropped; the others go on."""
+        ...
+
+    def close(self) -> None:
+        """Called last: no event comes after it."""
+        ...
+
+
+class Telemetry:
+    """Hands every event to every sink. A sink whose output is gone (a closed pipe) is dropped, and training goes on."""
+
+    def __init__(self, sinks: Sequence[Sink] = (), show: Callable[[str], None] = lambda text: None) -> None:
+        """
+        Args:
+            show: prints a line on the user's terminal at once, in any thread. No sink gets the line.
+        """
+        self._sinks, self.show = list(sinks), show
+
+    def add(self, sink: Sink) -> None:
+        """From now on `sink` takes every event, after the sinks that are here already."""
+        self._sinks.append(sink)
+
+    def emit(self, event: Event) -> None:
+        """To every sink, in their order; a sink may emit another event while it takes one. Text, which may be that of a
+        library's error, is without secrets."""
+        match event:
+            case Notice(text) | Warned(text) | RunFinished(text):
+                event = replace(event, text=hidden(text))
+            case CellFailed(error=error):
+                event = replace(event, error=hidden(error))
+        for sink in list(self._sinks):
+            try:
+                sink.take(event)
+            except OSError:
+                self._sinks = [each for each in self._sinks if each is not sink]
+
+    def close(self) -> None:
+        while self._sinks:
+            try:
+                self._sinks.pop().close()
+            except OSError:
+                continue
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -11,8 +11,7 @@ from pathlib import Path
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import Section
-from swarm_node.telemetry.events import Event
-from swarm_node.telemetry.sinks import Sink, Telemetry
+from swarm_node.telemetry.events import Event, Sink, Telemetry
 
 Factory = Callable[[Path, Section, Telemetry], Sink | None]
 """Makes an observer of the run in this folder, or None. A factory returns at once: it may start a process, and leaves

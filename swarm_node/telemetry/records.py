@@ -7,10 +7,9 @@ from pathlib import Path
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import origins, sources_of
-from swarm_node.telemetry.events import Warned
+from swarm_node.telemetry.events import Telemetry, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import manifest, write_manifest
-from swarm_node.telemetry.sinks import Telemetry
 
 MOST_BYTES = 100_000_000  # of events.jsonl; then it is put aside as events.1.jsonl, in place of the one before
 

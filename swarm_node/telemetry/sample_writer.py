@@ -6,9 +6,8 @@ from pathlib import Path
 from swarm_node.common import plugins
 from swarm_node.rollouts.groups import ScoredGroup, Selection
 from swarm_node.settings import NodeConfig, Section
-from swarm_node.telemetry.events import Event, RunStarted, Trained, Warned
+from swarm_node.telemetry.events import Event, RunStarted, Telemetry, Trained, Warned
 from swarm_node.telemetry.samples import Sample, SampleRing
-from swarm_node.telemetry.sinks import Telemetry
 
 MOST_BYTES = 4 * 1024 * 1024  # of all samples on disk
 

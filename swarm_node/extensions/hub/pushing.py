@@ -15,9 +15,9 @@ from swarm_node.telemetry.events import (
     Notice,
     RoundDone,
     RunFinished,
+    Telemetry,
     Warned,
 )
-from swarm_node.telemetry.sinks import Telemetry
 
 LINE_CHARS = 400  # of what the hub's library says
 CHECKPOINTS = "checkpoints"  # folder in the home; those of the best validation are in another one

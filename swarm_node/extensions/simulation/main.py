@@ -24,11 +24,10 @@ from swarm_node.extensions.simulation.tables import result
 from swarm_node.extensions.simulation.workers import WORKER, local_launch, prefixes_of, remote_command
 from swarm_node.policy.models import fetch
 from swarm_node.settings import SimulationConfig
-from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Telemetry, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.manifest import usable_cores
 from swarm_node.telemetry.observers import observe
-from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
 
 
