@@ -33,8 +33,8 @@ from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.interfaces import Environment, Runner
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import RunStarted, Telemetry, Trained, Warned
+from swarm_node.telemetry.manifest import keep_records
 from swarm_node.telemetry.recent import RecentRounds
-from swarm_node.telemetry.records import keep_records
 from swarm_node.telemetry.terminal import node_terminal
 
 

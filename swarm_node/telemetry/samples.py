@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common import plugins
+from swarm_node.rollouts.groups import ScoredGroup, Selection
+from swarm_node.settings import NodeConfig, Section
+from swarm_node.telemetry.events import Event, RunStarted, Telemetry, Trained, Warned
 from swarm_node.telemetry.lines import Lines
 
 FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
+MOST_BYTES = 4 * 1024 * 1024  # of all samples on disk
 PROMPT_CHARS, COMPLETION_CHARS = 8000, 4000
 COMPLETIONS = 16  # of a group
 MOST_AT_ONCE = 16  # samples of a long round
@@ -26,14 +31,59 @@ Advantages = Callable[[Sequence[float]], list[float]]
 class Sample:
     """A scored group, and what became of it."""
 
-    author: str  # peer id
-    task: str
-    prompt: str
-    completions: Sequence[tuple[str, bool]]  # text, and whether it ended by itself
-    rewards: Sequence[float]
+    group: ScoredGroup
     local: bool
-    trained: bool
-    why: str  # it was not trained on; "" where it was
+    why: str = ""  # it was not trained on; "" where it was
+
+
+def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter | None":
+    """None where the option is off, and for commands that train nothing."""
+    if not isinstance(config, NodeConfig) or "samples" not in config.observers:
+        return None
+    return SampleWriter(home, config, telemetry)
+
+
+class SampleWriter:
+    """An observer that keeps samples of what a node trains on."""
+
+    def __init__(self, home: Path, config: NodeConfig, telemetry: Telemetry) -> None:
+        self._home, self._config, self._telemetry = home, config, telemetry
+        self._ring: SampleRing | None = None
+
+    def take(self, event: Event) -> None:
+        """UserError where the rule for advantages, which may be a plug-in, cannot be loaded."""
+        match event:
+            case RunStarted():
+                advantages = plugins.load("advantages", self._config.training.scale_rewards)
+                self._ring = SampleRing(
+                    self._home, MOST_BYTES, advantages, lambda text: self._telemetry.emit(Warned(text))
+                )
+            case Trained(selection) if self._ring is not None and self._ring.due():
+                self._ring.take(selection.generated.round, samples_of(selection))
+
+    def close(self) -> None:
+        pass
+
+
+def samples_of(selection: Selection) -> list[Sample]:
+    """Every scored group of the round, with what became of it."""
+    chosen = {id(group) for group in selection.local}
+    taken = {(group.author, group.question) for group in selection.external}
+    refused = {(each.author, each.question): each.reason for each in selection.refused}
+
+    def why(group: ScoredGroup, trained: bool) -> str:
+        return "" if trained else "not selected" if group.informative else "uninformative"
+
+    local = [
+        Sample(group, True, why(group, group.informative and id(group) in chosen))
+        for group in selection.generated.groups
+    ]
+    external = [
+        Sample(group, False, "" if name in taken else refused.get(name) or why(group, False))
+        for group in selection.considered
+        for name in [(group.author, group.question)]
+    ]
+    return local + external
 
 
 class SampleRing:
@@ -79,9 +129,9 @@ class SampleRing:
     def _chosen(self, samples: Sequence[Sample], due: int) -> Iterator[Sample]:
         """Local, trained external and left-out external ones in turn; which of each kind, a counter says: what is
         random here belongs to learning."""
-        kinds = [[], [], []]  # type: list[list[Sample]]
+        kinds: list[list[Sample]] = [[], [], []]
         for sample in samples:
-            kinds[0 if sample.local else 1 if sample.trained else 2].append(sample)
+            kinds[0 if sample.local else 2 if sample.why else 1].append(sample)
         for _ in range(min(due, len(samples))):
             left = [kind for kind in kinds if kind]
             kind = left[self._turn % len(left)]
@@ -99,26 +149,26 @@ class SampleRing:
             lines.append(line)
 
     def _record(self, number: int, sample: Sample) -> dict[str, Any]:
-        advantages = self._advantages(sample.rewards)
-        rows = zip(sample.completions, sample.rewards, advantages, strict=True)
+        group = sample.group
+        rows = zip(group.group.completions, group.rewards, self._advantages(group.rewards), strict=True)
         return {
             "time": round(self._now(), 3),
             "round": number,
-            "author": sample.author,
+            "author": group.author,
             "local": sample.local,
-            "trained": sample.trained,
+            "trained": not sample.why,
             "why": sample.why,
-            "task": sample.task,
-            "prompt": _cut(sample.prompt, PROMPT_CHARS),
-            "left_out": max(0, len(sample.rewards) - COMPLETIONS),
+            "task": f"{group.question.dataset}/{group.question.config_id}",
+            "prompt": _cut(group.prompt, PROMPT_CHARS),
+            "left_out": max(0, len(group.rewards) - COMPLETIONS),
             "completions": [
                 {
-                    "text": _cut(text, COMPLETION_CHARS),
+                    "text": _cut(completion.text, COMPLETION_CHARS),
                     "reward": reward,
                     "advantage": round(advantage, 4),
-                    "ended": ended,
+                    "ended": completion.ended,
                 }
-                for (text, ended), reward, advantage in list(rows)[:COMPLETIONS]
+                for completion, reward, advantage in list(rows)[:COMPLETIONS]
             ],
         }
 

@@ -11,7 +11,7 @@ from swarm_node.settings import BootstrapConfig, NodeConfig, Section
 from swarm_node.telemetry.events import Begun, CheckpointWanted, Event, Notice, RunFinished, Sink, Telemetry, Trained
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.observers import observe
-from swarm_node.telemetry.sample_writer import SampleWriter, samples
+from swarm_node.telemetry.samples import SampleWriter, samples
 
 
 class Recorder:
