@@ -1,5 +1,5 @@
-"""What a folder tells of its run: events.jsonl, and the manifest, which has the facts that are needed to run it again and
-is written before it starts.
+"""What a folder tells of its run: events.jsonl, and the manifest, which has the facts that are needed to run it again
+and is written before it starts.
 
 Imports no torch: a GPU is named through torch where something else has imported it, else through the driver.
 """
