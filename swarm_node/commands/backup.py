@@ -19,7 +19,7 @@ from swarm_node.commands.archive import FILES, FOLDERS, HASHES, BadArchive, Memb
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, in_use, owned
 from swarm_node.common.errors import UserError
-from swarm_node.common.regular import open_regular
+from swarm_node.common.private import open_to_read
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import ArchiveConfig
 
@@ -74,7 +74,7 @@ def restore(file: Path, home: Path) -> list[str]:
     if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any((home / x).is_dir() for x in FILES):
         raise UserError(f"home {home} holds a node already: choose another --home, or move it away")
     try:
-        with open_regular(file) as content:
+        with open_to_read(file) as content:
             _check_room(file, os.fstat(content.fileno()).st_size, home)
             members = archive.survey(content)
             with owned(home):

@@ -57,7 +57,7 @@ def command(argv: list[str]) -> None:
         print(line)
     import torch
 
-    from swarm_node.node.driver import advice
+    from swarm_node.node.asynchronous import advice
     from swarm_node.telemetry.manifest import usable_cores
 
     print(advice(config, usable_cores(), torch.cuda.device_count()))

@@ -12,17 +12,16 @@ from rich.console import Console
 
 from protocol.messages import PeerId
 from swarm_node.network.client import RemoteNetwork
+from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
-from swarm_node.node.driver import driving, trainer_side
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.external import scoring_ahead
-from swarm_node.node.guest import Guest
+from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.introduction import facts, warn
 from swarm_node.node.learner import build_node, configured_policy
 from swarm_node.node.loop import Session
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
-from swarm_node.node.traffic import Traffic
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan

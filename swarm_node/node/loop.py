@@ -14,9 +14,8 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Validation
-from swarm_node.node.guest import Guest
+from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.stopping import Interrupted, Stop
-from swarm_node.node.traffic import Traffic
 from swarm_node.rollouts.interfaces import Runner
 from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, Telemetry, Warned
 from swarm_node.telemetry.recent import RecentRounds
