@@ -1,6 +1,8 @@
-"""`swarm-node home backup` and `home restore`: what a home cannot make again, in one checked file.
+"""`swarm-node home id`: this node's name in the swarm. `home backup` and `home restore`: what a home cannot make again,
+in one checked file.
 
-A tar file with the hash of each file in its last member. It holds the private key: mode 0600, as the key itself.
+A backup is a tar file with the hash of each file in its last member. It holds the private key: mode 0600, as the key
+itself.
 """
 
 import hashlib
@@ -8,6 +10,7 @@ import io
 import json
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,11 +20,20 @@ from typing import Any, BinaryIO, Protocol
 from swarm_node.commands import archive
 from swarm_node.commands.archive import FILES, FOLDERS, HASHES, BadArchive, Member
 from swarm_node.commands.command import Command
-from swarm_node.commands.home import KEY_FILE, in_use, owned
+from swarm_node.commands.home import KEY_FILE, in_use, load_identity, owned
 from swarm_node.common.errors import UserError
 from swarm_node.common.private import open_to_read
+from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import ArchiveConfig
+
+ID_PAGE = """\
+usage: swarm-node home id [CONFIG.toml] [--home FOLDER]
+
+Show this node's identity, its name in the swarm. Where there is none yet, make
+it; run does so too.
+
+  --home FOLDER   where the identity is (~/.swarm-node)"""
 
 BACKUP_PAGE = """\
 usage: swarm-node home backup FILE [--home FOLDER]
@@ -177,5 +189,16 @@ def _named(config: ArchiveConfig, command: str) -> Path:
     return config.file.expanduser()
 
 
+def id_command(argv: list[str]) -> None:
+    """Prints the peer id; says so if it is a new one."""
+    home = from_command_line(NodeConfig, argv, "swarm-node home id").home.expanduser()
+    existed = (home / KEY_FILE).exists()
+    identity = load_identity(home)
+    if not existed:
+        print(f"made {home / KEY_FILE}: keep a copy, it is this node's name in the swarm", file=sys.stderr)
+    print(identity.peer_id)
+
+
+ID = Command(NodeConfig, ID_PAGE, id_command)
 BACKUP = Command(ArchiveConfig, BACKUP_PAGE, backup_command)
 RESTORE = Command(ArchiveConfig, RESTORE_PAGE, restore_command)

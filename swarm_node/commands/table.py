@@ -37,9 +37,9 @@ CORE: Mapping[str, Entry] = {
         _PART,
         lasting=True,
     ),
-    "pause": Entry("swarm_node.commands.pause:PAUSE", _HOME, "the running node rests after its round", _PART),
-    "resume": Entry("swarm_node.commands.pause:RESUME", _HOME, "it goes on", _PART),
-    "home id": Entry("swarm_node.commands.identity:ID", _HOME, "show this node's identity, made if need be", _PART),
+    "pause": Entry("swarm_node.commands.status:PAUSE", _HOME, "the running node rests after its round", _PART),
+    "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "it goes on", _PART),
+    "home id": Entry("swarm_node.commands.backup:ID", _HOME, "show this node's identity, made if need be", _PART),
     "home backup": Entry(
         "swarm_node.commands.backup:BACKUP", f"FILE {_HOME}", "identity and newest checkpoint, in one file", _PART
     ),

@@ -1,4 +1,4 @@
-"""When a node that is a guest in somebody's home rests: told to by `pause`, outside its hours, or on battery; and how much
+"""When a node that is a guest in somebody's home rests: told to by `pause`, outside its hours, or on battery; and what
 it has exchanged with others in this calendar month.
 
 A resting node stays in memory, since loading takes longer than connecting, and leaves the swarm: a user who pauses it
