@@ -57,8 +57,8 @@ def command(argv: list[str]) -> None:
         print(line)
     import torch
 
+    from swarm_node.common.children import usable_cores
     from swarm_node.node.asynchronous import advice
-    from swarm_node.telemetry.manifest import usable_cores
 
     print(advice(config, usable_cores(), torch.cuda.device_count()))
 

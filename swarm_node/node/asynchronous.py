@@ -19,6 +19,7 @@ from typing import TypeVar
 import torch
 
 from protocol.messages import Round
+from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.node.generator import FromGenerator, GeneratedMessage, GeneratorProcess, Order, settings_for
 from swarm_node.node.round import Node, read_waiting, write_waiting
@@ -28,7 +29,6 @@ from swarm_node.rollouts.groups import Generated
 from swarm_node.rollouts.interfaces import Runner
 from swarm_node.rollouts.reports import Overlap, RoundReport
 from swarm_node.settings import LearningConfig
-from swarm_node.telemetry.manifest import usable_cores
 
 COMMAND = (sys.executable, "-P", "-m", "swarm_node.node.generator")
 MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: waiting rounds are held in memory

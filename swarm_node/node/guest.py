@@ -14,9 +14,8 @@ import psutil
 
 from swarm_node.common import private
 from swarm_node.common.files import write_bytes
-from swarm_node.settings.guest import LimitsConfig, spans_of
+from swarm_node.settings.guest import PAUSE_FILE, LimitsConfig, spans_of
 
-PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
 TRAFFIC_FILE = "traffic.json"
 KEPT_BYTES = 1_000_000  # so much may be forgotten by a kill
 

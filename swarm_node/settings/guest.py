@@ -6,6 +6,8 @@ from pydantic import AfterValidator
 
 from swarm_node.settings.sections import Count, Section
 
+PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
+
 Span = tuple[int, int]  # minutes of the day
 
 

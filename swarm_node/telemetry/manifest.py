@@ -5,7 +5,6 @@ Imports no torch: a GPU is named through torch where something else has imported
 """
 
 import datetime
-import os
 import platform
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from typing import Any
 import psutil
 from pydantic import BaseModel
 
-from swarm_node.common.children import OF_THE_USER, clean_environment
+from swarm_node.common.children import OF_THE_USER, clean_environment, usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
 from swarm_node.common.redaction import hidden
@@ -94,13 +93,6 @@ def hardware() -> dict[str, Any]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "gpus": _gpu_names(),
     }
-
-
-def usable_cores() -> int:
-    """Cores this process may run on, which in a container can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

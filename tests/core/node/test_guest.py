@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 
-from swarm_node.node.guest import PAUSE_FILE, Guest, Traffic
+from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.loop import Session
 from swarm_node.node.stopping import Stop
-from swarm_node.settings.guest import LimitsConfig, spans_of
+from swarm_node.settings.guest import PAUSE_FILE, LimitsConfig, spans_of
 from swarm_node.telemetry.events import Telemetry
 
 
