@@ -23,9 +23,8 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, in_use, load_identity, owned
 from swarm_node.common.errors import UserError
 from swarm_node.common.private import open_to_read
-from swarm_node.settings import NodeConfig
+from swarm_node.settings import ArchiveConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import ArchiveConfig
 
 ID_PAGE = """\
 usage: swarm-node home id [CONFIG.toml] [--home FOLDER]

@@ -35,9 +35,8 @@ from swarm_node.network.transport.backends import check_addresses, make_backend
 from swarm_node.network.transport.listening import check_free, listen_addresses
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.scoring import sandbox
-from swarm_node.settings import NetworkConfig, NodeConfig
+from swarm_node.settings import DoctorConfig, NetworkConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import DoctorConfig
 
 DIAL_SECONDS = 5.0
 LOOK_SECONDS = 2.0  # for the network to find out its addresses

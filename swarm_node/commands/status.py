@@ -14,7 +14,7 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.guest import PAUSE_FILE
+from swarm_node.settings.programs import PAUSE_FILE
 
 STALLED_SECONDS = 120.0  # without a round ending ...
 STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes

@@ -14,7 +14,7 @@ import psutil
 
 from swarm_node.common import private
 from swarm_node.common.files import write_bytes
-from swarm_node.settings.guest import PAUSE_FILE, LimitsConfig, spans_of
+from swarm_node.settings.programs import PAUSE_FILE, LimitsConfig, spans_of
 
 TRAFFIC_FILE = "traffic.json"
 KEPT_BYTES = 1_000_000  # so much may be forgotten by a kill

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from swarm_node.common.errors import UserError, printable
-from swarm_node.settings import contribute, flags, programs, simulation
+from swarm_node.settings import flags, programs, simulation
 from swarm_node.settings.extended import with_sections
 from swarm_node.settings.help_page import help_page
 from swarm_node.settings.mistakes import meant, wrong
@@ -28,7 +28,7 @@ KINDS = (
     programs.CheckConfig,
     programs.DoctorConfig,
     programs.ArchiveConfig,
-    contribute.ContributeConfig,
+    programs.ContributeConfig,
     programs.BootstrapConfig,
     programs.EvaluationConfig,
     programs.AskConfig,
