@@ -10,7 +10,7 @@ from swarm_node.policy.models import check_model
 from swarm_node.settings import CheckConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.extended import with_sections
-from swarm_node.settings.sources import describe, flatten
+from swarm_node.settings.options import describe, flatten
 
 PAGE = """\
 usage: swarm-node check [CONFIG.toml] [--flags] [--all]

@@ -108,7 +108,7 @@ def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
         if entry := entry_of(name):
             return name, entry, list(found[name])
     from swarm_node.common.errors import printable
-    from swarm_node.settings.mistakes import meant  # only here: a command that exists starts sooner without it
+    from swarm_node.settings.options import meant  # only here: a command that exists starts sooner without it
 
     name = " ".join(words[:2]) if group(words[0]) else words[0]
     near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in entries()]).replace(".", " ")

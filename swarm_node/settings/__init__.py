@@ -1,6 +1,6 @@
 """Everything a user can set, with its unit and its default: a file for each topic. Imports nothing heavy.
 
-Names follow TRL where TRL has the thing. `sources.py` resolves them: defaults < file < environment < flags.
+Names follow TRL where TRL has the thing. `command_line.py` resolves them: defaults < file < environment < flags.
 """
 
 from swarm_node.settings.environment import EnvironmentConfig

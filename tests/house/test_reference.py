@@ -24,7 +24,7 @@ from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import NetworkService
 from swarm_node.settings import NetworkConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.sources import describe
+from swarm_node.settings.options import describe
 from tests.pages import REFERENCE, rows
 
 ROOT = Path(__file__).parents[2]

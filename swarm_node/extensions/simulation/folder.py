@@ -10,7 +10,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain, write_bytes, write_json
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
 from swarm_node.settings import SimulationConfig
-from swarm_node.settings.sources import flatten
+from swarm_node.settings.options import flatten
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.manifest import manifest
 
