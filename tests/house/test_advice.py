@@ -60,6 +60,7 @@ SAID_BY = {
     "extensions/trackers": TRAINING,
     "extensions/vllm": TRAINING,
     "generation": TRAINING,
+    "network/trial.py": ("doctor",),
     "network": NETWORK,
     "network/process/control.py": ("run", "bootstrap", "contribute"),
     "node": TRAINING,

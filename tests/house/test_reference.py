@@ -13,9 +13,9 @@ import pytest
 
 from protocol.identity import Identity
 from swarm_node.commands import cli
-from swarm_node.commands.doctor import Finding, Level, verdict
+from swarm_node.commands.doctor import verdict
 from swarm_node.commands.table import entries
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.extensions.simulation.folder import PATTERNS
 from swarm_node.network.exchange.peers import PeerView
 from swarm_node.network.process.messages import Memory
