@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from swarm_node.commands import archive
 from swarm_node.commands.archive import FILES, FOLDERS, HASHES, BadArchive, Member
@@ -50,10 +50,6 @@ A home from a backup. All of it is checked before anything is written; a home
 that has an identity or checkpoints is left alone.
 
   --home FOLDER   where it goes (~/.swarm-node)"""
-
-
-class _Readable(Protocol):
-    def read(self, size: int = ..., /) -> bytes: ...
 
 
 def backup(home: Path, file: Path) -> list[str]:
@@ -126,7 +122,7 @@ def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> Non
 
 def _write(out: Any, home: Path) -> dict[str, str]:
     hashes: dict[str, str] = {}
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for path in _kept(home):
             name = path.relative_to(home).as_posix()
             if not archive.may_hold(name):
@@ -134,9 +130,9 @@ def _write(out: Any, home: Path) -> dict[str, str]:
             with path.open("rb") as file:
                 about = tarfile.TarInfo(name)
                 about.size, about.mode = os.fstat(file.fileno()).st_size, 0o600
-                reader = _Hashing(file)
-                tar.addfile(about, reader)
-                hashes[name] = reader.hash.hexdigest()
+                hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+                file.seek(0)
+                tar.addfile(about, file)
         listed = json.dumps(hashes).encode()
         about = tarfile.TarInfo(HASHES)
         about.size = len(listed)
@@ -152,18 +148,6 @@ def _kept(home: Path) -> Iterator[Path]:
     for folder in FOLDERS:
         whole = sorted(path for path in (home / folder).glob("[0-9]*") if (path / "state.json").is_file())
         yield from (path for last in whole[-1:] for path in sorted(last.rglob("*")) if path.is_file())
-
-
-class _Hashing:
-    """Reads, and hashes what it read."""
-
-    def __init__(self, file: _Readable) -> None:
-        self._file, self.hash = file, hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self.hash.update(data)
-        return data
 
 
 def backup_command(argv: list[str]) -> None:
