@@ -62,8 +62,8 @@ async def _serve(
     from swarm_node.telemetry.events import (
         Begun,  # now, not above: the first line does not wait for these
         Telemetry,
+        observe,
     )
-    from swarm_node.telemetry.observers import observe
 
     home = config.home.expanduser()
     shown: set[str] = set()

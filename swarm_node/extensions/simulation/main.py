@@ -25,9 +25,17 @@ from swarm_node.extensions.simulation.tables import result
 from swarm_node.extensions.simulation.workers import WORKER, local_launch, prefixes_of, remote_command
 from swarm_node.policy.models import fetch
 from swarm_node.settings import SimulationConfig
-from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Telemetry, Warned
+from swarm_node.telemetry.events import (
+    CellFailed,
+    CellFinished,
+    Notice,
+    RunFinished,
+    RunStarted,
+    Telemetry,
+    Warned,
+    observe,
+)
 from swarm_node.telemetry.jsonlines import JsonLines
-from swarm_node.telemetry.observers import observe
 from swarm_node.telemetry.terminal import say
 
 
