@@ -9,11 +9,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 
+from swarm_node.common.children import usable_cores
 from swarm_node.extensions.ray import engine as ray
 from swarm_node.extensions.simulation.engines.engine import engine_of
 from swarm_node.extensions.simulation.workers import prefixes_of
 from swarm_node.settings import SimulationConfig
-from swarm_node.telemetry.manifest import usable_cores
 
 
 @dataclass(frozen=True)

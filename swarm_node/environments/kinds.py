@@ -9,7 +9,7 @@ from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.rewards import Scoring
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig
 

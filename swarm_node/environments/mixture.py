@@ -5,8 +5,7 @@ from typing import TypeVar
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.rollouts.catalogue import Catalogue
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
 

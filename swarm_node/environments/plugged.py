@@ -19,7 +19,7 @@ from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers
 
 SECONDS = 60.0  # for its imports

@@ -10,8 +10,7 @@ from protocol.messages import PeerId, Question, Round
 from swarm_node.common.lru import Lru
 from swarm_node.environments.kinds import split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.rollouts.catalogue import Catalogue, Tasks
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, Reply
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
 

@@ -13,8 +13,7 @@ from swarm_node.policy.device import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.soundness import Damaged
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import CheckpointSaved, CheckpointWanted, Event, Notice, Validated, Warned
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import CheckpointSaved, CheckpointWanted, Event, Notice, Telemetry, Validated, Warned
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
 

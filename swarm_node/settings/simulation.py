@@ -5,10 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.programs import LearningConfig
+from swarm_node.settings.programs import DefenceConfig, LearningConfig, NetworkConfig
 from swarm_node.settings.sections import Alias, Count, Positive, Section, Share, WithCommas
-from swarm_node.settings.training import DefenceConfig
 
 
 class FaultsConfig(Section):

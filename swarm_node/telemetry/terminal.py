@@ -25,11 +25,11 @@ from swarm_node.telemetry.events import (
     RoundDone,
     RunFinished,
     RunStarted,
+    Sink,
     Validated,
     Warned,
 )
 from swarm_node.telemetry.series import moving_average, sparkline
-from swarm_node.telemetry.sinks import Sink
 
 WINDOW = 20  # rounds of the moving average
 SPARK_WIDTH = 40  # characters

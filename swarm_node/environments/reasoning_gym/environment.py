@@ -7,7 +7,7 @@ from swarm_node.environments.kinds import Asking, EnvironmentKind, UnknownTaskEr
 from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TASKS, TASKS, VERSION
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool
 
 NAME = "reasoning_gym"

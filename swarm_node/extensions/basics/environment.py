@@ -9,7 +9,7 @@ from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.extensions.basics import source
 from swarm_node.extensions.basics.questions import TASKS
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 
 SOURCE = "swarm_node.extensions.basics.source"

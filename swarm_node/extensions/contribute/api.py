@@ -14,14 +14,13 @@ from pydantic import BaseModel, Field, ValidationError
 from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.common.redaction import without_secrets
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.circuit import Circuit
 from swarm_node.extensions.contribute.server import Broken, Reply, Server, Unsent
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings import ContributeConfig
 from swarm_node.settings.secret import Secret
 
 CHARS_PER_TOKEN = 4  # a guess, for servers that do not say what they used, or say less

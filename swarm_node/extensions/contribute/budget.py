@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
-from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings import ContributeConfig
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import Count
 

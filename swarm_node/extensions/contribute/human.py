@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion, Question
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import printable
 from swarm_node.rollouts.groups import Skipped
 
 Score = Callable[[Question, Sequence[str]], tuple[float, ...] | Skipped]

@@ -12,8 +12,7 @@ from random import Random
 from protocol import limits
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget, take_key
@@ -24,8 +23,8 @@ from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.rounds import Rounds
+from swarm_node.settings import ContributeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.extended import section_of
 from swarm_node.settings.secret import Secret
 

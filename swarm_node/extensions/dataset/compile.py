@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from swarm_node.common.errors import UserError
-from swarm_node.common.regular import open_regular
+from swarm_node.common.private import open_to_read
 from swarm_node.extensions.dataset import questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Question
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
@@ -96,7 +96,7 @@ def _verifier(config: DatasetConfig) -> dict[str, Any]:
     file, _, function = config.verifier.rpartition(":")
     path = Path(file if file.endswith(".py") else f"{file}.py").expanduser().absolute()
     try:
-        with open_regular(path) as content:
+        with open_to_read(path) as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"verifier {config.verifier}: {path} cannot be read: {error.strerror}") from error

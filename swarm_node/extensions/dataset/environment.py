@@ -16,7 +16,7 @@ from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.extended import section_of

@@ -10,7 +10,7 @@ from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment, Scoring
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
-from swarm_node.rollouts.catalogue import Catalogue, Tasks
+from swarm_node.rollouts.groups import Catalogue, Tasks
 from swarm_node.settings import EnvironmentConfig
 
 

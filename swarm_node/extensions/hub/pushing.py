@@ -4,8 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.hub.settings import PushConfig
 from swarm_node.settings import Section
 from swarm_node.settings.extended import section_of
@@ -16,9 +15,9 @@ from swarm_node.telemetry.events import (
     Notice,
     RoundDone,
     RunFinished,
+    Telemetry,
     Warned,
 )
-from swarm_node.telemetry.sinks import Telemetry
 
 LINE_CHARS = 400  # of what the hub's library says
 CHECKPOINTS = "checkpoints"  # folder in the home; those of the best validation are in another one

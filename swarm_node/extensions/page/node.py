@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common.lru import Lru
+from swarm_node.extensions.page import checked
 from swarm_node.extensions.page.history import History, Recent
 from swarm_node.extensions.page.tail import Tail
 from swarm_node.extensions.page.watched import News
 from swarm_node.rollouts.reports import METRICS, PHASES
-from swarm_node.telemetry import checked
 
 LINES = 200  # notices and warnings that are kept
 AUTHORS = 512  # that are remembered

@@ -9,7 +9,7 @@ NAMES = {  # part of a command line -> what it is
     "network.process": "network",
     "scoring.server": "scoring",
     "scoring.forkserver": "scoring",
-    "generator_process": "generator",
+    "node.generator": "generator",
     "p2pd": "daemon of the network library",
     "commands.page": "page",
     "swarm_node page": "page",

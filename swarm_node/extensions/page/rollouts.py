@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from swarm_node.extensions.page import checked
 from swarm_node.extensions.page.tail import Tail
-from swarm_node.telemetry import checked
 from swarm_node.telemetry.samples import FILE, OLDER
 
 SHOWN = 48

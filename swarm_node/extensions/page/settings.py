@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import BootstrapConfig, NodeConfig
-from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings import BootstrapConfig, ContributeConfig, NodeConfig
 from swarm_node.settings.sections import Alias, Alone, Section
 
 LISTEN = "127.0.0.1:8420"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from swarm_node.extensions.page import checked
 from swarm_node.extensions.page.history import History
 from swarm_node.extensions.page.node import LEVELS, LINES, MOST_TASKS
 from swarm_node.extensions.page.tail import Tail
 from swarm_node.extensions.page.watched import News
-from swarm_node.telemetry import checked
 
 MOST_CELLS = 256  # arms and seeds that get a curve each
 POINTS = 512  # of a curve

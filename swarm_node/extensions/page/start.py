@@ -14,13 +14,13 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.status import ask
 from swarm_node.common.children import OF_THE_USER
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.page import checked
 from swarm_node.extensions.page.about import read_manifest
 from swarm_node.extensions.page.newest_first import NewestFirst
 from swarm_node.extensions.page.settings import LISTEN, PageConfig, listening
 from swarm_node.extensions.page.simulation import SimulationWatch
 from swarm_node.extensions.page.watched import Watched
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.telemetry import checked
 
 PAGE = """\
 usage: swarm-node page [HOME|REPORT] [--listen HOST:PORT] [--flags]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from swarm_node.common.children import without_secrets
+from swarm_node.common.children import usable_cores, without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.elsewhere import origin
@@ -29,7 +29,6 @@ from swarm_node.extensions.simulation.worker_messages import (
 )
 from swarm_node.extensions.simulation.workers import MODULE
 from swarm_node.settings import SimulationConfig
-from swarm_node.telemetry.manifest import usable_cores
 
 STORE = 100_000_000  # bytes of the object store of a cluster of our own: what crosses is text
 _held = threading.Event()  # several simulations of this process share the connection

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import plain, write_bytes
+from swarm_node.common.files import plain, write_bytes, write_json
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
 from swarm_node.settings import SimulationConfig
-from swarm_node.settings.sources import flatten
+from swarm_node.settings.options import flatten
 from swarm_node.telemetry.events import CellRound
-from swarm_node.telemetry.manifest import manifest, write_manifest
+from swarm_node.telemetry.manifest import manifest
 
 KIND = "simulation"  # in the manifest of a folder of ours
 PICTURES = ("rewards.png", "accuracy.png")
@@ -64,7 +64,7 @@ class ReportFolder:
         except OSError as error:
             raise UserError(f"{self.path} cannot be written ({error.strerror}): choose another --out") from error
         seeds = range(config.seed, config.seed + config.seeds)
-        write_manifest(self.manifest, manifest(KIND, config, seeds))
+        write_json(self.manifest, manifest(KIND, config, seeds))
         return warning
 
     def log(self, cell: Cell) -> Path:

@@ -17,7 +17,7 @@ Ahead = Callable[[int], int]
 
 
 def bounded(max_staleness: int) -> Ahead:
-    """As `capacity.py` allows. With 0 every round is generated after the update before it."""
+    """As `Capacity` allows. With 0 every round is generated after the update before it."""
     return lambda updates: updates + max_staleness + 1
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
 from swarm_node.extensions.simulation.arms import Cell, all_cells
@@ -24,11 +25,17 @@ from swarm_node.extensions.simulation.tables import result
 from swarm_node.extensions.simulation.workers import WORKER, local_launch, prefixes_of, remote_command
 from swarm_node.policy.models import fetch
 from swarm_node.settings import SimulationConfig
-from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.events import (
+    CellFailed,
+    CellFinished,
+    Notice,
+    RunFinished,
+    RunStarted,
+    Telemetry,
+    Warned,
+    observe,
+)
 from swarm_node.telemetry.jsonlines import JsonLines
-from swarm_node.telemetry.manifest import usable_cores
-from swarm_node.telemetry.observers import observe
-from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
 
 

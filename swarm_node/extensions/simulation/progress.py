@@ -12,9 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, CellStarted, Event, Notice, Warned
+from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, CellStarted, Event, Notice, Sink, Warned
 from swarm_node.telemetry.series import moving_average, sparkline
-from swarm_node.telemetry.sinks import Sink
 from swarm_node.telemetry.terminal import say
 
 WINDOW = 10  # rounds of the moving average and of the speed

@@ -14,16 +14,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from swarm_node.common.children import without_secrets
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.scored import Scoring
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.settings import TasksetConfig
-from swarm_node.rollouts.catalogue import Catalogue, Tasks
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.extended import section_of

@@ -22,8 +22,7 @@ from swarm_node.extensions.temporal_clue import scoring as scorers
 from swarm_node.extensions.temporal_clue.published import read_options
 from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION
-from swarm_node.rollouts.catalogue import Catalogue, Tasks
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, ScoringClient
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
 from swarm_node.settings.extended import section_of

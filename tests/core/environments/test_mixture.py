@@ -7,8 +7,7 @@ import pytest
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.mixture import Mixture
-from swarm_node.rollouts.catalogue import Catalogue
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped
 
 AUTHOR = PeerId("12D3KooWAlice")
 

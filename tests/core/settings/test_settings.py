@@ -8,7 +8,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.command_line import from_command_line, resolve
 from swarm_node.settings.extended import with_sections
-from swarm_node.settings.sources import describe
+from swarm_node.settings.options import describe
 
 
 def written(folder: Path, text: str) -> Path:

@@ -8,11 +8,19 @@ import pytest
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig, Section
-from swarm_node.telemetry.events import Begun, CheckpointWanted, Event, Notice, RunFinished, Trained
+from swarm_node.telemetry.events import (
+    Begun,
+    CheckpointWanted,
+    Event,
+    Notice,
+    RunFinished,
+    Sink,
+    Telemetry,
+    Trained,
+    observe,
+)
 from swarm_node.telemetry.jsonlines import JsonLines
-from swarm_node.telemetry.observers import observe
-from swarm_node.telemetry.sample_writer import SampleWriter, samples
-from swarm_node.telemetry.sinks import Sink, Telemetry
+from swarm_node.telemetry.samples import SampleWriter, samples
 
 
 class Recorder:

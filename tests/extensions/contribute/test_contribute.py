@@ -22,7 +22,7 @@ from swarm_node.extensions.contribute.session import Contributor
 from swarm_node.network.alone import Alone
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings import ContributeConfig
 from swarm_node.settings.secret import Secret, SecretUrl
 from tests.commands import started
 from tests.waiting import PATIENCE, until

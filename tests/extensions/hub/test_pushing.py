@@ -9,8 +9,16 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.pushing import Pushing, pushing
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.extended import with_sections
-from swarm_node.telemetry.events import CheckpointSaved, CheckpointWanted, Event, Notice, RoundDone, RunFinished, Warned
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import (
+    CheckpointSaved,
+    CheckpointWanted,
+    Event,
+    Notice,
+    RoundDone,
+    RunFinished,
+    Telemetry,
+    Warned,
+)
 from tests.core.telemetry.conftest import round_report  # noqa: F401  a fixture
 from tests.waiting import PATIENCE
 

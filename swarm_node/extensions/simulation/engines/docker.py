@@ -12,7 +12,7 @@ from swarm_node.extensions.simulation.engines.engine import OnThisMachine, Run
 from swarm_node.extensions.simulation.engines.real_nodes import LINES, RealRun, check_real, one_line
 from swarm_node.extensions.simulation.worker_messages import node_environment
 from swarm_node.settings import SimulationConfig
-from swarm_node.settings.sources import plug_in_files
+from swarm_node.settings.options import plug_in_files
 
 LABEL = "swarm-node.simulation"  # of every container and network of ours; its value names the report folder
 

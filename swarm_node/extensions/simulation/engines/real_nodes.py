@@ -24,8 +24,8 @@ from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.rollouts.reports import RoundReport, StepReport
 from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.extended import with_sections
+from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import revealed
-from swarm_node.settings.sources import flatten
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
