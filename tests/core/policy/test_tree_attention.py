@@ -15,7 +15,10 @@ from tests.gradients import allowed
 from tests.models import FAMILIES, text_group, tiny_policy
 
 CPU = torch.device("cpu")
-PACKED = [new(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]), new([7, 8], [[9, 10], [11]])]
+PACKED = [
+    new(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
+    new([5, 6, 7, 8], [[9, 10], [9, 11], [11]]),
+]
 
 
 @pytest.mark.slow
@@ -31,13 +34,16 @@ def test_the_model_attends_as_before_once_a_batch_is_done(family) -> None:
 
 def test_a_model_is_left_as_it_was_when_its_forward_fails() -> None:
     policy = tiny_policy()
-    with pytest.raises(ZeroDivisionError), tree_attention.attending(policy.model, build_tree(PACKED, CPU).tree, "sdpa"):
+    with (
+        pytest.raises(ZeroDivisionError),
+        tree_attention.attending(policy.model, build_tree(PACKED, CPU, 1).tree, "sdpa"),
+    ):
         raise ZeroDivisionError
     assert policy.model.config._attn_implementation == "sdpa"
 
 
 def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
-    batch = build_tree(PACKED, CPU)
+    batch = build_tree(PACKED, CPU, 1)
     mask, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
     dense = create_mask(mask.mask_mod, None, None, columns, columns, device="cpu")
     assert torch.equal(dense[0, 0], allowed(batch))
@@ -45,7 +51,7 @@ def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
 
 def test_tiles_are_those_that_torch_finds_in_the_whole_mask() -> None:
     long = [new(list(range(150)), [list(range(90)), list(range(200)), [5]]), *PACKED]
-    batch = build_tree(long, CPU)
+    batch = build_tree(long, CPU, 1)
     ours, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
     theirs = create_block_mask(ours.mask_mod, None, None, columns, columns, device="cpu")
     assert ours.seq_lengths == theirs.seq_lengths
@@ -71,7 +77,7 @@ def test_heads_that_share_keys_may_have_them_repeated() -> None:
 @pytest.mark.filterwarnings("ignore:.*flex_attention.*")
 def test_both_kernels_give_what_the_dense_mask_gives() -> None:
     torch.manual_seed(0)
-    batch = build_tree(PACKED, CPU)
+    batch = build_tree(PACKED, CPU, 1)
     columns = batch.ids_RL.shape[1]
     q, k, v = (torch.randn(1, heads, columns, 8) for heads in (4, 2, 2))
     dense = torch.nn.functional.scaled_dot_product_attention(
