@@ -6,6 +6,7 @@ cell whose host was lost begins anew on another. Needs the extra `ray`.
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,6 @@ from swarm_node.extensions.ray.elsewhere import check_same, folder_of, origin
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.engines.engine import Engine, Launch, Worker
 from swarm_node.extensions.simulation.worker_messages import (
-    COMMAND,
     FromWorker,
     Order,
     node_environment,
@@ -37,6 +37,7 @@ class RayEngine(Engine):
     """Implements engine.Engine. Its workers do what those of the engine in memory do, on the hosts of a cluster."""
 
     def check(self, config: SimulationConfig) -> None:
+        """That Ray is installed."""
         _library()
 
     def cells_at_once(self, config: SimulationConfig) -> int:
@@ -51,7 +52,7 @@ class RayEngine(Engine):
         task = ray.remote(run_worker).options(num_returns="streaming", scheduling_strategy="SPREAD", **options)
 
         def launch(cell: Cell) -> Worker:
-            return RayWorker(ray, task.remote(write_order(config, cell), there, node_environment(config)))
+            return RayWorker(ray, task.remote(write_order(config, cell), command[1:], there, node_environment(config)))
 
         return launch
 
@@ -64,6 +65,7 @@ class RayWorker(Worker):
         self._error: Exception | None = None
 
     def messages(self) -> Iterator[FromWorker]:
+        """As the task passes them on."""
         try:
             for message in self._stream:
                 yield self._ray.get(message)
@@ -74,6 +76,7 @@ class RayWorker(Worker):
         return " ".join(str(self._error or "the task ended without a message").split())[-300:]
 
     def lost(self) -> bool:
+        """As Ray says."""
         task = self._ray.exceptions.RayTaskError  # raised in the task, so its host is well
         return self._error is not None and not isinstance(self._error, task)
 
@@ -83,8 +86,11 @@ class RayWorker(Worker):
             self._ray.cancel(self._stream, force=True)
 
 
-def run_worker(order: Order, there: Mapping[str, Any], environment: dict[str, str]) -> Iterator[FromWorker]:
-    """The task: messages of a worker process, which ends with the task, however that ends. `there`: see origin."""
+def run_worker(
+    order: Order, words: Sequence[str], there: Mapping[str, Any], environment: dict[str, str]
+) -> Iterator[FromWorker]:
+    """The task: messages of a worker process, which ends with the task, however that ends. `words` come behind the
+    interpreter; `there` is the driver's origin."""
     try:
         check_same(there)
     except UserError as error:
@@ -92,7 +98,7 @@ def run_worker(order: Order, there: Mapping[str, Any], environment: dict[str, st
         return
     with tempfile.TemporaryFile() as errors:
         variables = without_secrets({**environment, **there["environment"]})
-        process = spawned(COMMAND, errors, variables, folder_of(there))
+        process = spawned([sys.executable, *words], errors, variables, folder_of(there))
         try:
             said = None
             for said in said_by(process, order):

@@ -54,21 +54,11 @@ def run_cell(
         rejected.update({node: report.rejected for node, report in reports.items()})
         done = summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
         done = replace(done, seconds={**done.seconds, "cpu": cpu() - burnt})
-        yield evaluated(done, config, population, learning) if due(config, number) else done
-
-
-def due(config: SimulationConfig, number: int) -> bool:
-    """Whether held-out questions are asked after the round of this number."""
-    every = config.evaluate_every
-    return bool(every) and ((number + 1) % every == 0 or number + 1 == config.rounds)
-
-
-def evaluated(
-    done: CellRound, config: SimulationConfig, population: "LivePopulation", nodes: Sequence[int]
-) -> CellRound:
-    """The round with what its learners know. Its seconds are without the asking."""
-    found = dict(zip(nodes, population.evaluate(nodes), strict=True))
-    return replace(done, accuracy=tuple(found.get(node) for node in range(config.nodes)))
+        every = config.evaluate_every
+        if every and ((number + 1) % every == 0 or number + 1 == config.rounds):
+            found = dict(zip(learning, population.evaluate(learning), strict=True))
+            done = replace(done, accuracy=tuple(found.get(node) for node in range(config.nodes)))
+        yield done
 
 
 def summary(

@@ -1,6 +1,7 @@
 """`simulate`: arms and seeds in, a report folder out. Imports no torch; its workers do."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -22,7 +23,6 @@ from swarm_node.extensions.simulation.node_options import contributors, node_con
 from swarm_node.extensions.simulation.progress import SimulationTerminal
 from swarm_node.extensions.simulation.report import Report, build_report
 from swarm_node.extensions.simulation.tables import result
-from swarm_node.extensions.simulation.worker_messages import COMMAND
 from swarm_node.policy.models import fetch
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
@@ -31,11 +31,13 @@ from swarm_node.telemetry.observers import observe
 from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
 
+WORKER = (sys.executable, "-P", "-m", "swarm_node.extensions.simulation.worker")
+
 
 def simulate(
     config: SimulationConfig,
     console: Console | None = None,
-    worker: Sequence[str] = COMMAND,
+    worker: Sequence[str] = WORKER,
     clock: Callable[[], float] = time.monotonic,
 ) -> Path:
     """Runs the unfinished cells, writes the report and shows it. Returns the path of report.json.

@@ -4,7 +4,6 @@ A worker is spawned, not forked, so threads and settings of torch are its own.
 """
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from subprocess import PIPE, Popen
@@ -17,7 +16,6 @@ from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import revealed
 from swarm_node.telemetry.events import CellRound
 
-COMMAND = (sys.executable, "-P", "-m", "swarm_node.extensions.simulation.worker")
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # a round of 1,000 nodes has some MB
 BEGIN = b"swarm-node worker\n"  # what a start-up file of Python prints comes before it
 

@@ -21,14 +21,17 @@ class DockerEngine(RealEngine):
     """Implements engine.Engine."""
 
     def check(self, config: SimulationConfig) -> None:
+        """Containers do not see files of this machine."""
         super().check(config)
         if files := plug_in_files(config):
             raise UserError(f"{files[0]} is a file of this machine: with --engine docker install plug-ins in the image")
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+        """Its nodes are containers."""
         return RealRun(config, cell, DockerLauncher(config.image, run_name(config), node_environment(config)))
 
     def clean_up(self, config: SimulationConfig) -> None:
+        """Containers do not end with the worker that started them."""
         _remove(connect(), {LABEL: run_name(config)})
 
 

@@ -20,6 +20,7 @@ class ProcessEngine(RealEngine):
     """Implements engine.Engine. Processes end with the worker that started them."""
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+        """Its nodes are processes."""
         return RealRun(config, cell, ProcessLauncher())
 
 

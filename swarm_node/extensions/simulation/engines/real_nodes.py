@@ -97,6 +97,7 @@ class RealEngine(Engine):
                 raise UserError(f"{option} is for --engine memory; {words}")
 
     def processes(self, config: SimulationConfig) -> int:
+        """One for each node."""
         return config.nodes
 
 
