@@ -138,7 +138,7 @@ def read_folder(folder: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: cache.load(folder, "public")
     yield lambda: bundle.write_bundle(folder / "bundle.zip", NodeConfig(home=folder), None, ["line"])
     yield lambda: card.card(card.story(folder, 2, _model_of(folder)))
-    yield lambda: plot._draw_report(folder, [])
+    yield lambda: plot.report_of(folder)
 
 
 def _samples(page: Page) -> list[dict[str, Any]]:

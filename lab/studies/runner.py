@@ -111,7 +111,8 @@ def do(runs: Sequence[Run], options: argparse.Namespace) -> bool:
     if options.at_most is not None:
         options.at_most -= len(todo)  # of the whole command
     if todo:
-        with places.place_of(options) as place, ThreadPoolExecutor(options.cores or place.room) as pool:
+        place = places.place_of(options)
+        with ThreadPoolExecutor(options.cores or place.room) as pool:
             list(pool.map(lambda run: _one(run, options.runs, place), todo))
     return True
 

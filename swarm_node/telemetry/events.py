@@ -147,9 +147,6 @@ class CellRound:
     attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
     metrics: Mapping[str, float] = field(default_factory=dict)  # every figure of `reports.METRICS`, over nodes
     accuracy: tuple[Mapping[str, float] | None, ...] = ()  # of every node by task, held out; empty: not asked
-    held_out: Mapping[str, float] = field(
-        default_factory=dict
-    )  # pass_at_k, distinct, entropy, agreement of those answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ class TrackioTracker(Tracker):
         self._trackio = library("trackio", "pip install 'swarm-node[trackio]'")
 
     def begin(self, name: str) -> Run:
+        """A run on Trackio."""
         return _Logged(self._trackio.init(project=PROJECT, name=name, resume="allow", embed=False))
 
 
@@ -102,6 +103,7 @@ class WandbTracker(Tracker):
         self._wandb = library("wandb", "pip install wandb")
 
     def begin(self, name: str) -> Run:
+        """A run on Weights & Biases."""
         return _Logged(self._wandb.init(project=PROJECT, name=name, dir=str(self.folder), reinit="create_new"))
 
 
@@ -113,6 +115,7 @@ class TensorboardTracker(Tracker):
         self._writer = library("torch.utils.tensorboard", "pip install tensorboard").SummaryWriter
 
     def begin(self, name: str) -> Run:
+        """A folder for TensorBoard."""
         folder = self.folder / "tensorboard" / name.replace("/", "-").replace(" ", "_")
         return _Written(self._writer(str(folder), purge_step=self.done or None))  # hides what is done again
 
