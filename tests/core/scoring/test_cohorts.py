@@ -52,7 +52,8 @@ class Watched(ForkServer):
 
 @pytest.fixture
 def scored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
-    monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, **{each.__name__: scorers.Scorer(each) for each in (die, hang)}})
+    bad = {"die": scorers.Scorer(die), "hang": scorers.Scorer(hang)}
+    monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, **bad})
     monkeypatch.setattr(scorers, "PLAIN", scorers.PLAIN | {"die", "hang"})
     sandbox, (end, lifeline) = Sandbox(), os.pipe()
     light = Watched(scorers, sandbox, 1.0, end)
@@ -108,7 +109,7 @@ def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(scored) 
 
 
 def used(*functions: types.FunctionType) -> set[str]:
-    """Names that functions of ours use, and those that their helpers do: of a closure, the module or another of ours."""
+    """Names that functions use, and those that their helpers do: of a closure, the module or another of ours."""
     waiting, seen = [*functions], dict[types.CodeType, set[str]]()
     while waiting:
         function = waiting.pop()
