@@ -128,7 +128,7 @@ class Reader:
             return setting.suspects[world.motives.index(self._read("motive", match[1]))]
         if match := re.fullmatch(r"Where was (.+?)(?: at (\d\d:\d\d [AP]M))?\?", question):
             piece = c.meant(self._read("who", match[1]), setting, world)
-            room = world.paths[piece][self._read("time", match[2])]
+            room: int = world.paths[piece][self._read("time", match[2])]
             return setting.rooms[room]
         raise NotUnderstood(f"not understood: {question!r}")
 
