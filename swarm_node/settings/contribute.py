@@ -22,7 +22,7 @@ class ContributeConfig(Section):
     key_file: Path | None = None
     """File whose first line is the server's key. Else the variable SWARM_NODE_API_KEY."""
     human: bool = False
-    """A person answers, in this terminal or on a page, in place of a server."""
+    """A person answers, on a page, in place of a server."""
     samples: Annotated[int, Field(ge=2, le=64)] = 8
     """Completions per prompt."""
     max_tokens: Positive = 512
@@ -36,8 +36,6 @@ class ContributeConfig(Section):
     tokens_per_minute: Count = 200_000
     """Tokens, of prompts and completions, that may be used in a minute; 0 sets no limit. A single request that may take
     more is made alone."""
-    tokens_per_day: Count = 0
-    """Tokens that may be used in a day (UTC); 0 sets no limit."""
     total_requests: Count = 20_000
     """Requests that may be made in all, over restarts; then the contributor ends. 0 sets no limit."""
     total_tokens: Count = 10_000_000

@@ -160,7 +160,7 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
             token = {"authorization": f"Bearer {(home / 'page.token').read_text().strip()}"}
             page = re.search(r"http://127\.0\.0\.1:\d+", (tmp_path / "output").read_text())
             assert page
-            for path in ("/api/about", "/api/state", "/api/samples", "/metrics"):
+            for path in ("/api/state", "/api/samples", "/metrics"):
                 answer = httpx.get(page[0] + path, headers=token, timeout=PATIENCE)
                 assert answer.status_code == 200, answer
                 said[path] = answer.content
@@ -177,7 +177,6 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
     said |= {str(file): file.read_bytes() for file in home.rglob("*") if file.is_file()}
     assert leaks(said) == []
     assert b"no vLLM server at http://***@127.0.0.1" in said["output"]
-    assert b"http://***@127.0.0.1" in said["/api/about"] and b'"***"' not in said["/api/about"]
     assert {"manifest.json", "events.jsonl", "network.log"} <= {Path(name).name for name in said}
     for name, text in said.items():
         assert not name.startswith("bundle ") or str(tmp_path).encode() not in text, name

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.page.guard import HEADER_BYTES
 from swarm_node.extensions.page.page import Page
+from swarm_node.extensions.page.settings import LISTEN, listening
 
 HEADER_SECONDS = 10.0  # that a client may take for a request
 READER_SECONDS = 20.0  # that a client may leave what was sent to it unread
@@ -138,14 +139,21 @@ class Server(uvicorn.Server):
         yield
 
 
-def bound(host: str, port: int, flag: str = "--listen") -> socket.socket:
-    """A listening socket. UserError, which names the flag, where it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family)
+def listener_at(listen: str, flag: str = "--listen") -> socket.socket:
+    """A listening socket at HOST:PORT; at a free port where that of the default address is taken. UserError, which
+    names the flag, where it cannot be had."""
+    host, port = listening(listen)
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
-        found.listen(128)  # before its address is shown
+        try:
+            found.bind((host, port))
+            found.listen(128)  # before its address is shown
+        except OSError:
+            if listen != LISTEN:
+                raise
+            found.bind((host, 0))
+            found.listen(128)
     except OSError as error:
         found.close()
         raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; choose another {flag} HOST:PORT") from error

@@ -8,19 +8,21 @@ import secrets
 import sys
 from importlib import resources
 from pathlib import Path
+from socket import socket
 from time import monotonic
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.status import ask
+from swarm_node.common import private
 from swarm_node.common.children import OF_THE_USER
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.page.about import read_manifest
-from swarm_node.extensions.page.newest_first import NewestFirst
-from swarm_node.extensions.page.settings import LISTEN, PageConfig, listening
+from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.settings import PageConfig
 from swarm_node.extensions.page.simulation import SimulationWatch
 from swarm_node.extensions.page.watched import Watched
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry import checked
+from swarm_node.telemetry.jsonlines import record_of
 
 PAGE = """\
 usage: swarm-node page [HOME|REPORT] [--listen HOST:PORT] [--flags]
@@ -39,6 +41,7 @@ run goes on.
 NICE = 10  # beside a node: whoever looks waits, training does not
 KEPT = {*OF_THE_USER, "PATH", "PYTHONPATH", "PYTHONUTF8", "CUDA_VISIBLE_DEVICES", "COLUMNS"}
 OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")  # options, and none that holds a secret
+MOST_BYTES = 4 * 1024 * 1024  # of a manifest
 TOKEN_FILE = "page.token"  # noqa: S105  in the home of a node, so that the address stays the same
 
 
@@ -60,18 +63,21 @@ def command(argv: list[str]) -> None:
 
 def _without_secrets(argv: list[str]) -> None:
     """Goes on as the same process without the variables of the user's shell: tokens and keys of other programs are
-    nothing to a page, nor to the doctor that it starts. What was in the environment once stays readable in a process,
-    so it is executed again."""
+    nothing to a page. What was in the environment once stays readable in a process, so it is executed again."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or OPTION.fullmatch(name)}
     if kept.keys() != os.environ.keys():
         os.execve(sys.executable, [sys.executable, "-P", "-m", "swarm_node", "page", *argv], kept)  # noqa: S606
 
 
 def watched_in(folder: Path) -> Watched:
-    """A simulation where its manifest says so, else a node."""
-    content = read_manifest(folder)
+    """A simulation where its manifest says so, else a node. Nothing in a manifest is obeyed: the folder may be a
+    stranger's."""
+    try:
+        content = record_of(private.read_plain(folder / "manifest.json", MOST_BYTES)) or {}
+    except OSError:
+        content = {}
     if content.get("kind") != "simulation":
-        return NewestFirst(folder)
+        return NodeWatch(folder)
     try:
         questions = checked.whole(content["config"]["round"]["questions"])
     except (KeyError, TypeError, ValueError):
@@ -84,28 +90,21 @@ async def _show(config: PageConfig, folder: Path, watched: Watched, token: str) 
     from swarm_node.extensions.page.guard import Guard
     from swarm_node.extensions.page.page import Page
     from swarm_node.extensions.page.public import FREE, PublicView
-    from swarm_node.extensions.page.server import bound, serve
+    from swarm_node.extensions.page.server import listener_at, serve
 
-    host, port = listening(config.listen)
-    try:
-        listener = bound(host, port)
-    except UserError:
-        if config.listen != LISTEN:
-            raise
-        listener = bound(host, 0)
+    listener = listener_at(config.listen)
     page = Page(folder, watched, ask, monotonic)
-    public = PublicView(page, monotonic, _named(config)) if config.public else None
+    public = PublicView(page, monotonic, shipped_tasks() | set(config.public_tasks)) if config.public else None
     free = [*(FREE if public else ()), *(["/metrics"] if config.open_metrics else [])]
-    cookie = f"swarm-node-{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:8]}"
-    entrance = ("/node" if public else "/", static_files()["enter.html"])
-    app = Guard(routes(page, public), token, cookie, config.names, free, entrance=entrance)
-    addresses = shown(host, listener.getsockname()[1], token, public is not None)
+    door = ("/node" if public else "/", static_files()["enter.html"])
+    app = Guard(routes(page, public), token, cookie_of(folder), config.names, free, entrance=door)
+    addresses = shown(listener, token, public is not None)
     await serve(page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent)
 
 
-def _named(config: PageConfig) -> frozenset[str]:
-    """Tasks that the public view shows by name: those that everybody knows, and those that the user gave."""
-    return shipped_tasks() | set(config.public_tasks)
+def cookie_of(folder: Path) -> str:
+    """The name of the cookie: pages of other folders on this machine have others."""
+    return f"swarm-node-{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:8]}"
 
 
 def shipped_tasks() -> frozenset[str]:
@@ -113,9 +112,10 @@ def shipped_tasks() -> frozenset[str]:
     return frozenset((resources.files("swarm_node.extensions.page") / "static" / "tasks.txt").read_text().split())
 
 
-def shown(host: str, port: int, token: str, public: bool) -> list[str]:
+def shown(listener: socket, token: str, public: bool) -> list[str]:
     """What a person opens. The token stands behind the #, which no browser sends: no log and no proxy gets it. All
     interfaces are shown as this machine: which name others have for it is not known."""
+    host, port = listener.getsockname()[:2]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     base = f"http://{name}:{port}/"
     if public:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.page.newest_first import NewestFirst
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.start import watched_in
 from swarm_node.extensions.simulation.report import ArmSummary, Report
@@ -58,8 +57,7 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     """The files that were written. UserError where there is nothing to draw, or no place for it."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
-    found = watched_in(folder)
-    watched = NodeWatch(folder) if isinstance(found, NewestFirst) else found  # a figure needs all rounds anyway
+    watched = watched_in(folder)
     stem = "node" if isinstance(watched, NodeWatch) else "rewards"
     name = f"{folder.resolve().name}-{stem}" if out else stem
     paths = [(out or folder) / f"{name}.{kind}" for kind in KINDS]

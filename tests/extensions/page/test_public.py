@@ -4,7 +4,7 @@ from pathlib import Path
 from time import monotonic
 
 from swarm_node.environments.registry import kinds
-from swarm_node.extensions.page.newest_first import NewestFirst
+from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import OTHERS, PublicView
 from swarm_node.extensions.page.start import shipped_tasks
@@ -15,7 +15,7 @@ BROUGHT = {"dataset", "taskset", "temporal_clue_file"}  # environments whose tas
 
 
 def view(home: Path, named: frozenset[str], sampled_tasks: dict[str, int]) -> dict[str, float]:
-    page = Page(home, NewestFirst(home), lambda _: {}, monotonic)
+    page = Page(home, NodeWatch(home), lambda _: {}, monotonic)
     page.asking.answer = {"network": {"running": True, "sampled_tasks": sampled_tasks}}
     page.samples.read()
     found = PublicView(page, monotonic, named).view()

@@ -6,12 +6,11 @@ import { Arms } from "./arms.js";
 import { Rollouts } from "./rollouts.js";
 import { Swarm } from "./swarm.js";
 import { Health } from "./health.js";
-import { About } from "./about.js";
 
 const SECTIONS = {
-  node: { learning: ["Learning", Learning], rollouts: ["Rollouts", Rollouts], swarm: ["Swarm", Swarm], health: ["Health", Health], about: ["About", About] },
-  bootstrap: { swarm: ["Swarm", Swarm], health: ["Health", Health], about: ["About", About] },
-  simulation: { arms: ["Learning", Arms], health: ["Health", Health], about: ["About", About] },
+  node: { learning: ["Learning", Learning], rollouts: ["Rollouts", Rollouts], swarm: ["Swarm", Swarm], health: ["Health", Health] },
+  bootstrap: { swarm: ["Swarm", Swarm], health: ["Health", Health] },
+  simulation: { arms: ["Learning", Arms], health: ["Health", Health] },
 };
 const RECENT = 512, MOST = 3000; // rounds; with more points than that, fetch the whole run anew
 const run = { state: null, status: {}, samples: 0 };
@@ -94,12 +93,11 @@ function take(piece) {
     push(state.whole, ...piece.round);
     push(state.recent, ...piece.round, RECENT);
     if (state.whole.rounds.length > MOST) { source.close(); begin(); return; }
-    Object.assign(state, { last: piece.last, tasks: piece.tasks, totals: piece.totals });
+    Object.assign(state, { last: piece.last, tasks: piece.tasks });
     Object.assign(state.authors, piece.authors);
   }
   if (piece.validated) push(state.validations, piece.validated[0], { reward: piece.validated[1] });
   if (piece.line) state.lines = [...state.lines.slice(-199), piece.line];
-  if (piece.started) state.started = piece.started;
 }
 
 function takeCell(piece) {
