@@ -58,11 +58,6 @@ class Resting:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointWanted:
-    """A sink needs a checkpoint after this round, also where none is due."""
-
-
-@dataclass(frozen=True, slots=True)
 class CheckpointSaved:
     """A checkpoint is on disk."""
 
@@ -174,4 +169,4 @@ Written = (
     | CellFinished
     | CellFailed
 )
-Event = Written | Begun | Trained | CheckpointWanted
+Event = Written | Begun | Trained

@@ -136,7 +136,7 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
     home, said = tmp_path / "home", dict[str, bytes]()
     small = ["--environment.tasks", "gcd/tiny", "--round.questions", "2", "--generation.num-generations", "4"]
     here = ["--network.host", "127.0.0.1", "--network.no-mdns", "--page", "127.0.0.1:0", "--threads", "1"]
-    hub = ["--push.repo", "me/model", "--push.every", "1"]
+    every = ["--checkpoint.every", "1"]
     with vllm(home / "vllm") as server:
         user = SECRETS["url_user"]
         url = [
@@ -146,12 +146,15 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
             home / "vllm",
         ]
         env = environment(server)
-        words = command("run", "--home", home, *small, *here, *hub, *url)
+        words = command("run", "--home", home, *small, *here, *every, *url)
         with (tmp_path / "output").open("wb") as output:
             process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=env)
         try:
             events = home / "events.jsonl"
-            until(lambda: events.exists() and b"not pushed" in events.read_bytes(), what="a push that fails")
+            until(lambda: events.exists() and b"CheckpointSaved" in events.read_bytes(), what="a checkpoint")
+            pushed = ended("model", "push", "me/model", "--home", home, env=env)
+            assert pushed.returncode == 2
+            said["push"] = (pushed.stdout + pushed.stderr).encode()
             done = ended("status", "--home", home, "--json", env=env)
             assert done.stdout.startswith("{"), done
             said["status"] = (done.stdout + done.stderr).encode()

@@ -47,9 +47,7 @@ TOKEN_FILE = "page.token"  # noqa: S105  in the home of a node, so that the addr
 
 def command(argv: list[str]) -> None:
     """Serves until it is told to stop."""
-    if argv and not argv[0].startswith("-"):
-        argv = ["--folder", *argv]
-    config = from_command_line(PageConfig, argv, "swarm-node page", flags_only=True)
+    config = from_command_line(PageConfig, argv, "swarm-node page", first="folder")
     folder = config.folder.expanduser()
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")

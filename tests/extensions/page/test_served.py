@@ -12,9 +12,9 @@ import httpx
 import psutil
 import pytest
 
-from swarm_node.extensions.page.server import HEADER_BYTES
-from swarm_node.extensions.page.start import token_of
-from tests.commands import ended
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.page.server import HEADER_BYTES, listener_at
+from swarm_node.extensions.page.start import command, token_of
 from tests.extensions.page.conftest import Served, serving
 from tests.runs import home_with, line, round_done
 from tests.waiting import PATIENCE, until
@@ -249,14 +249,12 @@ def test_it_ends_on_a_signal_with_viewers_connected(tmp_path: Path, serve) -> No
         assert page.process.wait(PATIENCE) == 0
 
 
-def test_mistakes_are_one_line(tmp_path: Path, page: Served) -> None:
-    for arguments, words in (
-        ((tmp_path / "missing",), "is no folder"),
-        ((tmp_path, "--listen", "8080x"), "must be HOST:PORT"),
-        ((tmp_path, "--listen", f"127.0.0.1:{page.port}"), "choose another --listen"),
-    ):
-        done = ended("page", *arguments)
-        assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
+def test_mistakes_are_told(tmp_path: Path, page: Served) -> None:
+    with pytest.raises(UserError, match="is no folder"):
+        command([str(tmp_path / "missing")])
+    for listen, words in (("8080x", "must be HOST:PORT"), (f"127.0.0.1:{page.port}", "choose another --listen")):
+        with pytest.raises(UserError, match=words):
+            listener_at(listen)
 
 
 SECRETS = ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_API_KEY", "GITHUB_PAT")
