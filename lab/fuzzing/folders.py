@@ -12,7 +12,7 @@ bundle, a card, a restore.
 What runs is seen by an audit hook of the interpreter: a process whose command has a payload in it, code that is
 compiled out of one, a module or a library that it names, an unpickling, a file that it names outside of the folder. A
 file that the payloads would write is looked for, too. `--holes` puts in holes which have to be found, one of them a
-page that starts `doctor` with the tasks of the manifest, as it did once.
+reader that starts `doctor` with the tasks of the manifest, as the page once did.
 """
 
 import asyncio
@@ -40,14 +40,11 @@ from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub import card
 from swarm_node.extensions.page import app as page_app
-from swarm_node.extensions.page import start
 from swarm_node.extensions.page.guard import Guard
 from swarm_node.extensions.page.metrics import exposition
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
-from swarm_node.extensions.page.simulation import SimulationWatch
-from swarm_node.extensions.page.watched import Watched
 from swarm_node.extensions.simulation import plot_command as plot
 from swarm_node.network.process import cache
 from swarm_node.settings import NodeConfig
@@ -123,14 +120,11 @@ ALWAYS = {"os.fork", "pickle.find_class", "os.system", "webbrowser.open"}  # no 
 
 def read_folder(folder: Path) -> Iterator[Callable[[], Any]]:
     """Everything that reads a home or a report, one after the other."""
-    node, simulation = NodeWatch(folder), SimulationWatch(folder, 2)
-    page = Page(folder, node, lambda _: {}, monotonic)
-    yield lambda: _drain(node)
-    yield lambda: _drain(simulation)
-    yield lambda: json.dumps([node.state(), simulation.state()], allow_nan=False)
+    page = Page(folder, lambda _: {}, monotonic)
+    yield lambda: _drain(page.node)
+    yield lambda: json.dumps(page.node.state(), allow_nan=False)
     yield lambda: _samples(page)
     yield lambda: exposition(page, {})
-    yield lambda: start.watched_in(folder).read()
     yield lambda: PublicView(page, monotonic, frozenset({"gcd/easy"})).view()
     yield lambda: ask(folder)
     yield lambda: cache.load(folder, "public")
@@ -172,7 +166,7 @@ def app_of(folder: Path) -> Iterator[list[ASGIApp]]:
 
     desk = Desk(4, lambda: 0)
     desk.close()  # a press is taken, and nobody waits for its score
-    page = Page(folder, NodeWatch(folder), lambda _: {}, monotonic)
+    page = Page(folder, lambda _: {}, monotonic)
     yield [
         Guard(page_app.routes(page, None), TOKEN, "c"),
         Guard(browser.routes(desk), TOKEN, "c", writes=(browser.PRESS,)),
@@ -277,16 +271,16 @@ def _ask(app: ASGIApp, asked: Mapping[str, Any]) -> int:
 @contextmanager
 def hole(kind: str) -> Iterator[None]:
     """A mistake that the corpus has to find."""
-    take_before, watched_before = NodeWatch.take, start.watched_in
+    take_before, draw_before = NodeWatch.take, plot._draw_report
 
-    def starting(folder: Path) -> Watched:
+    def starting(folder: Path, paths: Sequence[Path]) -> None:
         content: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
         words = {
             "doctor": ["doctor", "--environment.tasks", *content["config"]["environment"]["tasks"]],
             "shell": ["/bin/sh", "-c", f"echo {content['commit']}"],
         }[kind]
         sys.audit("subprocess.Popen", words[0], words, None, None)  # what the hook sees of it, and no more
-        return watched_before(folder)
+        draw_before(folder, paths)
 
     def taking(self: NodeWatch, record: Mapping[str, Any]) -> None:
         with suppress(Exception):
@@ -296,11 +290,11 @@ def hole(kind: str) -> Iterator[None]:
     if kind in READERS:
         NodeWatch.take = taking  # type: ignore[method-assign]
     else:
-        start.watched_in = starting
+        plot._draw_report = starting
     try:
         yield
     finally:
-        NodeWatch.take, start.watched_in = take_before, watched_before  # type: ignore[method-assign]
+        NodeWatch.take, plot._draw_report = take_before, draw_before  # type: ignore[method-assign]
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ def shown_in_browser(
 ) -> Iterator[None]:
     """Serves as long as the context, in a thread of its own. UserError where the address cannot be had."""
     listener = listener_at(listen, "--page")
-    token, door = token_of(home, keep=True), ("/", static_files()["enter.html"])
+    token, door = token_of(home), ("/", static_files()["enter.html"])
     server = server_of(Guard(routes(desk), token, cookie_of(home), names, writes=(PRESS,), entrance=door))
     serving = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), name="page", daemon=True)
     serving.start()

@@ -11,7 +11,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from swarm_node.extensions.page.metrics import CONTENT_TYPE, exposition
-from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
 from swarm_node.extensions.page.stream import Stream
@@ -44,8 +43,7 @@ def routes(page: Page, public: PublicView | None) -> Starlette:
     async def metrics(_: Request) -> Response:
         if page.loading:  # sums over a part of the events would look like a counter that leaps
             return PlainTextResponse("503: older events are still read\n", 503, LATER)
-        status = await page.asking.fresh() if isinstance(page.watched, NodeWatch) else {}
-        return Response(exposition(page, status), media_type=CONTENT_TYPE)
+        return Response(exposition(page, await page.asking.fresh()), media_type=CONTENT_TYPE)
 
     async def stream(request: Request) -> Response:
         if page.viewers >= MOST_VIEWERS:

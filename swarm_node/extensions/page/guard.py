@@ -48,20 +48,19 @@ class Guard:
         """`names`: host names by which the page may be asked for, besides numbers and localhost. `free`: paths that
         need no token. `writes`: paths that take JSON by POST, from this page alone. `entrance`: the path of the page,
         and what a browser without the token gets there: it reads the token out of the address behind the #, which
-        no browser sends, and posts it. An empty `token` opens all."""
+        no browser sends, and posts it."""
         self._app, self._token, self._cookie = app, token.encode(), cookie
         self._names, self._free, self._writes = {name.lower() for name in names}, set(free), set(writes)
         self._door, self._entrance = entrance or ("", app)
-        if token:
-            self._writes.add(ENTER)
-            self._free |= {ENTER, *(f"/static/{name}" for name in ENTRANCE_FILES if entrance)}
+        self._writes.add(ENTER)
+        self._free |= {ENTER, *(f"/static/{name}" for name in ENTRANCE_FILES if entrance)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         path, request = scope["path"], Request(scope, receive)
         refusal = self._refusal(request)
-        if refusal is None and self._token and path == ENTER:
+        if refusal is None and path == ENTER:
             refusal = await self._enter(request)
 
         async def answer(message: Message) -> None:
@@ -84,7 +83,7 @@ class Guard:
             return PlainTextResponse("431: too many headers\n", 431)  # the server's bound sees only what comes in parts
         if refusal := self._of_method(request) or _of_origin(headers):
             return refusal
-        if self._token and path not in self._free and not self._may_enter(request):
+        if path not in self._free and not self._may_enter(request):
             return _refused()
         return None
 

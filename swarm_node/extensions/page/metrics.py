@@ -14,7 +14,6 @@ from prometheus_client.registry import Collector
 
 from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
-from swarm_node.extensions.page.watched import Watched
 from swarm_node.rollouts.reports import METRICS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -31,7 +30,7 @@ COUNTERS = {  # of NodeWatch.totals, besides the metrics that are sums
 def exposition(page: Page, status: Mapping[str, Any]) -> bytes:
     """The whole answer. `status`: the node's own, empty where it has none."""
     viewers = GaugeMetricFamily("swarm_node_page_viewers", "Browsers that look at this page", value=page.viewers)
-    return generate_latest(_Now([*_of_events(page.watched), *_of_status(status), viewers]))
+    return generate_latest(_Now([*_of_events(page.node), *_of_status(status), viewers]))
 
 
 @dataclass
@@ -48,9 +47,7 @@ def help_of(name: str) -> str:
     return f"{metric.meaning} ({metric.unit})" if metric.unit else metric.meaning
 
 
-def _of_events(node: Watched) -> Iterator[Metric]:
-    if not isinstance(node, NodeWatch):
-        return
+def _of_events(node: NodeWatch) -> Iterator[Metric]:
     for name, text in [*COUNTERS.items(), *((name, help_of(name)) for name in SUMMED)]:
         yield CounterMetricFamily(f"swarm_node_{name}", text, value=node.totals[name])
     yield _counted("phase_seconds", "Wall clock by phase of a round", "phase", node.seconds)

@@ -1,30 +1,40 @@
 """A node from what it has written: events.jsonl in its home, whether it runs or not."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from swarm_node.common.lru import Lru
 from swarm_node.extensions.page.history import RECENT, History
-from swarm_node.extensions.page.watched import MOST_TASKS, Watched
+from swarm_node.extensions.page.news import News
+from swarm_node.extensions.page.tail import Tail
 from swarm_node.rollouts.reports import METRICS, PHASES
 from swarm_node.telemetry import checked
 
+LINES = 200  # notices and warnings that are kept
 AUTHORS = 512  # that are remembered
+MOST_TASKS = 40  # that get a curve each
 MOST_REASONS = 256  # of all rounds
 MOST_NEW = 128  # authors of one round that are counted
+LEVELS = {"Notice": "notice", "Warned": "warning", "RunFinished": "notice"}
 OUTCOMES = ("scored", "informative", "refused", "trained")  # of groups, keys of `RoundReport.external_by_peer`
 SUMMED = tuple(name for name, metric in METRICS.items() if metric.over == "sum")
 
 
-class NodeWatch(Watched):
-    """A node, with what /metrics counts of it."""
+class NodeWatch:
+    """Follows the events, and counts for /metrics. Only `read` touches files, a portion at a time."""
 
-    kind = "node"
+    def __init__(self, home: Path) -> None:
+        older = home / "events.1.jsonl"
+        self._tail = Tail(home / "events.jsonl", older)
+        self._before: Tail | None = Tail(older)  # read once, at the start
+        self.news = News()
+        self._forget()
 
-    def forget(self) -> None:
-        super().forget()
+    def _forget(self) -> None:
         self._history, self._recent, self._validations = History(), History(RECENT, widens=False), History()
+        self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
         self._tasks: dict[str, None] = {}
         self.totals: Counter[str] = Counter()  # what only grows, over all events of the file
         self.seconds: Counter[str] = Counter()  # by phase
@@ -33,18 +43,38 @@ class NodeWatch(Watched):
         self.last: dict[str, Any] = {}  # the newest report
         self.validated: float | None = None  # the newest reward in validation
 
+    def read(self) -> bool:
+        """Take in a portion of what was written since; whether there may be more at once."""
+        before = self._tail.restarts
+        records, more = (self._before or self._tail).read()
+        if self._before and not more:
+            self._before, more = None, True
+        if self._tail.restarts != before:
+            self._forget()
+            self.news.anew()
+        for record in records:
+            try:
+                self.take(record)
+            except (KeyError, ValueError, TypeError):  # TypeError: "event" may be a list
+                continue
+        return more
+
     def state(self) -> dict[str, Any]:
-        return super().state() | {
+        """All that a browser needs to begin with, as plain data; `serial` says where the news go on."""
+        return {
+            "serial": self.news.serial,
             "whole": self._history.columns(),
             "recent": self._recent.columns(),
             "validations": self._validations.columns(),
             "tasks": list(self._tasks),
             "phases": list(PHASES),
+            "lines": list(self._lines),
             "last": self.last,
             "authors": {author: dict(counts) for author, counts in self._authors.items()},
         }
 
     def take(self, record: Mapping[str, Any]) -> None:
+        """One event. It raises for what is none, before it changes anything."""
         match record["event"]:
             case "RoundDone":
                 self._take_round(checked.report(record["report"]))
@@ -59,9 +89,12 @@ class NodeWatch(Watched):
                 self.totals["checkpoints"] += 1
             case "RunStarted":
                 self.totals["starts"] += 1
-            case event:
-                super().take(record)
+            case "Notice" | "Warned" | "RunFinished" as event:
+                time, text = checked.line(record)
+                line = {"time": time, "level": LEVELS[event], "text": text}
+                self._lines.append(line)
                 self.totals["warnings"] += event == "Warned"
+                self.news.add({"line": line})
 
     def _take_round(self, report: Mapping[str, Any]) -> None:
         """`report`: as `checked.report` gives it, so that nothing below fails half-way."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.extensions.page.asking import Ask, Asking
+from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.rollouts import SamplesWatch
-from swarm_node.extensions.page.watched import Watched
 
 POLL = 0.5  # seconds between two looks at the files
 BREATH = 0.001  # seconds between two portions of a long file, in which viewers are served
@@ -16,10 +16,10 @@ BREATH = 0.001  # seconds between two portions of a long file, in which viewers 
 class Page:
     """What all viewers share."""
 
-    def __init__(self, folder: Path, watched: Watched, ask: Ask, clock: Callable[[], float]) -> None:
-        self.watched = watched
-        self.samples = SamplesWatch(folder)
-        self.asking = Asking(folder, ask, clock)
+    def __init__(self, home: Path, ask: Ask, clock: Callable[[], float]) -> None:
+        self.node = NodeWatch(home)
+        self.samples = SamplesWatch(home)
+        self.asking = Asking(home, ask, clock)
         self.viewers = 0
         self.loading = True  # whether what was written before is still being read
         self.closing = False
@@ -31,7 +31,7 @@ class Page:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.asking.follow())
             while True:
-                more = self.watched.read()
+                more = self.node.read()
                 self.loading = self.loading and more
                 if not self.loading:
                     self.samples.read()
@@ -59,4 +59,4 @@ class Page:
 
     def state(self) -> dict[str, Any]:
         """For a browser that begins."""
-        return self.watched.state() | {"loading": self.loading}
+        return self.node.state() | {"loading": self.loading}

@@ -35,8 +35,8 @@ async def events(page: Page, serial: int) -> AsyncIterator[str]:
     while not page.closing:
         page.asking.want()
         if not page.loading:
-            news = page.watched.news.after(serial)
-            serial = page.watched.news.serial
+            news = page.node.news.after(serial)
+            serial = page.node.news.serial
             if news is None:
                 yield _event("anew", {})
             for _, piece in news or ():

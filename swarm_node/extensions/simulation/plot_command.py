@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from swarm_node.commands.command import Command
+from swarm_node.common import private
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.page.node import NodeWatch
-from swarm_node.extensions.page.start import watched_in
 from swarm_node.extensions.simulation.report import ArmSummary, Report
 from swarm_node.settings import Section
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.jsonlines import LONGEST, record_of
 from swarm_node.telemetry.series import moving_average
 
 if TYPE_CHECKING:
@@ -57,21 +58,30 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     """The files that were written. UserError where there is nothing to draw, or no place for it."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
-    watched = watched_in(folder)
-    stem = "node" if isinstance(watched, NodeWatch) else "rewards"
+    simulated = _is_simulation(folder)
+    stem = "rewards" if simulated else "node"
     name = f"{folder.resolve().name}-{stem}" if out else stem
     paths = [(out or folder) / f"{name}.{kind}" for kind in KINDS]
     try:
         (out or folder).mkdir(parents=True, exist_ok=True)
-        if isinstance(watched, NodeWatch):
-            while watched.read():
-                pass
-            _draw_node(watched.state(), folder, paths)
-        else:
+        if simulated:
             _draw_report(folder, paths)
+        else:
+            node = NodeWatch(folder)
+            while node.read():
+                pass
+            _draw_node(node.state(), folder, paths)
     except OSError as error:
         raise UserError(f"{error.filename or folder}: {error.strerror}; choose another folder with --out") from error
     return paths
+
+
+def _is_simulation(folder: Path) -> bool:
+    try:
+        manifest = record_of(private.read_plain(folder / "manifest.json", LONGEST)) or {}
+    except OSError:
+        return False
+    return manifest.get("kind") == "simulation"
 
 
 def _draw_report(folder: Path, paths: Sequence[Path]) -> None:

@@ -1,6 +1,5 @@
 """Pages in a real browser: what they show, on a desktop and on a phone, to everybody, and with hostile text."""
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from tests.commands import read_until, started
 from tests.extensions.page.conftest import Served, serving
-from tests.runs import cell_round, home_with, line, round_done
+from tests.runs import home_with, line, round_done
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -36,24 +35,6 @@ def sample(text: str, **fields: Any) -> dict[str, Any]:
     completions = [{"text": text, "reward": index % 2, "advantage": 1.0, "ended": True} for index in range(2)]
     about = {"time": 1.8e9, "round": 1, "author": text[:200], "local": False, "trained": False, "why": text[:200]}
     return {**about, "task": text[:200], "prompt": text, "left_out": 0, "completions": completions, **fields}
-
-
-def report_of(folder: Path) -> Path:
-    folder.mkdir()
-    config = {"kind": "simulation", "config": {"round": {"questions": 2}}}
-    (folder / "manifest.json").write_text(json.dumps(config))
-    rows = [
-        line({"event": "RunStarted", "time": 1.0, "title": "simulation", "facts": {}}),
-        *(line({"event": "CellStarted", "arm": arm, "seed": seed}) for arm in ("4/0", "2/2") for seed in (0, 1)),
-        *(
-            line(cell_round(arm, seed, number, 2 * min(0.9, 0.01 * number * (1 + (arm == "2/2")))))
-            for number in range(60)
-            for arm in ("4/0", "2/2")
-            for seed in (0, 1)
-        ),
-    ]
-    (folder / "events.jsonl").write_text("".join(rows))
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +64,6 @@ def test_every_section_of_a_node_is_whole_fits_and_is_for_everybody(
         assert seen.overflow() <= 0, section
         assert seen.violations() == [], section
     assert "token" not in seen.tab.url
-
-
-def test_arms_of_a_simulation_stand_side_by_side(
-    tmp_path: Path, serve: Any, visit: Callable[..., Any], axe: None
-) -> None:
-    page = serve(report_of(tmp_path / "report"))
-    for size in ("desktop", "phone"):
-        seen = visit(page.addresses[0], size)
-        seen.tab.get_by_text("times 4/0").wait_for()
-        assert seen.tab.locator("canvas").count() >= 4
-        assert seen.overflow() <= 0 and seen.violations() == []
 
 
 def test_the_public_view_needs_no_token(tmp_path: Path, serve: Any, visit: Callable[..., Any], axe: None) -> None:

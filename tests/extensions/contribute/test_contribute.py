@@ -140,26 +140,13 @@ def test_a_server_that_talks_nonsense_is_asked_a_few_times_and_its_prompt_skippe
     assert KEY not in "".join(said)
 
 
-def test_a_server_that_redirects_or_refuses_the_key_ends_the_contributor_without_the_key(tmp_path: Path) -> None:
-    made, _, asked = ask(lambda h, _: h.say({}, 307, Location="http://127.0.0.1:9/v1/chat/completions"), tmp_path)
-    assert isinstance(made, UserError) and "sends elsewhere" in str(made) and len(asked) == 1
-    made, _, asked = ask(lambda h, _: h.say({"error": f"Incorrect API key provided: {KEY}"}, 401), tmp_path)
-    assert isinstance(made, UserError) and "status 401" in str(made) and KEY not in str(made) and len(asked) == 1
-
-
 def test_a_redirect_is_not_followed_whoever_waits_there(tmp_path: Path) -> None:
     with api_on_loopback(lambda h, _: h.say(choices(*"abcd"))) as other:
-        made, _, asked = ask(lambda h, _: h.say({}, 302, Location=f"{other.address}/chat/completions"), tmp_path)
-        assert isinstance(made, UserError) and len(asked) == 1 and not other.keys
-
-
-def test_a_server_that_changes_its_schema_is_given_up_after_a_few_times(tmp_path: Path) -> None:
-    def respond(handler: Handler, body: dict[str, Any]) -> None:
-        handler.say(choices("a") if len(handler.server.asked) == 1 else {"version": 2, "outputs": [{"text": "a"}]})
-
-    made, said, asked = ask(respond, tmp_path)
-    assert made == Skipped("api failed") and len(asked) == 1 + ATTEMPTS
-    assert all("not of the form" in line for line in said)
+        for status in (302, 307):
+            where = f"{other.address}/chat/completions"
+            made, _, asked = ask(lambda h, _, s=status, w=where: h.say({}, s, Location=w), tmp_path)
+            assert isinstance(made, UserError) and "sends elsewhere" in str(made) and len(asked) == 1
+        assert not other.keys
 
 
 def test_a_server_comes_back_after_a_failure(tmp_path: Path) -> None:

@@ -14,10 +14,8 @@ from swarm_node.extensions.page.metrics import exposition
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.rollouts import SamplesWatch
-from swarm_node.extensions.page.simulation import SimulationWatch
-from swarm_node.extensions.page.start import token_of, watched_in
-from swarm_node.extensions.page.watched import Watched
-from tests.runs import cell_round, line, round_done, sampled
+from swarm_node.extensions.page.start import token_of
+from tests.runs import line, round_done, sampled
 
 ODD: tuple[Any, ...] = (
     "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e308", "9" * 400, "-" + "9" * 400, "9007199254740993", "-1",
@@ -26,7 +24,7 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def read(watched: Watched) -> None:
+def read(watched: NodeWatch) -> None:
     while watched.read():
         pass
 
@@ -78,41 +76,18 @@ def test_a_bad_line_of_a_node_costs_itself(tmp_path: Path, event: dict[str, Any]
     assert len(bad) >= 3 * len(ODD)
     events = tmp_path / "events.jsonl"
     events.write_text(line(round_done(1)) + "".join(bad) + line(round_done(2**40)) + line(NODE[1]))
-    watched = NodeWatch(tmp_path)
+    page = Page(tmp_path, lambda _: {}, monotonic)
+    watched = page.node
     read(watched)
     state = watched.state()
     shown(state)
     assert state["whole"]["rounds"][-1] * state["whole"]["width"] <= 2**40
     assert watched.last["round"] == 2**40
     assert state["validations"]["rounds"][-1] <= 2**40
-    text = exposition(Page(tmp_path, watched, lambda _: {}, monotonic), {}).decode()
+    text = exposition(page, {}).decode()
     (shown_round,) = re.findall(r"^swarm_node_round (.+)$", text, re.MULTILINE)
     assert float(shown_round) == 2**40
     shown({"news": watched.news.after(state["serial"] - 10)})
-
-
-CELLS = (
-    cell_round("1/0", 0, 0, 1.0),
-    {"event": "CellStarted", "arm": "1/0", "seed": 0},
-    {"event": "CellFinished", "arm": "1/0", "seed": 0, "cumulative_reward": 1.0},
-    {"event": "CellFailed", "time": 1.0, "arm": "1/0", "seed": 0, "error": "x"},
-    {"event": "RunStarted", "time": 1.0, "title": "simulation", "facts": {}},
-)
-
-
-@pytest.mark.parametrize("event", CELLS, ids=lambda event: event["event"])
-def test_a_bad_line_of_a_simulation_costs_itself(tmp_path: Path, event: dict[str, Any]) -> None:
-    events = tmp_path / "events.jsonl"
-    events.write_text("".join(lines_with(event)) + line({"event": "CellStarted", "arm": "1/0", "seed": 7}))
-    watched = SimulationWatch(tmp_path, questions=2)
-    read(watched)
-    with events.open("a") as file:
-        file.write(line(cell_round("1/0", 7, 3, 2.0)))
-    read(watched)
-    state = watched.state()
-    shown(state)
-    (cell,) = [each for each in state["cells"] if (each["arm"], each["seed"]) == ("1/0", 7)]
-    assert cell["history"]["series"]["reward"] == [1.0]
 
 
 def test_a_bad_sample_costs_itself(tmp_path: Path) -> None:
@@ -160,11 +135,10 @@ def test_what_is_no_plain_file_keeps_nobody_waiting(tmp_path: Path, kind: str) -
             os.mkfifo(path.with_suffix(".pipe"))
             path.symlink_to(path.with_suffix(".pipe"))
 
-    for name in ("events.jsonl", "manifest.json", "rollouts.jsonl", "page.token"):
+    for name in ("events.jsonl", "events.1.jsonl", "rollouts.jsonl", "page.token"):
         put_at(tmp_path / name)
-    watched = watched_in(tmp_path)
-    assert watched.kind == "node"
+    watched = NodeWatch(tmp_path)
     read(watched)
     assert watched.state()["whole"]["rounds"] == []
     SamplesWatch(tmp_path).read()
-    assert len(token_of(tmp_path, keep=True)) > 20
+    assert len(token_of(tmp_path)) > 20

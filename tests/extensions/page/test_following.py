@@ -1,6 +1,5 @@
 """What a page reads of a run: lines as they grow, figures in bounded memory, both kinds of runs."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +7,16 @@ import pytest
 
 from swarm_node.extensions.page import tail as tail_module
 from swarm_node.extensions.page.history import History
+from swarm_node.extensions.page.news import KEPT, News
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.rollouts import SamplesWatch
-from swarm_node.extensions.page.simulation import SimulationWatch
-from swarm_node.extensions.page.start import watched_in
 from swarm_node.extensions.page.tail import Tail
-from swarm_node.extensions.page.watched import KEPT, News, Watched
-from tests.runs import cell_round, line, round_done, sampled
+from tests.runs import line, round_done, sampled
 
 DATA = Path(__file__).parents[2] / "data"
 
 
-def read(watched: Watched) -> None:
+def read(watched: NodeWatch) -> None:
     while watched.read():
         pass
 
@@ -122,8 +119,7 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
 
 
 def test_a_node_is_read_from_its_home() -> None:
-    watched = watched_in(DATA / "home")
-    assert isinstance(watched, NodeWatch)
+    watched = NodeWatch(DATA / "home")
     read(watched)
     state = watched.state()
     assert state["whole"]["rounds"] == list(range(45))
@@ -133,18 +129,6 @@ def test_a_node_is_read_from_its_home() -> None:
     assert state["tasks"] == ["count_bits/easy", "gcd/easy"]
     assert watched.totals["rounds"] == 45
     assert state["validations"]["rounds"]
-
-
-def test_a_simulation_is_read_from_its_report_folder() -> None:
-    watched = watched_in(DATA / "simulation")
-    assert isinstance(watched, SimulationWatch)
-    read(watched)
-    state = watched.state()
-    assert state["cells"]
-    assert {cell["state"] for cell in state["cells"]} == {"failed", "finished"}
-    assert all(
-        0.0 <= reward <= 1.0 for cell in state["cells"] for reward in cell["history"]["series"].get("reward", [])
-    )
 
 
 def test_events_that_are_not_what_they_should_be_cost_only_themselves(tmp_path: Path) -> None:
@@ -177,27 +161,6 @@ def test_rounds_that_come_are_news(tmp_path: Path) -> None:
     assert first["round"][0] == 1
     assert first["authors"] == {"eve": {"scored": 2, "informative": 1}}
     assert second["line"] == {"time": 1.0, "level": "warning", "text": "look"}
-
-
-def test_arms_of_a_running_simulation_grow(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text(line({"event": "CellStarted", "arm": "1/0", "seed": 0}) + line(cell_round("1/0", 0, 0, 1.0)))
-    watched = SimulationWatch(tmp_path, questions=2)
-    read(watched)
-    state = watched.state()
-    assert state["cells"][0]["history"]["series"]["reward"] == [0.5]
-    with path.open("a") as file:
-        file.write(line(cell_round("1/0", 0, 1, 2.0)) + line({"event": "CellFinished", "arm": "1/0", "seed": 0}))
-    read(watched)
-    news = [piece for _, piece in watched.news.after(state["serial"]) or []]
-    assert [set(piece) for piece in news] == [{"cell", "round"}, {"cell", "state"}]
-
-
-def test_a_manifest_that_is_broken_is_a_node_without_one(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text("{")
-    assert watched_in(tmp_path).kind == "node"
-    (tmp_path / "manifest.json").write_text(json.dumps({"kind": "simulation", "config": {"round": "?"}}))
-    assert isinstance(watched_in(tmp_path), SimulationWatch)
 
 
 def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:

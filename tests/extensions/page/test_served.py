@@ -123,13 +123,14 @@ def test_the_entrance_takes_the_token_from_its_own_page_alone(page: Served) -> N
 
 
 def test_the_token_of_a_home_stays_and_is_its_users_alone(home: Path, page: Served) -> None:
-    assert token_of(home, keep=True) == page.token
+    assert token_of(home) == page.token
     assert (home / "page.token").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_name_that_was_rebound_to_this_machine_is_refused(page: Served) -> None:
     for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""):
         assert page.get("/api/state", host=host).status_code in (400, 421), host
+    assert page.get("/static/app.css", token=False, host="evil.example").status_code == 421
     for host in ("localhost", "127.0.0.1:9", "[::1]", "192.0.2.7:80", "swarm.example"):
         assert page.get("/api/state", host=host).status_code == 200, host
 
@@ -235,12 +236,6 @@ def test_the_public_view_and_metrics_can_be_opened_and_nothing_else(tmp_path: Pa
     assert "app.js" in page.get("/node").text
 
 
-def test_without_a_token_the_other_guards_stand(tmp_path: Path, serve) -> None:
-    page = serve(home_with(tmp_path, 1), "--no-token")
-    assert page.get("/api/state", token=False).status_code == 200
-    assert page.get("/api/state", token=False, host="evil.example").status_code == 421
-
-
 def test_it_ends_on_a_signal_with_viewers_connected(tmp_path: Path, serve) -> None:
     page = serve(home_with(tmp_path, 1))
     with viewer(page) as reader:
@@ -252,6 +247,9 @@ def test_it_ends_on_a_signal_with_viewers_connected(tmp_path: Path, serve) -> No
 def test_mistakes_are_told(tmp_path: Path, page: Served) -> None:
     with pytest.raises(UserError, match="is no folder"):
         command([str(tmp_path / "missing")])
+    (tmp_path / "report.json").touch()
+    with pytest.raises(UserError, match="swarm-node view plot draws it"):
+        command([str(tmp_path)])
     for listen, words in (("8080x", "must be HOST:PORT"), (f"127.0.0.1:{page.port}", "choose another --listen")):
         with pytest.raises(UserError, match=words):
             listener_at(listen)

@@ -8,7 +8,7 @@ export class Health {
     this.tiles = make("dl", { class: "tiles" });
     this.traffic = make("section", { class: "card" });
     this.lines = make("ul", { class: "lines" });
-    this.element = make("div", {}, this.problems, this.tiles, run.state.kind === "node" ? this.traffic : null,
+    this.element = make("div", {}, this.problems, this.tiles, this.traffic,
       make("h2", {}, "What it said"), make("section", { class: "card", tabindex: "0", role: "region", "aria-label": "Notices and warnings" }, this.lines));
   }
 
@@ -16,7 +16,7 @@ export class Health {
     if (what === "samples") return;
     const { state, status } = this.run;
     replace(this.problems, (status.problems ?? []).map((each) => make("p", { class: "note" }, each)));
-    if (state.kind === "node") this.node(state, status);
+    this.node(state, status);
     const lines = [...state.lines].reverse().map((line) => make("li", { class: line.level }, make("time", { datetime: new Date(1000 * line.time).toISOString() }, clock(line.time)), line.level === "warning" ? "warning: " : "", line.text));
     replace(this.lines, lines.length ? lines : [make("li", { class: "quiet" }, "nothing")]);
   }
