@@ -131,7 +131,7 @@ def products(plan: Plan, size: str) -> Figures:
     x, weight, dy = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in shapes)
     works: dict[str, Callable[[], object]] = {"bf16": lambda: x @ weight.t()}
     kernel = kernels.choose(DEVICE)
-    name, how = kernel.product.__name__, kernel.quantiser.__name__
+    name, how = kernel.product.__name__, kernel.quantise.__name__
     forwards, backwards = weights_of(weight, kernel)
     pairs = {
         "": (kernel.quantise(x), forwards),

@@ -79,7 +79,10 @@ def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
         network = RemoteNetwork(identity, home, config.network, rules, 0, progress)  # 0: it fetches nothing
         questions = 1 if config.human else config.questions
         contributor = Contributor(identity.peer_id, environment, network, Rounds(home / "rounds.json"), questions)
-        complete, say = (_person if config.human else _server)(config, key, contributor, stack, say)
+        if config.human:
+            complete, say = _person(config, contributor, stack, say)
+        else:
+            complete = _server(config, key, stack, say)
         network.start()
         stack.callback(network.close)
         say(f"contributor {identity.peer_id} in {home}")
@@ -110,12 +113,10 @@ def _rounds(
         _pause(0.0 if config.human else config.round_seconds - (time.monotonic() - began))
 
 
-Completer = tuple[Complete, Callable[[str], None]]  # who completes a prompt, and who is told what happens
-
-
 def _person(
-    config: ContributeConfig, _: Secret, contributor: Contributor, stack: ExitStack, say: Callable[[str], None]
-) -> Completer:
+    config: ContributeConfig, contributor: Contributor, stack: ExitStack, say: Callable[[str], None]
+) -> tuple[Complete, Callable[[str], None]]:
+    """Who completes a prompt, and who is told what happens."""
     from swarm_node.extensions.contribute.browser import shown_in_browser  # loads a web server
 
     home, page = config.home.expanduser(), section_of(config, ObservedConfig)
@@ -129,13 +130,11 @@ def _person(
     return lambda question, prompt: desk.drafts(question, prompt, contributor.score), tell
 
 
-def _server(
-    config: ContributeConfig, key: Secret, _: Contributor, stack: ExitStack, say: Callable[[str], None]
-) -> Completer:
+def _server(config: ContributeConfig, key: Secret, stack: ExitStack, say: Callable[[str], None]) -> Complete:
     budget = Budget(config, config.home.expanduser() / "budget.json", time.time)
     api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
     stack.callback(api.close)
-    return lambda _, prompt: api.complete(prompt), say
+    return lambda _, prompt: api.complete(prompt)
 
 
 def take_key(file: Path | None) -> Secret:

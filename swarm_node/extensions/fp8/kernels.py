@@ -13,23 +13,19 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.fp8.quantise import BLOCK, Quantised, quantise
 
 Product = Callable[[Quantised, Quantised, torch.dtype], Tensor]
-Quantiser = Callable[[Tensor, int], Quantised]
+Quantiser = Callable[..., Quantised]  # of a matrix, and how many rows share a scale
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """`product(left [M, K], right [N, K], dtype)` is left @ right^T, [M, N]; both are scaled along K.
 
-    `quantiser` gives what `quantise.quantise` gives, bit for bit.
+    Its `quantise` gives what that of `quantise.py` gives, bit for bit.
     """
 
     name: str
     product: Product
-    quantiser: Quantiser = quantise
-
-    def quantise(self, x: Tensor, side: int = 1) -> Quantised:
-        """`x` [rows, columns] with a scale for `side` rows and 128 columns."""
-        return self.quantiser(x, side)
+    quantise: Quantiser = quantise
 
 
 def reference(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
@@ -44,7 +40,7 @@ def by_triton(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
     return triton_kernels.product(left, right, dtype)
 
 
-def in_one(x: Tensor, side: int) -> Quantised:
+def in_one(x: Tensor, side: int = 1) -> Quantised:
     """`quantise` as one Triton kernel instead of a dozen of torch's."""
     from swarm_node.extensions.fp8 import triton_kernels
 

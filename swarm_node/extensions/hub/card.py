@@ -13,7 +13,7 @@ from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POINTS = 10  # of the curve
 UNKNOWN = "unknown"
-APART = "- the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
+APART = "the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
 
 
 @dataclass
@@ -100,7 +100,7 @@ def card(told: Story) -> str:
         f"- trained: {how}, by GRPO on local and external completions (swarm-node), {told.rounds} rounds",
         f"- swarm: {told.swarm or UNKNOWN}; {told.external} informative external groups were trained on",
         f"- questions: {', '.join(told.tasks) or UNKNOWN}" + (f" of {told.data}" if told.data else ""),
-        *([APART] if told.apart else []),
+        *([f"- {APART}"] if told.apart else []),
         "",
         *_curve("Mean reward of local completions", told.rewards),
         *_curve("Reward on held-out questions", told.validated),

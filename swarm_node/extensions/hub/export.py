@@ -8,7 +8,7 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.hub.card import Story, card, story
+from swarm_node.extensions.hub.card import APART, Story, card, story
 from swarm_node.extensions.hub.gguf import write
 from swarm_node.settings import ModelConfig, Section
 from swarm_node.settings.command_line import from_command_line
@@ -142,14 +142,6 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
     policy.save(out)
 
 
-def _opened(told: Story, out: Path) -> str:
-    """How to load it."""
-    if not told.apart:
-        return f"AutoModelForCausalLM.from_pretrained({str(out)!r})"
-    how = f"PeftModel.from_pretrained(base, {str(out)!r}), or export with --merge"
-    return f"adapters of {told.base}, a folder of this machine, whose place is not in them: {how}"
-
-
 def command(argv: list[str]) -> None:
     """Prints where the model is. A first argument without dashes is the folder."""
     config = from_command_line(ExportConfig, argv, "swarm-node model export", first="folder")
@@ -157,7 +149,8 @@ def command(argv: list[str]) -> None:
         raise UserError("name the folder to write: swarm-node model export DIR")
     checkpoint, out = newest(config.home, config.best), Path(config.folder).expanduser()
     told = export(config.home, checkpoint, out, config.merge, config.gguf)
-    print(f"{checkpoint} is now in {out}: {_opened(told, out)}")
+    opened = APART if told.apart else f"AutoModelForCausalLM.from_pretrained({str(out)!r}) opens it"
+    print(f"{checkpoint} is now in {out}: {opened}")
 
 
 EXPORT = Command(ExportConfig, PAGE, command)

@@ -97,15 +97,10 @@ def _of_network(network: Mapping[str, Any]) -> Iterator[Metric]:
         ("connected_peers", network.get("connected", 0), "Peers connected now"),
         ("relayed_peers", network.get("relayed", 0), "Of those, through a relay only"),
         ("known_peers", len(peers), "Peers known"),
-        ("network_uptime_seconds", network.get("uptime", 0.0), "Since the network process began"),
     ):
         yield GaugeMetricFamily(f"swarm_node_{name}", text, value=value)
     text = "Restarts of the library under the network"
     yield CounterMetricFamily("swarm_node_network_restarts", text, value=network.get("restarts", 0))
-    states = GaugeMetricFamily("swarm_node_peers", "Peers known, by state", labels=["state"])
-    for state in ("ok", "quarantined", "banned"):
-        states.add_metric([state], sum(peer.get("state") == state for peer in peers))
-    yield states
     traffic = CounterMetricFamily(
         "swarm_node_network_bytes", "Bytes of requests and replies", labels=["protocol", "direction"]
     )

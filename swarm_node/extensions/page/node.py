@@ -26,9 +26,7 @@ class NodeWatch:
     """Follows the events, and counts for /metrics. Only `read` touches files, a portion at a time."""
 
     def __init__(self, home: Path) -> None:
-        older = home / "events.1.jsonl"
-        self._tail = Tail(home / "events.jsonl", older)
-        self._before: Tail | None = Tail(older)  # read once, at the start
+        self._tail = Tail(home / "events.jsonl", home / "events.1.jsonl")
         self.news = News()
         self._forget()
 
@@ -46,9 +44,7 @@ class NodeWatch:
     def read(self) -> bool:
         """Take in a portion of what was written since; whether there may be more at once."""
         before = self._tail.restarts
-        records, more = (self._before or self._tail).read()
-        if self._before and not more:
-            self._before, more = None, True
+        records, more = self._tail.read()
         if self._tail.restarts != before:
             self._forget()
             self.news.anew()

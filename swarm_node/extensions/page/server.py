@@ -9,7 +9,6 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
@@ -37,29 +36,24 @@ class Places:
     ) -> None:
         """`is_owner`: of the connections of this machine itself, which others take no place from."""
         self._is_owner = is_owner
-        self._others: Counter[IPv4Address | IPv6Address] = Counter()
-        self._taken = 0
+        self._taken: Counter[IPv4Address | IPv6Address | None] = Counter()  # by address; None is the owner
 
     def take(self, host: str) -> Callable[[], None] | None:
         """What gives the place back; None where there is none for this address."""
         address = party(host)
-        if self._taken >= MOST_CONNECTIONS:
+        whose = None if self._is_owner(address) else address
+        strangers = self._taken.total() - self._taken[None]
+        if self._taken.total() >= MOST_CONNECTIONS:
             return None
-        if self._is_owner(address):
-            self._taken += 1
-            return self._leave
-        if self._others[address] >= FROM_ONE or self._others.total() >= OTHERS:
+        if whose is not None and (self._taken[whose] >= FROM_ONE or strangers >= OTHERS):
             return None
-        self._others[address] += 1
-        self._taken += 1
-        return partial(self._leave, address)
+        self._taken[whose] += 1
+        return lambda: self._leave(whose)
 
-    def _leave(self, address: IPv4Address | IPv6Address | None = None) -> None:
-        self._taken -= 1
-        if address is not None:
-            self._others[address] -= 1
-            if not self._others[address]:
-                del self._others[address]
+    def _leave(self, whose: IPv4Address | IPv6Address | None) -> None:
+        self._taken[whose] -= 1
+        if not self._taken[whose]:
+            del self._taken[whose]
 
 
 def party(host: str) -> IPv4Address | IPv6Address:

@@ -44,7 +44,11 @@ FAILURES = 3  # rounds in a row without a completion after which the server is a
 
 
 class ServerError(Exception):
-    """A round is lost: the server refused, could not be reached, or has other weights."""
+    """The server refused, or could not be reached."""
+
+
+class RoundLost(ServerError):
+    """What to tell the user, if it happens again and again."""
 
 
 def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | None":
@@ -91,8 +95,6 @@ class VllmGenerator:
             self._hand_over()
             groups = self._groups(prompts, group_size, stream)
             self._compare(prompts, groups)
-            if self._options.sleep:  # its memory is the trainer's until the next round, where they share a card
-                self._ask("/sleep?level=1", {})
         except ServerError as error:
             self._served = None
             self._failures += 1
@@ -154,8 +156,6 @@ class VllmGenerator:
         """The present weights, unless the server has them; a server, unless it runs."""
         if self._server is not None and not self._server.running:
             self._start(self._server)
-        if self._options.sleep:
-            self._ask("/wake_up", {})
         if self._served == self._policy.version:
             return
         try:
@@ -165,7 +165,7 @@ class VllmGenerator:
         except ServerError as error:
             variables = " ".join(f"{name}={value}" for name, value in ENVIRONMENT.items())
             command = f"{variables} vllm serve {' '.join(needed(self._policy, self._folder))}"
-            raise ServerError(
+            raise RoundLost(
                 f"no vLLM server at {self._url} takes new weights ({error}): start it with {command}"
             ) from error
         self._served = self._policy.version
@@ -176,7 +176,7 @@ class VllmGenerator:
         try:
             server.start(self._healthy, SECONDS)
         except (NoServer, OSError) as error:
-            raise ServerError(
+            raise RoundLost(
                 f"the vLLM server does not start ({error}): is vLLM in the Python of vllm.python?"
             ) from error
 
@@ -196,7 +196,7 @@ class VllmGenerator:
             return
         self.difference = fmean(differences)
         if not self.difference <= DISAGREEMENT * max(1.0, sqrt(ENOUGH / len(differences))):
-            raise ServerError(
+            raise RoundLost(
                 f"the vLLM server's log-probs differ from the trainer's by {self.difference:.3f} nats per token: does "
                 f"it serve {self._folder}, with --logprobs-mode processed_logprobs?"
             )
@@ -252,9 +252,8 @@ def _server(policy: Policy, options: VllmConfig) -> VllmServer:
             "(model.lora_rank), or leave vllm.url out"
         )
     arguments = ["--model", *needed(policy, folder), "--dtype", str(served_dtype(policy)).removeprefix("torch.")]
-    arguments += [*(["--enable-sleep-mode"] if options.sleep else []), *options.arguments]
     log = folder.with_name(folder.name + ".log")
-    return VllmServer(options.python, tuple(arguments), on_cpu, log)
+    return VllmServer(options.python, (*arguments, *options.arguments), on_cpu, log)
 
 
 def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> None:

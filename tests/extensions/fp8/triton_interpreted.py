@@ -122,7 +122,7 @@ def test_a_token_comes_out_alike_whoever_is_in_the_batch() -> None:
 def test_the_probe_takes_it_and_nothing_that_quantises_or_multiplies_otherwise() -> None:
     cpu = torch.device("cpu")
     assert kernels.works(KERNEL, cpu)
-    coarser = kernels.Kernel("", kernels.by_triton, lambda x, side: nudged(quantise(x, side)))
+    coarser = kernels.Kernel("", kernels.by_triton, lambda x, side=1: nudged(quantise(x, side)))
     larger = kernels.Kernel("", lambda left, right, dtype: kernels.by_triton(left, right, dtype) * 1.1)
     assert not kernels.works(coarser, cpu)
     assert not kernels.works(larger, cpu)

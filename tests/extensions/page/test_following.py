@@ -1,4 +1,4 @@
-"""What a page reads of a run: lines as they grow, figures in bounded memory, both kinds of runs."""
+"""What a page reads of a run: lines as they grow, figures in bounded memory."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def read(watched: NodeWatch) -> None:
 
 def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    tail = Tail(path)
+    tail = Tail(path, tmp_path / "older.jsonl")
     assert tail.read() == ([], False)
     path.write_bytes(b'{"a": 1}\n{"a"')
     assert tail.read() == ([{"a": 1}], False)
@@ -35,7 +35,7 @@ def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
 def test_a_file_that_is_replaced_or_shortened_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"a": 1}\n{"a": 2}\n')
-    tail = Tail(path)
+    tail = Tail(path, tmp_path / "older.jsonl")
     tail.read()
     path.write_text('{"a": 3}\n')
     assert tail.read() == ([{"a": 3}], False)
@@ -65,7 +65,7 @@ def test_a_line_without_end_takes_bounded_memory_and_hides_only_itself(tmp_path:
     monkeypatch.setattr(tail_module, "PORTION", 400)
     path = tmp_path / "events.jsonl"
     path.write_text('{"a": 1}\n{"b": "' + "x" * 5000 + '"}\n{"a": 2}\n')
-    tail, found, more = Tail(path), [], True
+    tail, found, more = Tail(path, tmp_path / "older.jsonl"), [], True
     while more:
         records, more = tail.read()
         found += records

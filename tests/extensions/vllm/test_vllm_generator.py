@@ -139,7 +139,7 @@ def test_what_vllm_does_not_do_is_refused_at_start() -> None:
 
 
 def test_a_server_generates_only_where_one_is_named() -> None:
-    config = with_sections(LearningConfig).model_validate({"vllm": {"sleep": True}})
+    config = with_sections(LearningConfig).model_validate({"vllm": {"python": "x"}})
     assert isinstance(build_generator(config, tiny_policy()), BatchGenerator)
 
 
@@ -178,7 +178,7 @@ def of_its_own(python: str, folder: Path, **more) -> tuple[GenerationConfig, Vll
 @pytest.mark.slow
 def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(python_with_vllm, tmp_path) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    generator = VllmGenerator(policy, *of_its_own(python_with_vllm, tmp_path / "weights", sleep=True))
+    generator = VllmGenerator(policy, *of_its_own(python_with_vllm, tmp_path / "weights"))
     server = generator._server
     assert server is not None
     assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
