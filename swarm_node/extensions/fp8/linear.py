@@ -57,7 +57,8 @@ class _Products(torch.autograd.Function):
             dx = kernel.product(kernel.quantise(dy), ctx.quantised.backwards, ctx.kinds[0])
             dx = dx.view(*gradients[0].shape[:-1], -1)
         if ctx.needs_input_grad[1]:
-            kept = Quantised(*ctx.saved_tensors, side=1)
+            values, scales = ctx.saved_tensors
+            kept = Quantised(values, scales, side=1)
             dw = kernel.product(kernel.quantise(dy.t()), kept, ctx.kinds[1])
         return dx, dw, None, None, None
 

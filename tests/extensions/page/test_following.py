@@ -1,17 +1,22 @@
 """What a page reads of a run: lines as they grow, figures in bounded memory."""
 
+import asyncio
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
+import httpx
 import pytest
 
 from swarm_node.extensions.page import tail as tail_module
+from swarm_node.extensions.page.app import routes
 from swarm_node.extensions.page.history import History
 from swarm_node.extensions.page.news import KEPT, News
 from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.rollouts import SamplesWatch
 from swarm_node.extensions.page.tail import Tail
-from tests.runs import line, round_done, sampled
+from tests.runs import home_with, line, round_done, sampled
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -174,3 +179,17 @@ def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
     samples.read()
     assert [each["round"] for each in samples.last()] == [2, 1, 0]
     assert samples.number == 3
+
+
+def test_there_are_no_metrics_until_all_has_been_read(tmp_path: Path) -> None:
+    """A part of the sums would look like a leap."""
+    page = Page(home_with(tmp_path, 3), lambda _: {}, monotonic)
+
+    async def asked() -> int:
+        transport = httpx.ASGITransport(routes(page, None))
+        async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+            return (await client.get("/metrics")).status_code
+
+    assert page.state()["loading"] and asyncio.run(asked()) == 503
+    page.loading = False
+    assert asyncio.run(asked()) == 200
