@@ -238,7 +238,7 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     (r"swarm-node check configs/", "reads a model's shape from the Hub: tests/core/policy/test_plan.py plans each"),
     (r"swarm-node contribute", "needs a model server, or a person: tests/swarm/test_how_to.py has both"),
     (r"swarm-node \w+ .*examples/(?:questions|taskset)", "needs files of the checkout: tests/swarm/test_how_to.py"),
-    (r"swarm-node model push|swarm-node run .*--push\.repo", "needs a hub: tests/swarm/test_how_to.py has one"),
+    (r"swarm-node model push", "needs a hub: tests/swarm/test_how_to.py has one"),
     (
         r"swarm-node (?:run|model export) .*--home runs/out\b",
         "tests/swarm/test_how_to.py runs it and goes on to a hub",

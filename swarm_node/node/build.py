@@ -86,7 +86,6 @@ def work(
             stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
             runner = stack.enter_context(_driving(both, config, node, policy, telemetry, kept))
             keeper = Keeper(config, node, policy, telemetry)
-            telemetry.add(keeper)
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)

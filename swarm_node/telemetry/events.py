@@ -69,11 +69,6 @@ class Resting:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointWanted:
-    """A sink needs a checkpoint after this round, also where none is due."""
-
-
-@dataclass(frozen=True, slots=True)
 class CheckpointSaved:
     """A checkpoint is on disk."""
 
@@ -182,7 +177,7 @@ Written = (
     | CellFinished
     | CellFailed
 )
-Event = Written | Begun | Trained | CheckpointWanted
+Event = Written | Begun | Trained
 
 
 class Sink(Protocol):

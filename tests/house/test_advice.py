@@ -47,7 +47,6 @@ SAID_BY = {
     "extensions/hub": ("model export", "model push"),
     "extensions/hub/gguf.py": ("model export",),
     "extensions/hub/push.py": ("model push",),
-    "extensions/hub/pushing.py": ("run",),
     "extensions/libp2p": NETWORK,
     "extensions/page": ("page",),
     "extensions/ray": SIMULATIONS,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from swarm_node.commands.command import Command
+from swarm_node.common import private
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.page.newest_first import NewestFirst
 from swarm_node.extensions.page.node import NodeWatch
-from swarm_node.extensions.page.start import watched_in
 from swarm_node.extensions.simulation.report import Report
 from swarm_node.settings import Section
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.jsonlines import LONGEST, record_of
 from swarm_node.telemetry.series import moving_average
 
 if TYPE_CHECKING:
@@ -57,16 +57,9 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     """The files that were written. UserError where there is nothing to draw, or no place for it."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
-    found = watched_in(folder)
-    watched = NodeWatch(folder) if isinstance(found, NewestFirst) else found  # a figure needs all rounds anyway
     try:
         (out or folder).mkdir(parents=True, exist_ok=True)
-        if isinstance(watched, NodeWatch):
-            while watched.read():
-                pass
-            figures = {"node": _node_figure(watched.state(), folder)}
-        else:
-            figures = _report_figures(folder)
+        figures = _report_figures(folder) if _is_simulation(folder) else {"node": _node_figure(folder)}
         paths = []
         for name, figure in figures.items():
             for kind in ("png", "svg"):
@@ -76,6 +69,14 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     except OSError as error:
         raise UserError(f"{error.filename or folder}: {error.strerror}; choose another folder with --out") from error
     return paths
+
+
+def _is_simulation(folder: Path) -> bool:
+    try:
+        manifest = record_of(private.read_plain(folder / "manifest.json", LONGEST)) or {}
+    except OSError:
+        return False
+    return manifest.get("kind") == "simulation"
 
 
 def report_of(folder: Path) -> Report:
@@ -95,7 +96,11 @@ def _report_figures(folder: Path) -> "dict[str, Figure]":
     return figures(report)
 
 
-def _node_figure(state: Mapping[str, Any], folder: Path) -> "Figure":
+def _node_figure(folder: Path) -> "Figure":
+    node = NodeWatch(folder)
+    while node.read():
+        pass
+    state = node.state()
     if not state["whole"]["rounds"]:
         raise UserError(f"{folder} holds no rounds: name the home of a node that has trained")
     from swarm_node.extensions.simulation.plot import new_figure

@@ -1,9 +1,12 @@
 """Tree attention in a model: the model is left as it was, precision is kept, and the block mask is the tree mask."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, create_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
 
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import build_tree
@@ -111,3 +114,15 @@ def test_a_model_that_takes_only_a_mask_gets_one() -> None:
 
 def test_flex_attention_is_not_taken_on_a_cpu() -> None:
     assert not tree_attention.flex_works(CPU)
+
+
+def test_attention_off_a_cpu_gets_queries_keys_and_values_of_one_type(monkeypatch) -> None:
+    """As under autocast: rotary embeddings leave queries and keys in float32, which torch's kernels refuse to mix."""
+    monkeypatch.setattr(
+        tree_attention.torch, "autocast", lambda *_, **__: nullcontext()
+    )  # knows no device without memory
+    q, k, v = (torch.empty(1, 4, 7, 8, device="meta", dtype=d) for d in (torch.float32, torch.float32, torch.bfloat16))
+    with pytest.raises(RuntimeError, match="same dtype"):
+        scaled_dot_product_attention(q, k, v)
+    seen, _ = AttentionInterface()[tree_attention.ALIKE](torch.nn.Module(), q, k, v, None)
+    assert (seen.shape, seen.dtype) == ((1, 7, 4, 8), torch.float32)
