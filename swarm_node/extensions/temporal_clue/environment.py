@@ -15,6 +15,7 @@ from types import MappingProxyType
 from protocol.addressing import question_seed
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
+from swarm_node.environments.answers import WHOLE, Answers
 from swarm_node.environments.kinds import Asking, EnvironmentKind, find, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import Rewards, ScoredEnvironment
@@ -48,11 +49,12 @@ class TemporalClue(ScoredEnvironment):
         scoring: Scoring = "graded",
         time_limit: float = 5.0,
         published_scorer: bool = False,
+        answers: Answers = WHOLE,
     ) -> None:
         for task in tasks:
             find(task, [KIND])
         client = ScoringClient(SOURCE, VERSION, time_limit)
-        super().__init__(NAME, VERSION, ASKED, tasks, client, RewardRule(scoring))
+        super().__init__(NAME, VERSION, ASKED, tasks, client, RewardRule(scoring), answers)
         self._dataset = COMPAT if published_scorer else NAME
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
@@ -173,7 +175,8 @@ class TemporalClueKind(_Kind):
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> TemporalClue:
         settings = config.environment
-        return TemporalClue(tasks, settings.scoring, settings.time_limit, scorer == PUBLISHED_SCORER)
+        answers = Answers.configured(settings)
+        return TemporalClue(tasks, settings.scoring, settings.time_limit, scorer == PUBLISHED_SCORER, answers)
 
 
 class PuzzleFileKind(_Kind):
