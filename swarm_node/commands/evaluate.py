@@ -102,7 +102,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 
 def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
     """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
-    settings = EnvironmentConfig(use=config.use, tasks=config.tasks)
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots)
     asking = with_sections(LearningConfig).model_validate({"environment": settings, **sections_of(config)})
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
     for kind, tasks in by_kind(asking):

@@ -38,7 +38,8 @@ SET_VARIABLES = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
-Item = tuple[str, str, int, int, tuple[str, ...] | None]  # dataset, config id, seed, index, answers (None: prompt)
+# Data set, config id, seed, index, and texts to score; None asks for the prompt, and no texts for the answer.
+Item = tuple[str, str, int, int, tuple[str, ...] | None]
 Reply = str | tuple[float, ...] | Skipped
 DEAD = Skipped(contract.CRASHED)
 
@@ -306,10 +307,10 @@ def _checked(frame: Any, item: Item) -> Reply:
     texts = item[4]
     if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
         return Skipped(frame["skipped"][:40])
-    if texts is None and isinstance(frame, str):
+    if not texts and isinstance(frame, str):
         return frame
     if (
-        texts is not None
+        texts
         and isinstance(frame, list)
         and len(frame) == len(texts)
         and all(isinstance(x, float) and math.isfinite(x) and 0.0 <= x <= 1.0 for x in frame)

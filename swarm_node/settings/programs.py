@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from swarm_node.settings.environment import EnvironmentConfig
+from swarm_node.settings.environment import AnswerForm, EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
@@ -347,6 +347,10 @@ class EvaluationConfig(Section):
     the starters."""
     system: str = ""
     """What the model is told before every prompt, as environment.system of `run`."""
+    answer: AnswerForm = "auto"
+    """Where a completion gives its answer, as environment.answer of `run`."""
+    shots: Count = 0
+    """Questions with answers before each question, as environment.shots of `run`."""
     questions: Positive = 100
     """Held-out questions per task."""
     json_output: Annotated[bool, Alias("--json")] = False

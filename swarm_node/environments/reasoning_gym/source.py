@@ -35,6 +35,7 @@ class LibraryItem:
         if entry["answer"] == "":  # base_conversion writes 0 as an empty text: no completion could be right
             raise NoAnswer(name)
         self.prompt: str = entry["question"]
+        self.answer = str(entry["answer"])
         self.entry: Mapping[str, Any] = entry
         self.portable = name, {"answer": entry["answer"], "metadata": _facts(name, self.dataset, entry["metadata"])}
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from protocol.messages import Question
 from swarm_node.common.errors import UserError
+from swarm_node.environments.answers import WHOLE, Answers
 from swarm_node.environments.kinds import Asking, EnvironmentKind, find, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import ScoredEnvironment
@@ -38,11 +39,14 @@ class Puzzles(ScoredEnvironment):
         return dataset, question.config_id, question.seed, question.index, texts
 
 
-def generated(tasks: Sequence[str], scoring: Scoring = "graded", time_limit: float = 5.0) -> Puzzles:
+def generated(
+    tasks: Sequence[str], scoring: Scoring = "graded", time_limit: float = 5.0, answers: Answers = WHOLE
+) -> Puzzles:
     """Generated puzzles: tasks temporal_clue/tiny, small and medium."""
     for task in tasks:
         find(task, [KIND])
-    return Puzzles(NAME, VERSION, ASKED, tasks, ScoringClient(SOURCE, VERSION, time_limit), RewardRule(scoring))
+    client = ScoringClient(SOURCE, VERSION, time_limit)
+    return Puzzles(NAME, VERSION, ASKED, tasks, client, RewardRule(scoring), answers)
 
 
 def of_file(file: Path, scoring: Scoring = "graded", time_limit: float = 5.0) -> Puzzles:
@@ -51,7 +55,7 @@ def of_file(file: Path, scoring: Scoring = "graded", time_limit: float = 5.0) ->
     count, version = len(read_puzzles(file)), version_of(file)
     client = ScoringClient(f"{FILE_SOURCE}?{file.expanduser().absolute()}", version, time_limit)
     tasks = [f"{NAME}/{PUBLISHED}"]
-    environment = Puzzles(FILE_NAME, version, FILE_KIND.tasks, tasks, client, RewardRule(scoring))
+    environment = Puzzles(FILE_NAME, version, FILE_KIND.tasks, tasks, client, RewardRule(scoring), WHOLE)
     environment.count = count
     return environment
 
@@ -82,7 +86,9 @@ class TemporalClueKind(_Kind):
         )
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> Puzzles:
-        environment = generated(tasks, config.environment.scoring, config.environment.time_limit)
+        settings = config.environment
+        answers = Answers.configured(settings)
+        environment = generated(tasks, settings.scoring, settings.time_limit, answers)
         environment.published_scorer = scorer == PUBLISHED_SCORER
         return environment
 

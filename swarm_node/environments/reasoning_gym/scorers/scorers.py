@@ -181,14 +181,10 @@ def score_with(name: str, entry: Entry, text: str) -> float:
 
 
 def answer_of(text: str) -> str:
-    """What stands in the last <answer> ... </answer>, or else the whole text, without the white space around it if
-    that is little: pages of it, or odd signs, say something. In linear time, which the library's extraction is not."""
-    _, opened, rest = text.rpartition("<answer>")
-    inside, closed, _ = rest.partition("</answer>")
-    said = inside if opened and closed else text
-    answer = said.strip(WHITE)
-    begin = said.find(answer)
-    return answer if max(begin, len(said) - begin - len(answer)) <= max(2, len(answer) // 4) else said
+    """The text without the white space around it if that is little: pages of it, or odd signs, say something."""
+    answer = text.strip(WHITE)
+    begin = text.find(answer)
+    return answer if max(begin, len(text) - begin - len(answer)) <= max(2, len(answer) // 4) else text
 
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:
