@@ -289,9 +289,11 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
     """Last, because it loads the model."""
     yield _gpu(config)
     from swarm_node.environments.registry import build_environment
+    from swarm_node.node.defaults import resolved
     from swarm_node.node.learner import examine
 
     try:
+        config = resolved(config, lambda text: None)
         for line in examine(config):
             subject, _, text = line.partition(": ")
             yield Finding(subject, Level.OK, text)

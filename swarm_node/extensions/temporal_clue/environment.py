@@ -80,6 +80,7 @@ class FilePuzzles:
         self.count: int | None = len(self._puzzles)
         self.version = "sha256." + hashlib.sha256(file.expanduser().read_bytes()).hexdigest()[:32]
         self.tasks: tuple[tuple[str, str], ...] = ((NAME, PUBLISHED),)
+        self.asked: tuple[tuple[str, str], ...] = self.tasks
         self._rule, self._published_scorer = RewardRule(scoring), published_scorer
         self.catalogue = Catalogue({FILE_NAME: (self.version, {NAME: (PUBLISHED,)})})
 
