@@ -6,7 +6,8 @@ import textwrap
 from typing import Any
 
 from swarm_node.commands.command import Command
-from swarm_node.policy.models import check_model
+from swarm_node.node.defaults import resolved
+from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
 from swarm_node.settings import CheckConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
@@ -29,7 +30,7 @@ comes to on this machine. Nothing runs.
 
 def command(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
-    config = from_command_line(CheckConfig, argv, "swarm-node check")
+    config = resolved(from_command_line(CheckConfig, argv, "swarm-node check"), say)
     file, given = sources_of(CheckConfig, argv, "swarm-node check")
     kind = with_sections(NodeConfig)
     values, defaults = values_of(config), values_of(kind())
@@ -41,12 +42,12 @@ def command(argv: list[str]) -> None:
     )
     for key in shown:
         print()
-        print(_wrapped(f"{key} = {_show(values[key])}  ({origin.get(key, 'default')})", ""))
+        where = origin.get(key, "default" if values[key] == defaults[key] else "suits the model")
+        print(_wrapped(f"{key} = {_show(values[key])}  ({where})", ""))
         print(_wrapped(first_sentence(texts[key]), "    "))
     if not config.all:
         print("\nevery option: --all")
     print()
-    check_model(config.model)
     if config.memory:
         from swarm_node.policy.memory_plan import plan_for  # now: it loads torch
 
@@ -108,7 +109,8 @@ def _wrapped(text: str, indent: str) -> str:
 
 
 def _show(value: Any) -> str:
-    return (", ".join(map(str, value)) if isinstance(value, list) else str(value)) or '""'
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text.replace("\n", "\\n") or '""'
 
 
 CHECK = Command(CheckConfig, PAGE, command)

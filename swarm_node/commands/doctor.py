@@ -197,8 +197,10 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
     """Last, because it loads the model."""
     yield _gpu(config)
     from swarm_node.environments.registry import build_environment
+    from swarm_node.node.defaults import resolved
 
     try:
+        config = resolved(config, lambda text: None)
         for line in examine(config):
             subject, _, text = line.partition(": ")
             yield Finding(subject, Level.OK, text)

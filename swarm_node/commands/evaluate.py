@@ -18,6 +18,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, with_environment
 from swarm_node.environments.repeated import Repeated, repeated
+from swarm_node.node.defaults import model_of, suited
 from swarm_node.policy.models import check_model
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig
@@ -77,13 +78,16 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     skipped: dict[str, int] = {}
     seen: dict[str, Repeated] = {}
     with ExitStack() as stack, console.status("asking") as status:
-        asked = _environments(config, stack)  # before the model: a wrong task is told at once
+        asking = _suited(config)
+        config = config.model_copy(update={"model": asking.model, "generation": asking.generation})
+        asked = _environments(asking, stack)  # before the model: a wrong task is told at once
         generator = BatchGenerator(configured_policy(config), config.generation)
         for environment, scorers in asked:
             questions = held_out(environment, environment.count or config.questions * len(environment.tasks))
             for number, batch in enumerate(_batches(questions)):
                 status.update(f"asked {min((number + 1) * BATCH, len(questions))} of {len(questions)} questions")
-                for suffix, scored in answer(generator, environment, scorers, batch, f"evaluation/{number}").items():
+                answers = answer(generator, environment, scorers, batch, f"evaluation/{number}")
+                for suffix, scored in answers.scores.items():
                     for question, score in zip(batch, scored, strict=True):
                         task = f"{question.dataset}/{question.config_id}{suffix}"
                         scores.setdefault(task, [])
@@ -100,10 +104,17 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     return [*rows, _row("all", every, sum(skipped[task] for task in tasks), _over_all(rows))]
 
 
-def _environments(config: EvaluationConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
-    """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
+def _suited(config: EvaluationConfig) -> LearningConfig:
+    """What a node with this model, or with the one that a checkpoint began from, would ask and how."""
     settings = EnvironmentConfig(use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots)
-    asking = with_sections(LearningConfig).model_validate({"environment": settings, **sections_of(config)})
+    model = config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
+    parts = {"model": model, "generation": config.generation, "environment": settings, **sections_of(config)}
+    base = model_of(Path(config.model.name).expanduser()).get("name", config.model.name)
+    return suited(with_sections(LearningConfig).model_validate(parts), base)
+
+
+def _environments(asking: LearningConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
+    """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
     found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
     for kind, tasks in by_kind(asking):
         own = with_environment(asking, scoring=kind.evaluated)

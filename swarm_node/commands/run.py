@@ -19,8 +19,8 @@ from swarm_node.common import interrupts
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.node.defaults import resolved
 from swarm_node.node.network import build_network
-from swarm_node.policy.models import or_starter
 from swarm_node.policy.ranks import follow
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -85,8 +85,8 @@ def command(argv: list[str]) -> None:
     if config.network.enabled:
         check_installed(config.network.backend)
     console = Console()
+    config = resolved(config, partial(say, console))
     say(console, f"loading {config.model.name} ...")
-    config = config.model_copy(update={"model": or_starter(config.model, partial(say, console))})
     run(config, console)
 
 

@@ -32,6 +32,7 @@ class AskingEnvironment(Environment, Protocol):
     """An environment that uses some tasks in turn."""
 
     tasks: tuple[tuple[str, str], ...]  # (dataset, config id)
+    asked: tuple[tuple[str, str], ...]  # those of `tasks` that rounds ask
     count: int | None  # of all questions; None if there is no end
 
     def prepare(self) -> None:
@@ -56,6 +57,16 @@ class EnvironmentKind(Protocol):
     def default_tasks(self) -> Sequence[str]:
         """The tasks if a configuration names this environment and no task."""
         return ()
+
+    @property
+    def first_tasks(self) -> Sequence[str]:
+        """What a pre-trained model learns first where a configuration names no task, in this order."""
+        return ()
+
+    @property
+    def continued(self) -> bool:
+        """Whether its prompts are texts to go on with, as those with shots are, and an answer is the rest of a line."""
+        return False
 
     def brought(self, config: Asking) -> Sequence[str]:
         """Tasks of what the user brings, such as a file: asked where a configuration names no task."""

@@ -5,9 +5,11 @@ from typing import TypeVar
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
+from swarm_node.environments.kinds import AskingEnvironment
 from swarm_node.rollouts.groups import Catalogue, Skipped
-from swarm_node.rollouts.interfaces import Environment
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
+
+LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -16,10 +18,11 @@ R = TypeVar("R")
 class Mixture:
     """Takes an equal share of the questions from each environment. All peers must use the same names."""
 
-    def __init__(self, environments: Mapping[str, Environment]) -> None:
+    def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
+        """`at_once`: tasks of each that are asked at a time; 0 for all."""
         if not environments:
             raise ValueError("a mixture of no environments")
-        self._environments = dict(environments)
+        self._environments, self._at_once = dict(environments), at_once
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Questions that do not divide evenly go to the environments in turn, round by round."""
@@ -31,6 +34,17 @@ class Mixture:
             for name, environment in self._environments.items()
             for question in environment.sample(author, now, share + (name in lucky))
         ]
+
+    def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
+        """The tasks that are asked from now on, by their held-out rewards: of each environment the first ones, as many
+        as it asks at once, that are not learned yet; all of it where every one is learned."""
+        chosen: list[str] = []
+        for environment in self._environments.values():
+            if self._at_once:
+                left = [task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED]
+                environment.asked = tuple(left[: self._at_once]) or environment.tasks
+            chosen += map("/".join, environment.asked)
+        return tuple(chosen)
 
     @property
     def catalogue(self) -> Catalogue:

@@ -9,7 +9,6 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import Asking, EnvironmentKind, find
 from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.plugged import PluggedKind
-from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import LearningConfig
 
 C = TypeVar("C", bound=LearningConfig)
@@ -42,6 +41,14 @@ def tasks_of(config: Asking) -> tuple[str, ...]:
     return tuple(task for kind in asked for task in kind.default_tasks)
 
 
+def first_tasks(config: Asking) -> tuple[str, ...]:
+    """Of a pre-trained model, where a configuration names no tasks, environments or questions of the user's own."""
+    known = kinds(config.environment.use)
+    if config.environment.tasks or config.environment.use or any(kind.brought(config) for kind in known):
+        return ()
+    return tuple(task for kind in known for task in kind.first_tasks)
+
+
 def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:
     """The tasks of each environment that has one of them, in the order of the registry. UnknownTaskError."""
     known = kinds(config.environment.use)
@@ -55,7 +62,7 @@ def leaving(config: Asking) -> str:
     return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
 
 
-def build_environment(config: Asking, prepare: bool = False) -> Environment:
+def build_environment(config: Asking, prepare: bool = False) -> Mixture:
     """All environments that the tasks of this node belong to, by the name that questions carry. Close it after use.
 
     `prepare` starts their processes, which otherwise start with the first question.
@@ -64,7 +71,10 @@ def build_environment(config: Asking, prepare: bool = False) -> Environment:
     if prepare:
         for environment in environments.values():
             environment.prepare()
-    return Mixture(environments)  # also around one: it turns an exception of an environment into a counted skip
+    # Also around one: it turns an exception of an environment into a counted skip.
+    mixture = Mixture(environments, config.environment.at_once)
+    mixture.choose({})
+    return mixture
 
 
 def right_answer(config: Asking, question: Question) -> str:

@@ -11,7 +11,7 @@ from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
 from swarm_node.environments.answers import Answers, Shot
-from swarm_node.environments.kinds import split_task
+from swarm_node.environments.kinds import EVALUATION, split_task
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, Reply
@@ -67,6 +67,7 @@ class ScoredEnvironment:
     ) -> None:
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
+        self.asked = self.tasks  # by the rounds of peers, in turn; held-out questions are of all tasks
         self._known = Catalogue({name: (version, catalogue)})
         self._rule, self._answers = rule, answers
         self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
@@ -84,9 +85,10 @@ class ScoredEnvironment:
         if not 0 <= count <= MAX_QUESTIONS_PER_ROUND:
             raise ValueError(f"{count} questions in a round: at most {MAX_QUESTIONS_PER_ROUND}")
         seed = question_seed(author, now)
-        whole = len(self.tasks)
+        tasks = self.tasks if author == EVALUATION else self.asked
+        whole = len(tasks)
         first = (question_seed(author, Round(0)) + now * count) % whole if count % whole else 0
-        return [self._question(self.tasks[(first + k) % whole], seed, k) for k in range(count)]
+        return [self._question(tasks[(first + k) % whole], seed, k) for k in range(count)]
 
     @property
     def catalogue(self) -> Catalogue:

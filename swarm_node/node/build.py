@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from protocol.messages import PeerId
+from swarm_node.environments.mixture import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
@@ -29,7 +30,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.policy.ranks import count_ranks, lead
 from swarm_node.policy.tried import FILE as TRIED
 from swarm_node.policy.tried import Tried
-from swarm_node.rollouts.interfaces import Environment, Runner
+from swarm_node.rollouts.interfaces import Runner
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import RunStarted, Telemetry, Trained, Warned
 from swarm_node.telemetry.manifest import keep_records
@@ -40,7 +41,7 @@ from swarm_node.telemetry.terminal import node_terminal
 def work(
     config: NodeConfig,
     peer_id: PeerId,
-    environment: Environment,
+    environment: Mixture,
     network: RemoteNetwork,
     telemetry: Telemetry,
     progress: RecentRounds,
@@ -81,11 +82,11 @@ def work(
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), facts(policy, node, plan), kept.done))
             kept.tell(telemetry)
             warn(telemetry, config, plan)
-            validation = Validation(config, environment, node.generator, kept.best_reward)
+            validation = Validation(config, environment, node.generator, kept.best_reward, kept.measured)
             stack.callback(validation.close)
             stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
             runner = stack.enter_context(_driving(both, config, node, policy, telemetry, kept))
-            keeper = Keeper(config, node, policy, telemetry)
+            keeper = Keeper(config, node, policy, telemetry, kept.measured)
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common.errors import UserError
-from swarm_node.node.evaluation import REWARD, best_so_far
+from swarm_node.node.evaluation import MEASURED, REWARD, Measured, best_so_far
 from swarm_node.node.round import Node, read_waiting
 from swarm_node.policy.device import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy
@@ -34,6 +34,7 @@ class Kept:
         self.latest: Path | None = None
         self.done = 0
         self.waiting: list[str] = []
+        self.measured = Measured()  # by validation
         self._extra: dict[str, Any] = {}
         self._look()
 
@@ -81,12 +82,13 @@ class Kept:
                 self.waiting = [str(text) for text in state["extra"].get("waiting", [])]
                 for text in self.waiting:
                     read_waiting(text)
+                self.measured = Measured.model_validate(state["extra"].get(MEASURED, {}))
             except (Damaged, KeyError, TypeError, ValueError, AttributeError) as error:
                 self._fall_back(newest, error)
             else:
                 self.latest, self.done, self._extra = newest, state["rounds"], state["extra"]
                 return
-        self.latest, self.done, self.waiting = None, 0, []
+        self.latest, self.done, self.waiting, self.measured = None, 0, [], Measured()
 
     def _restore(self, node: Node) -> None:
         """All of the node that is not weights: these came with its policy."""
@@ -129,9 +131,12 @@ class Kept:
 class Keeper:
     """Writes what the next run finds. What cannot be written is a warning: training goes on."""
 
-    def __init__(self, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry) -> None:
+    def __init__(
+        self, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry, measured: Measured
+    ) -> None:
+        """`measured`: what validation goes on to find."""
         self._home, self._config = config.home.expanduser(), config.checkpoint
-        self._node, self._policy, self._telemetry = node, policy, telemetry
+        self._node, self._policy, self._telemetry, self._measured = node, policy, telemetry, measured
         model = config.model.model_copy(update={"revision": policy.commit or config.model.revision})
         self._whose = {"peer_id": node.peer_id, "model": model.model_dump(mode="json")}
 
@@ -143,6 +148,7 @@ class Keeper:
         """After `done` rounds. Why it failed, "" where it did not; then the older checkpoints are whole, and the next
         one may succeed."""
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
+        extra[MEASURED] = self._measured.model_dump()
         failed = self._write(LAST, done, extra, KEPT, STATES)
         if failed:
             trouble = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"

@@ -3,21 +3,36 @@ which checkpoint answered them best.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from pydantic import BaseModel
+
+from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
 from swarm_node.environments.kinds import EVALUATION
-from swarm_node.environments.registry import build_environment
+from swarm_node.environments.mixture import Mixture
+from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.extended import sections_of
-from swarm_node.telemetry.events import Validated
+from swarm_node.telemetry.events import Corrected, Validated
 from swarm_node.training import checkpoint
 
-REWARD = "validation_reward"  # key of a checkpoint's extra state
+REWARD, MEASURED = "validation_reward", "measured"  # keys of a checkpoint's extra state
+SHOWN = 200  # characters of a question or an answer that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One sampled completion of each question, None where it could not be asked or answered; and its score by scorer,
+    None where it could not be scored either."""
+
+    texts: list[str | None]
+    scores: dict[str, list[float | None]]
 
 
 def answer(
@@ -26,37 +41,47 @@ def answer(
     scorers: Mapping[str, Environment],
     batch: Sequence[Question],
     stream: str,
-) -> dict[str, list[float | None]]:
-    """By scorer the score of one sampled completion of each prompt; None where it could not be asked, answered or
-    scored."""
+) -> Answers:
+    """What the model says to these questions. `stream` names the random stream."""
     asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
     written = generator.generate([prompt for _, prompt in asked], 1, stream)
-    answered = [
-        (i, answer.completions[0].text)
-        for (i, _), answer in zip(asked, written, strict=True)
-        if not isinstance(answer, Skipped)
-    ]
-    found: dict[str, list[float | None]] = {}
+    answers = Answers([None] * len(batch), {})
+    for (i, _), group in zip(asked, written, strict=True):
+        answers.texts[i] = None if isinstance(group, Skipped) else group.completions[0].text
+    answered = [(i, text) for i, text in enumerate(answers.texts) if text is not None]
     for suffix, scorer in scorers.items():
         scores: list[float | None] = [None] * len(batch)
         rewards = scorer.score([(batch[i], [text]) for i, text in answered])
         for (i, _), reward in zip(answered, rewards, strict=True):
-            if not isinstance(reward, Skipped):
-                scores[i] = reward[0]
-        found[suffix] = scores
-    return found
+            scores[i] = None if isinstance(reward, Skipped) else reward[0]
+        answers.scores[suffix] = scores
+    return answers
+
+
+class Measured(BaseModel):
+    """What validation found so far, as a checkpoint keeps it. Tasks are written DATASET/CONFIG."""
+
+    before: dict[str, float] = {}  # by task: its first reward
+    now: dict[str, float] = {}  # its newest
+    wrong: dict[str, str] = {}  # by task and index: what was answered to a question at first, and scored nothing
 
 
 class Validation:
     """One sampled completion of each held-out prompt, from the same random stream each time."""
 
-    def __init__(self, config: NodeConfig, environment: Environment, generator: Generator, best: float | None) -> None:
+    def __init__(
+        self, config: NodeConfig, environment: Mixture, generator: Generator, best: float | None, measured: Measured
+    ) -> None:
         """`environment` is the node's, asked where the configuration names no other tasks or puzzles. `best`: the
-        highest reward so far, of an earlier part of the run."""
-        self.best = best
-        self._config, self._generator = config.validation, generator
+        highest reward so far, of an earlier part of the run, which `measured` is of, too."""
+        self.best, self.measured = best, measured
+        self._config, self._generator, self._at_once = config.validation, generator, config.environment.at_once
         self._own = _other_environment(config)
         self._environment = self._own or environment
+        self._asked = set(environment.choose(measured.now))
+        tasks, at_once = len(tasks_of(config)), self._at_once
+        share = tasks / at_once if at_once else 1  # as many questions of a task, however many tasks wait
+        self._count = min(round(self._config.questions * max(1.0, share)), MAX_QUESTIONS_PER_ROUND)
 
     def close(self) -> None:
         if self._own:
@@ -67,18 +92,52 @@ class Validation:
         return self._config.every > 0 and done % self._config.every == 0
 
     def measure(self, done: int) -> Validated:
-        """Mean reward of the present weights after `done` rounds. Questions that could not be scored are left out."""
-        questions = self._environment.sample(EVALUATION, Round(0), self._config.questions)
-        scores = answer(self._generator, self._environment, {"": self._environment}, questions, "validation")[""]
-        scored = [score for score in scores if score is not None]
+        """Mean reward of the present weights after `done` rounds. Questions that could not be scored are left out, and
+        tasks that wait for their turn. A task whose turn has come is measured before anything is trained on it."""
+        questions = self._environment.sample(EVALUATION, Round(0), self._count)
+        rewards: dict[str, list[float]] = {}
+        corrected: list[Corrected] = []
+        due, known = self._asked | set(self.measured.now), len(self.measured.before)
+        while due:
+            asked = [question for question in questions if not self._at_once or task_of(question) in due]
+            corrected += self._take(asked, rewards)
+            self._asked = set(self._environment.choose(self.measured.now))
+            due = self._asked - set(rewards) if self._at_once else set()
+        scored = [reward for of_task in rewards.values() for reward in of_task]
         reward = fmean(scored) if scored else 0.0
-        is_best = self.best is None or reward > self.best
-        if is_best:
+        is_best = done > 0 and (self.best is None or len(self.measured.before) > known or reward > self.best)
+        if is_best or not done:
             self.best = reward
-        return Validated(done, reward, len(scored), is_best)
+        now = {task: fmean(of_task) for task, of_task in rewards.items()}
+        return Validated(done, reward, len(scored), is_best, now, dict(self.measured.before), tuple(corrected))
+
+    def _take(self, asked: Sequence[Question], rewards: dict[str, list[float]]) -> list[Corrected]:
+        """Asks these questions, and notes what was found: by task in `rewards`, which it adds to."""
+        answers = answer(self._generator, self._environment, {"": self._environment}, asked, "validation")
+        prompts, corrected, known = self._environment.prompts(asked), dict[str, Corrected](), set(self.measured.before)
+        found: dict[str, list[float]] = {}
+        for question, prompt, text, score in zip(asked, prompts, answers.texts, answers.scores[""], strict=True):
+            if text is None or score is None:
+                continue
+            task, name = task_of(question), f"{task_of(question)}/{question.index}"
+            found.setdefault(task, []).append(score)
+            if task not in known and not score:
+                self.measured.wrong[name] = text[:SHOWN]
+            elif score == 1.0 and name in self.measured.wrong:
+                last = str(prompt).strip().rpartition("\n")[2]
+                corrected[task] = Corrected(task, last[:SHOWN], self.measured.wrong[name], text[:SHOWN])
+        rewards |= found
+        self.measured.now.update({task: fmean(scores) for task, scores in found.items()})
+        self.measured.before.update({task: self.measured.now[task] for task in found if task not in known})
+        return list(corrected.values())
 
 
-def _other_environment(config: NodeConfig) -> Environment | None:
+def task_of(question: Question) -> str:
+    """As options name it."""
+    return f"{question.dataset}/{question.config_id}"
+
+
+def _other_environment(config: NodeConfig) -> Mixture | None:
     sections = {name: section.in_validation() for name, section in sections_of(config).items()}
     asked = config.model_copy(update=sections)
     return None if asked == config or not config.validation.every else build_environment(asked)

@@ -46,6 +46,8 @@ class Session:
         """Until it is told to stop, or, unless that is 0, `max_rounds` are done."""
         start = self.done
         self._pass_on()
+        if not start and self.validation.due(start):
+            self._validate()
         while not self.stop.wanted and (not max_rounds or self.done < max_rounds):
             if reason := self.guest.resting():
                 self._rest(reason)

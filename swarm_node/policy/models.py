@@ -7,8 +7,6 @@ from swarm_node.common.errors import UserError
 from swarm_node.policy import hub, named
 from swarm_node.settings import ModelConfig
 
-INSTEAD = "rare"  # is trained where a model that nobody asked for by its name cannot be had
-
 
 def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
     """UserError, within seconds, for a folder that does not exist, and for a hub model that is neither here nor can be
@@ -22,18 +20,6 @@ def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
         hub.only_here(name, config.revision)
     else:
         raise UserError(f"model folder {name!r} does not exist")
-
-
-def or_starter(config: ModelConfig, tell: named.Tell = named.say) -> ModelConfig:
-    """The same after `check_model`; with a starter where the model cannot be had, and is that of the defaults."""
-    try:
-        check_model(config, tell)
-    except UserError as error:
-        if "name" in config.model_fields_set or config.name not in named.KNOWN:
-            raise
-        tell(f"{error}; the starter {INSTEAD} is trained")
-        return config.model_copy(update={"name": INSTEAD})
-    return config
 
 
 def fetch(name: str, tell: named.Tell = named.say) -> None:

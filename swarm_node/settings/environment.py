@@ -19,6 +19,9 @@ class EnvironmentConfig(Section):
     """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of questions that you bring,
     such as those of a file, else all tasks of the environments in `use`; if `use` is empty too, the nine tasks of the
     starters."""
+    at_once: Count = 0
+    """So many of the tasks are asked at a time: the first of the list that do not stand at 0.9 on held-out questions,
+    which needs validation. 0: all. An asynchronous node stays with those it began with."""
     scoring: Literal["exact", "graded"] = "exact"
     """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial credit."""
     answer: AnswerForm = "auto"

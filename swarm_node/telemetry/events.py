@@ -77,13 +77,26 @@ class CheckpointSaved:
 
 
 @dataclass(frozen=True, slots=True)
+class Corrected:
+    """A held-out question that was answered wrongly at first, and is answered rightly now."""
+
+    task: str  # DATASET/CONFIG
+    question: str  # the last line of its prompt, or the beginning of that
+    before: str  # the first answer
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
 class Validated:
     """Held-out questions were asked."""
 
     round: int  # rounds done
     reward: float  # mean over the questions
     questions: int  # that were completed and scored
-    best: bool  # whether it is the highest reward so far
+    best: bool  # whether it is the highest reward so far, of these tasks
+    by_task: Mapping[str, float] = field(default_factory=dict)  # the same by task
+    before: Mapping[str, float] = field(default_factory=dict)  # by task, when it was asked for the first time
+    corrected: tuple[Corrected, ...] = ()  # one question of each task that has one
 
 
 @dataclass(frozen=True, slots=True)

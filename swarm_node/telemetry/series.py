@@ -15,14 +15,14 @@ def moving_average(values: Sequence[float], window: int) -> list[float]:
     return averages
 
 
-def sparkline(values: Sequence[float], width: int) -> str:
-    """`values` from 0 to their largest as at most `width` characters, each a mean of its share."""
+def sparkline(values: Sequence[float], width: int, ceiling: float = 0.0) -> str:
+    """`values` from 0 to `ceiling`, or to their largest, as at most `width` characters, each a mean of its share."""
     if not values:
         return ""
     width = min(width, len(values))
     edges = [index * len(values) // width for index in range(width + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
-    ceiling = max(means)
+    ceiling = ceiling or max(means)
     if ceiling <= 0:
         return BLOCKS[0] * width
     return "".join(BLOCKS[min(len(BLOCKS) - 1, max(0, int(mean / ceiling * len(BLOCKS))))] for mean in means)

@@ -15,7 +15,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport, figures
+from swarm_node.common.errors import printable
+from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, figures
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Event,
@@ -29,12 +30,14 @@ from swarm_node.telemetry.events import (
     Validated,
     Warned,
 )
+from swarm_node.telemetry.learning import HISTORY, Learning
 from swarm_node.telemetry.series import moving_average, sparkline
 
-WINDOW = 20  # rounds of the moving average
-SPARK_WIDTH = 40  # characters
-BAR_WIDTH = 20  # characters
-HISTORY = 2000  # rounds the view remembers
+WINDOW, CURVE_WINDOW = 20, 5  # rounds of the moving averages: of all tasks, of one
+SPARK_WIDTH, CURVE_WIDTH = 30, 20  # characters
+NAME_CHARS = 8  # the last of a peer id
+SHOWN_SHARE = 0.05  # of a round, of a phase that is shown
+BESIDE = 4  # lines of the panel that are neither figures nor tasks: its frame, an empty one, the names of columns
 LEAVING = "Ctrl-C stops after this round, and saves"
 
 
@@ -147,30 +150,31 @@ class LiveNode:
         self._rewards: list[float] = []
         self._skipped: Counter[str] = Counter()
         self._latest: RoundDone | None = None
+        self._learning = Learning()
         self._checkpoint = "none yet"
-        self._addresses: tuple[str, ...] = ()
         self._resting, self._note = "", LEAVING
         # What is redrawn goes when the view ends, and its last state is printed once: nothing of it is left behind.
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
         self._live.start()
 
     def take(self, event: Event) -> None:
+        self._learning.take(event)
         match event:
             case RunStarted(title=title, folder=folder, facts=facts):
                 self._title = title
-                self._facts = "   ".join([folder, *(f"{key} {value}" for key, value in facts.items())])
+                self._facts = "   ".join([folder, *(f"{key} {value}" for key, value in facts.items() if value)])
             case RoundDone(report=report):
                 self._latest = event
                 self._rewards = [*self._rewards[-HISTORY + 1 :], report.reward]
                 self._skipped.update(report.skipped)
             case CheckpointSaved(round=number, path=path):
                 self._checkpoint = f"after {number} rounds, {path}"
-            case Listening(addresses=addresses):
-                self._addresses = addresses
             case Resting(reason=reason):
                 self._resting = reason
             case Warned():
                 say(self._console, plain_line(event), style="yellow")
+            case Validated():
+                pass  # the tasks show it
             case _:
                 line = plain_line(event)
                 if line:
@@ -188,39 +192,73 @@ class LiveNode:
     def render(self) -> RenderableType:
         """The panel as of now; rich asks for it."""
         if self._latest is None:
-            first = f"resting: {self._resting}" if self._resting else f"first round ...   {self._note}"
-            return Panel(Text(first), title=self._title, title_align="left", subtitle=self._facts)
-        body = Group(self._numbers(self._latest), Text(), _task_bars(self._latest.report.reward_by_task))
+            figures = _rows({"round": "the first ...", "resting": self._resting, "leave": self._note})
+        else:
+            figures = self._figures(self._latest)
+        parts: list[RenderableType] = [figures]
+        if (example := self._example()) is not None:
+            parts += [Text(), example]
+        if self._learning.tasks:
+            room = self._console.height - 1 - BESIDE - figures.row_count - (example.row_count + 1 if example else 0)
+            parts[1:1] = [Text(), self._tasks(max(1, room))]
+        body = Group(*parts)
         return Panel(body, title=self._title, title_align="left", subtitle=self._facts, subtitle_align="left")
 
-    def _numbers(self, latest: RoundDone) -> Table:
+    def _figures(self, latest: RoundDone) -> Table:
         report, seconds = latest.report, wall_seconds(latest.report)
         smooth = moving_average(self._rewards, WINDOW)
-        rows = {
-            "round": f"{report.round}   {seconds:.1f} s  ({_shares(report.seconds)})",
-            "reward": f"{report.reward:.3f}   mean of {min(len(smooth), WINDOW)} rounds {smooth[-1]:.3f}   "
-            + sparkline(smooth, SPARK_WIDTH),
-            "informative": f"{report.informative_share:.0%} of local groups",
-            "trained on": f"{report.local_informative} local + {report.external_informative} external groups, "
-            f"{report.step.trained_tokens} tokens",
-            "update": _shown(report),
-            "mismatch": _mismatch(report.step),
-            "speed": f"{report.rollouts / seconds:.1f} rollouts/s   {report.generated_tokens / seconds:.0f} tokens/s",
-            "sharing": _sharing(latest),
-            "address": next(iter(self._addresses), ""),
-            "overlap": "" if report.overlap is None else _overlap(report.step.staleness, report.overlap),
-            "skipped": reasons(self._skipped) or "nothing",
-            "rejected": reasons(report.rejected) or "nothing",
-            "checkpoint": self._checkpoint,
-            "resting": self._resting,
-            "leave": self._note,
-        }
+        overlap = "" if report.overlap is None else _overlap(report.step.staleness, report.overlap)
+        return _rows(
+            {
+                "round": f"{report.round}   {seconds:.1f} s   {report.rollouts / seconds:.1f} rollouts/s   "
+                f"{report.generated_tokens / seconds:.0f} tokens/s   {_shares(report.seconds)}",
+                "reward": f"{report.reward:.3f}   mean of {min(len(smooth), WINDOW)} rounds {smooth[-1]:.3f}   "
+                + sparkline(smooth, SPARK_WIDTH),
+                "trained on": f"{report.local_informative} local + {report.external_informative} external groups; "
+                f"{report.informative_share:.0%} of local ones informative",
+                "update": _shown(report),
+                "sharing": _sharing(latest),
+                "overlap": overlap,
+                "skipped": reasons(self._skipped),
+                "rejected": reasons(report.rejected),
+                "checkpoint": self._checkpoint,
+                "resting": self._resting,
+                "leave": self._note,
+            }
+        )
+
+    def _tasks(self, room: int) -> Table:
+        """So many tasks, those last asked for the first time; what does not fit is counted."""
+        tasks = list(self._learning.tasks.items())
+        left = max(0, len(tasks) - room + 1) if len(tasks) > room else 0
         table = Table.grid(padding=(0, 2))
-        for name, value in rows.items():
-            if not value:
-                continue  # such as the overlap of a synchronous node
-            table.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
+        asked = "held out" if self._learning.held_out else "in training"
+        table.add_row(*(Text(word, style="dim") for word in (asked, "before", "now", "in training", "from others")))
+        for task, known in tasks[left:]:
+            (before, now), others = known.span, known.from_others
+            curve = sparkline(moving_average(known.rewards, CURVE_WINDOW), CURVE_WIDTH, 1.0).ljust(CURVE_WIDTH)
+            figures = (f"{before:.2f}", f"{now:.2f}", curve, "" if others is None else f"{others:.0%}")
+            table.add_row(Text(task, no_wrap=True, overflow="ellipsis"), *(Text(each) for each in figures))
+        if left:
+            table.add_row(Text(f"and {left} more", style="dim"))
         return table
+
+    def _example(self) -> Table | None:
+        if (found := self._learning.example) is None:
+            return None
+        corrected, teacher = found
+        answers = f"at first {printable(corrected.before.strip(), 24)!r}, now {printable(corrected.now.strip(), 24)!r}"
+        taught = f"   taught by {teacher[-NAME_CHARS:]}" if teacher else ""
+        return _rows({"learned": printable(corrected.question, 64), "": answers + taught})
+
+
+def _rows(values: Mapping[str, str]) -> Table:
+    """A line for each name, without those that have no value, such as the overlap of a synchronous node."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in values.items():
+        if value:
+            table.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
+    return table
 
 
 def _sharing(latest: RoundDone) -> str:
@@ -236,19 +274,6 @@ def _shown(report: RoundReport) -> str:
     return "   ".join(about.shown.format(values[name]) for name, about in METRICS.items() if about.shown)
 
 
-def _mismatch(step: StepReport) -> str:
-    """The difference between log-probs of generation and of training, which shows whether a node computes well."""
-    return f"{step.mismatch_mean:.1e} mean, {step.mismatch_max:.1e} max, KL {step.mismatch_kl:.1e}"
-
-
 def _shares(seconds: Mapping[str, float]) -> str:
     total = max(sum(seconds.values()), 1e-9)
-    return ", ".join(f"{phase} {spent / total:.0%}" for phase, spent in seconds.items())
-
-
-def _task_bars(rewards: Mapping[str, float]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    for task, reward in sorted(rewards.items()):
-        bar = "█" * round(reward * BAR_WIDTH)
-        table.add_row(Text(task, style="dim"), Text(f"{reward:.2f}"), Text(bar.ljust(BAR_WIDTH, "·"), style="green"))
-    return table
+    return ", ".join(f"{phase} {spent / total:.0%}" for phase, spent in seconds.items() if spent / total > SHOWN_SHARE)

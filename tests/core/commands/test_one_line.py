@@ -38,6 +38,7 @@ WRONG = [
 @pytest.mark.parametrize(("words", "said"), WRONG, ids=[words for words, _ in WRONG])
 def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # of all tests; `model eval` without a name is another case
     with pytest.raises(UserError) as caught:
         dispatch(words.split())
     line = f"swarm-node: {caught.value}"

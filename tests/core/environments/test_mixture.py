@@ -6,8 +6,11 @@ import pytest
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
+from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.mixture import Mixture
+from swarm_node.environments.registry import build_environment
 from swarm_node.rollouts.groups import Catalogue, Skipped
+from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 AUTHOR = PeerId("12D3KooWAlice")
 
@@ -95,3 +98,22 @@ def test_a_mistake_of_the_user_is_not_taken_for_a_bug_of_the_environment() -> No
     mixture = Mixture({"a": Unable("a")})
     with pytest.raises(UserError, match="not installed"):
         mixture.prompts(mixture.sample(AUTHOR, Round(0), 1))
+
+
+def test_a_task_that_is_learned_makes_room_for_the_next_and_comes_back_when_it_is_forgotten() -> None:
+    names = ("second/few", "next/few", "third/few")
+    mixture = build_environment(LearningConfig(environment=EnvironmentConfig(tasks=names, at_once=2)))
+
+    def asked(author: PeerId) -> list[str]:
+        return sorted({f"{each.dataset}/{each.config_id}" for each in mixture.sample(author, Round(3), 12)})
+
+    for rewards, chosen in (
+        ({}, names[:2]),
+        ({"second/few": 0.9, "next/few": 0.89}, names[1:]),
+        ({"second/few": 0.5, "next/few": 0.95}, ("second/few", "third/few")),
+        ({"second/few": 0.9, "next/few": 1.0}, ("third/few",)),
+        (dict.fromkeys(names, 1.0), names),
+    ):
+        assert mixture.choose(rewards) == chosen
+        assert asked(AUTHOR) == sorted(chosen) and asked(EVALUATION) == sorted(names)
+    mixture.close()

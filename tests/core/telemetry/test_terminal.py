@@ -4,7 +4,16 @@ import pytest
 from rich.console import Console
 
 from swarm_node.rollouts.reports import Overlap, StepReport
-from swarm_node.telemetry.events import CheckpointSaved, Notice, RoundDone, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.events import (
+    CheckpointSaved,
+    Corrected,
+    Notice,
+    RoundDone,
+    RunFinished,
+    RunStarted,
+    Validated,
+    Warned,
+)
 from swarm_node.telemetry.series import moving_average, sparkline
 from swarm_node.telemetry.terminal import LiveNode, PlainNode, node_terminal
 
@@ -66,13 +75,39 @@ def test_the_live_view_shows_reward_speed_tasks_checkpoint_and_counts(round_repo
     for words in (
         "node X", "home   model rare", "7   2.0 s", "0.250   mean of 2 rounds 0.500", "36.0 rollouts/s   200 tokens/s",
         "2 local + 3 external", "63 external groups wait   5 peers", "3 scoring timeout", "4 bad signature",
-        "after 8 rounds, home/8", "gcd/easy", "█████",
+        "after 8 rounds, home/8", "gcd/easy     0.25    0.25",
     ):  # fmt: skip
         assert words in view
 
 
+def test_the_whole_view_fits_a_small_terminal_and_shows_what_was_learned(round_report):
+    tasks = [f"task_{number}/few" for number in range(14)]
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
+    view = LiveNode(console)
+    for event in (
+        RunStarted("node 12D3KooWGc8mNDbnVNLXtHkZTLSbgVGpqLyz3yLZGT5KvVSwHdPa", "/home/somebody/.swarm-node"),
+        Validated(0, 0.2, 16, False, dict.fromkeys(tasks, 0.25), dict.fromkeys(tasks, 0.25)),
+        RoundDone(round_report(7, reward_by_task=dict.fromkeys(tasks, 0.5), skipped={"a": 1}, rejected={"b": 1})),
+        CheckpointSaved(8, f"/home/somebody/{'long/' * 20}"),
+        Validated(
+            8, 0.9, 16, True, dict.fromkeys(tasks, 0.875), dict.fromkeys(tasks, 0.25),
+            (Corrected("task_1/few", "second of 12, 44, 70, 31:", " 12\x1b[2J", " 44"),),
+        ),
+    ):  # fmt: skip
+        view.take(event)
+    view.close()
+    shot = Console(file=io.StringIO(), width=80, height=24)
+    shot.print(view.render())
+    lines = shot.file.getvalue().splitlines()
+    assert len(lines) <= 23 and max(map(len, lines)) == 80
+    text = "\n".join(lines)
+    for words in ("task_13/few  0.25    0.88", "more", "second of 12, 44, 70, 31:", "at first '12?[2J', now '44'"):
+        assert words in text
+    assert "taught by" not in text
+
+
 def test_the_live_view_stands_before_the_first_round():
-    assert "first round" in live(RunStarted("node X", "home"))[0]
+    assert "the first ..." in live(RunStarted("node X", "home"))[0]
 
 
 def test_warnings_scroll_by_above_the_live_view(round_report):

@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM
 from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.checkpoints import Keeper
+from swarm_node.node.evaluation import Measured
 from swarm_node.policy.device import OutOfMemory, attempt, is_shortage, probed
 from swarm_node.policy.loading import load_policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped
@@ -164,7 +165,7 @@ def test_a_checkpoint_is_given_up_with_a_warning(tmp_path, monkeypatch) -> None:
         def close(self) -> None:
             pass
 
-    keeper = Keeper(NodeConfig(home=tmp_path), node, node.trainer.policy, Telemetry([Sink()]))
+    keeper = Keeper(NodeConfig(home=tmp_path), node, node.trainer.policy, Telemetry([Sink()]), Measured())
     keeper.save(1, [])
     monkeypatch.setattr(checkpoint, "save_file", fail)
     keeper.save(2, [])

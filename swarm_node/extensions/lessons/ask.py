@@ -1,0 +1,158 @@
+"""`swarm-node ask`: what the node's model says to a question, before its training and now, side by side."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from protocol.messages import PeerId, Question, Round
+from swarm_node.commands.command import Command
+from swarm_node.common.errors import UserError, printable
+from swarm_node.common.loading import quickly
+from swarm_node.environments.kinds import EVALUATION
+from swarm_node.environments.mixture import Mixture
+from swarm_node.environments.registry import build_environment
+from swarm_node.node.defaults import resolved
+from swarm_node.policy.named import say
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import from_command_line
+
+if TYPE_CHECKING:
+    from swarm_node.policy.policy import Policy
+
+LOOKED_AT = 4  # questions of each task, for what all of them share
+ALIKE = 4  # characters that a question of a task and the text begin with
+SHOWN = 200  # characters of a question or an answer
+
+PAGE = """\
+usage: swarm-node ask [TEXT] [--flags]
+
+What the node's model says, before its training and with its newest checkpoint,
+side by side. TEXT is put the way a task of the node puts its questions, behind
+the same shots; without TEXT one held-out question of each task is asked. Takes
+the flags of run, such as those that name your own questions.
+
+  --home FOLDER                  of the node (~/.swarm-node)
+  --environment.tasks TASK ...   the node's tasks, where it does not ask those
+                                 of the defaults
+  --dataset.file FILE            the node's questions, where they are your own
+  --generation.max-completion-length N
+                                 tokens after which an answer is cut off"""
+
+
+class QuestionConfig(NodeConfig):
+    """What the node's model says, before its training and now."""
+
+    text: str = ""
+    """The question. Empty: a held-out question of each task."""
+
+
+def command(argv: list[str]) -> None:
+    """Prints a table. A first argument without dashes is the text."""
+    config = from_command_line(QuestionConfig, argv, "swarm-node ask", first="text")
+    checkpoint = newest(config.home.expanduser())
+    config = resolved(config, say)
+    with closing(build_environment(config)) as environment:
+        prompts = [framed(config.text, questions_by_task(environment))] if config.text else held_out(environment)
+    before, now = answers(config, checkpoint, [prompt for _, prompt in prompts])
+    table = Table("question", "before", f"after {int(checkpoint.name)} rounds")
+    for (question, _), *said in zip(prompts, before, now, strict=True):
+        table.add_row(*(Text(printable(each.strip(), SHOWN)) for each in (question, *said)))
+    Console().print(table)
+
+
+def newest(home: Path) -> Path:
+    """The newest checkpoint of this home. UserError where it has none."""
+    found = sorted(path.parent for path in home.glob("checkpoints/[0-9]*/state.json"))
+    if not found:
+        raise UserError(f"home {home} holds no checkpoint yet: train first, with swarm-node run")
+    return found[-1]
+
+
+def questions_by_task(environment: Mixture) -> dict[str, list[str]]:
+    """Some prompts of each task that a node asks."""
+    count = LOOKED_AT * len(environment.choose({}))
+    found: dict[str, list[str]] = {}
+    for question, prompt in _asked(environment, environment.sample(PeerId("who asks"), Round(0), count)):
+        found.setdefault(f"{question.dataset}/{question.config_id}", []).append(prompt)
+    return found
+
+
+def held_out(environment: Mixture) -> list[tuple[str, str]]:
+    """A question of each task, as it is shown and as it is asked."""
+    shared = {task: around(prompts) for task, prompts in questions_by_task(environment).items()}
+    count = len(environment.choose({}))
+    found = []
+    for question, prompt in _asked(environment, environment.sample(EVALUATION, Round(0), count)):
+        head, tail = shared.get(f"{question.dataset}/{question.config_id}", ("", ""))
+        found.append((prompt.removeprefix(head).removesuffix(tail), prompt))
+    return found
+
+
+def framed(text: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """The text, and how the task that it looks like puts it; of one task alone, that one."""
+    best, most = ("", ""), ALIKE - 1 if len(tasks) > 1 else -1
+    for prompts in tasks.values():
+        head, tail = around(prompts)
+        alike = max(len(_beginning([text, prompt.removeprefix(head)])) for prompt in prompts)
+        if alike > most:
+            best, most = (head, tail), alike
+    return text, best[0] + text + best[1]
+
+
+def around(prompts: Sequence[str]) -> tuple[str, str]:
+    """What stands before and behind the question in all of these: whole lines."""
+    head = _beginning(prompts)
+    head = head[: head.rfind("\n") + 1]
+    tail = _beginning([prompt[len(head) :][::-1] for prompt in prompts])[::-1]
+    return head, tail[tail.find("\n") :] if "\n" in tail else ""
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """What all of them begin with."""
+    first, last = min(texts), max(texts)
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return "".join(char for char, _ in alike)
+
+
+def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The likeliest answer to each, of the model before its training and of this checkpoint."""
+    with quickly():
+        from swarm_node.node.learner import configured_policy  # now: it loads torch
+    policy = configured_policy(config, checkpoint)
+    now = list(_likeliest(config, policy, prompts))
+    if config.model.lora_rank:
+        with policy.model.disable_adapter():
+            return list(_likeliest(config, policy, prompts)), now
+    del policy  # two sets of weights need not be there at once
+    return list(_likeliest(config, configured_policy(config), prompts)), now
+
+
+def _likeliest(config: NodeConfig, policy: "Policy", prompts: Sequence[str]) -> Iterator[str]:
+    import torch
+
+    for prompt in prompts:
+        ids = torch.tensor([policy.encode_prompt(prompt)], device=policy.device)
+        made = policy.model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=config.generation.max_completion_length,
+            do_sample=False,
+            pad_token_id=policy.pad_id,
+        )
+        (text,) = policy.decode([made[0, ids.shape[1] :].tolist()])
+        yield min((text.partition(stop)[0] for stop in config.generation.stop), key=len, default=text)
+
+
+def _asked(environment: Mixture, questions: Sequence[Question]) -> Iterator[tuple[Question, str]]:
+    for question, prompt in zip(questions, environment.prompts(questions), strict=True):
+        if isinstance(prompt, str):
+            yield question, prompt
+
+
+ASK = Command(QuestionConfig, PAGE, command)

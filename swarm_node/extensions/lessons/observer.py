@@ -1,0 +1,87 @@
+"""What a node says of its learning: what to try where nothing is right, and at its end what was learned."""
+
+from pathlib import Path
+
+from protocol.messages import Question
+from swarm_node.common.errors import UserError, printable
+from swarm_node.environments.registry import right_answer
+from swarm_node.rollouts.groups import ScoredGroup, Selection
+from swarm_node.settings import LearningConfig, NodeConfig, Section
+from swarm_node.telemetry.events import Event, Notice, Telemetry, Trained
+from swarm_node.telemetry.learning import Learning
+
+ROUNDS = 10  # without a right answer
+SHOWN = 100  # characters of a completion
+NAMED = 4  # tasks
+
+
+def lessons(home: Path, config: Section, telemetry: Telemetry) -> "Lessons | None":
+    """None for commands that train nothing."""
+    return Lessons(home, config, telemetry) if isinstance(config, NodeConfig) else None
+
+
+class Lessons:
+    """An observer that says what there is to say of what a node learns."""
+
+    def __init__(self, home: Path, config: NodeConfig, telemetry: Telemetry) -> None:
+        self._home, self._config, self._telemetry = home, config, telemetry
+        self._learning = Learning()
+        self._wrong = 0  # rounds since something was right
+
+    def take(self, event: Event) -> None:
+        self._learning.take(event)
+        if isinstance(event, Trained):
+            self._look(event.selection)
+
+    def close(self) -> None:
+        for line in self.lines():
+            self._telemetry.show(line)
+
+    def lines(self) -> list[str]:
+        """What was learned, and what to do next; nothing where nothing was trained."""
+        spans = {task: known.span for task, known in self._learning.tasks.items()}
+        if not spans:
+            return []
+        gained = sorted(spans, key=lambda task: spans[task][0] - spans[task][1])
+        shown = ", ".join(f"{task} {spans[task][0]:.2f} -> {spans[task][1]:.2f}" for task in gained[:NAMED])
+        more = f", and {len(gained) - NAMED} more tasks" if len(gained) > NAMED else ""
+        where = "held-out questions" if self._learning.held_out else "in training"
+        home = "" if self._home == NodeConfig().home.expanduser() else f" --home {self._home}"
+        return [
+            f"{where}, right before and now: {shown}{more}",
+            f"what it says before and after: swarm-node ask{home}",
+            f"go on: swarm-node run{home}, together with others: --peers ADDRESS; "
+            f"take the model along: swarm-node model export DIR{home}",
+        ]
+
+    def _look(self, selection: Selection) -> None:
+        groups = selection.generated.groups
+        if not groups or any(reward > 0 for group in groups for reward in group.rewards):
+            self._wrong = 0
+            return
+        self._wrong += 1
+        if self._wrong == ROUNDS:
+            self._telemetry.emit(Notice(f"no answer was right for {ROUNDS} rounds. {told(groups[0], self._config)}"))
+
+
+def told(group: ScoredGroup, config: LearningConfig) -> str:
+    """One completion beside what was wanted, and what to try."""
+    completion, answer = group.group.completions[0], wanted(group.question, config)
+    said = f"To {printable(group.prompt.strip()[-SHOWN:], SHOWN)!r} it says {printable(completion.text, SHOWN)!r}"
+    cut = "" if completion.ended else f", cut off after {config.generation.max_completion_length} tokens"
+    return f"{said}{cut}{answer and f', and {printable(answer, SHOWN)!r} is wanted'}. {advice(completion.ended)}"
+
+
+def wanted(question: Question, config: LearningConfig) -> str:
+    """The reference answer; nothing where the environment keeps it to itself."""
+    try:
+        return right_answer(config, question)
+    except UserError:
+        return ""
+
+
+def advice(ended: bool) -> str:
+    """What to try."""
+    if not ended:
+        return "Try --generation.max-completion-length, --generation.stop, or easier tasks"
+    return "Try easier tasks, --environment.scoring graded, or say in the questions how an answer looks"

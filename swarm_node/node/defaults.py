@@ -1,0 +1,110 @@
+"""What a node does where its user says nothing: its model, and the options that suit such a model. Loads no torch.
+
+Whatever the user gave, in a file, a variable or a flag, stays as it is.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from swarm_node import starters
+from swarm_node.common import private
+from swarm_node.common.errors import UserError
+from swarm_node.environments.registry import by_kind, first_tasks, with_environment
+from swarm_node.policy import named
+from swarm_node.policy.models import check_model
+from swarm_node.settings import LearningConfig, NodeConfig
+from swarm_node.settings.sections import Section
+
+MODEL, STARTER = "smollm2-135m", "rare"
+NEEDED = 2e9  # bytes that the processes of a node with that model take, with some to spare
+STATE, STATE_BYTES = "checkpoints/[0-9]*/state.json", 1 << 29
+C = TypeVar("C", bound=LearningConfig)
+N = TypeVar("N", bound=NodeConfig)
+S = TypeVar("S", bound=Section)
+
+
+def resolved(config: N, tell: named.Tell) -> N:
+    """The configuration with a model that can be had, and with what suits it. UserError, within seconds, where the
+    user's own model cannot be had."""
+    name, kept = config.model.name, model_of(config.home.expanduser())
+    if "name" in config.model.model_fields_set:
+        check_model(config.model, tell)
+    elif kept.get("name") in (*starters.NAMES, *named.KNOWN):
+        name = str(kept["name"])
+    else:
+        name = _first_model(config, tell)
+    config = _filled(config, {"model": {"name": name}})
+    if kept.get("name") == name and isinstance(rank := kept.get("lora_rank"), int):
+        config = _filled(config, {"model": {"lora_rank": max(0, rank)}})
+    return suited(config)
+
+
+def _first_model(config: NodeConfig, tell: named.Tell) -> str:
+    there = float(psutil.virtual_memory().available)
+    there = min(there, config.limits.memory * 1e6) if config.limits.memory else there
+    if there < NEEDED:
+        tell(
+            f"{MODEL} takes {NEEDED / 1e9:.0f} GB of memory, there are {there / 1e9:.1f}: the starter {STARTER} trains"
+        )
+        return STARTER
+    try:
+        named.obtain(MODEL, tell)
+    except UserError as error:
+        tell(f"{error}; the starter {STARTER} trains")
+        return STARTER
+    return MODEL
+
+
+def model_of(folder: Path) -> Mapping[str, Any]:
+    """The options of the model that this home, or this checkpoint, holds; nothing where it cannot be read."""
+    newest = max((*folder.glob(STATE), folder / "state.json"), key=lambda path: (path.exists(), path.parent.name))
+    try:
+        found = json.loads(private.read_plain(newest, STATE_BYTES))["extra"]["model"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def suited(config: C, base: object = "") -> C:
+    """The configuration with what suits its model, or `base`, which that began from. UserError for a task that is
+    none."""
+    if (base or config.model.name) in starters.NAMES:
+        return config
+    first = first_tasks(config)
+    if first:
+        config = _filled(with_environment(config, tasks=first), FIRST)
+    continued = all(kind.continued for kind, _ in by_kind(config))
+    lora = config.model.lora_rank if "lora_rank" in config.model.model_fields_set else 1
+    return _filled(config, of_pretrained(lora=lora > 0, continued=continued))
+
+
+FIRST: Mapping[str, Mapping[str, Any]] = {
+    "environment": {"at_once": 4},
+    "validation": {"every": 10, "questions": 64},
+}  # with the first tasks of somebody who named none
+
+
+def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:
+    """By section, what suits a pre-trained model. `continued`: its prompts are texts to go on with, line by line."""
+    short = {"max_completion_length": 16, "stop": ("\n",)}
+    return {
+        "model": {"lora_rank": 16, "chat_template": not continued},
+        "generation": short if continued else {"max_completion_length": 64},
+        "round": {"questions": 8},
+        "training": {"learning_rate": 2e-4 if lora else 1e-6},
+    }
+
+
+def _filled(config: S, values: Mapping[str, Mapping[str, Any]]) -> S:
+    """The configuration with these options where the user gave none."""
+    changes = {}
+    for name, options in values.items():
+        section = getattr(config, name, None)
+        if isinstance(section, Section):
+            missing = {key: value for key, value in options.items() if key not in section.model_fields_set}
+            changes[name] = section.model_copy(update=missing)
+    return config.model_copy(update=changes)

@@ -1,0 +1,90 @@
+"""What a node has learned so far, task by task, as its events tell it. Pure: views show it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.telemetry.events import Corrected, Event, RoundDone, Trained, Validated
+
+RECENT = 20  # rounds whose mean stands for the present, where no held-out question is asked
+HISTORY = 2000  # rounds that are remembered
+
+
+@dataclass(slots=True)
+class TaskLearning:
+    """Of one task."""
+
+    rewards: list[float] = field(default_factory=list)  # in training, by round
+    before: float | None = None  # held out; None: not asked
+    now: float = 0.0  # held out
+    local: int = 0  # informative groups trained on
+    external: Counter[str] = field(default_factory=Counter)  # the same of others, by author
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From which reward to which: of held-out questions where they are asked, else of rounds."""
+        if self.before is None:
+            return fmean(self.rewards[:1] or [0.0]), fmean(self.rewards[-RECENT:] or [0.0])
+        return self.before, self.now
+
+    @property
+    def from_others(self) -> float | None:
+        """Share of the groups trained on; None where there was none."""
+        total = self.local + self.external.total()
+        return self.external.total() / total if total else None
+
+
+class Learning:
+    """Takes events, and tells of all tasks that the node asks, or is asked of in validation."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, TaskLearning] = {}
+        self._corrected: dict[str, Corrected] = {}  # by task
+        self.held_out = False  # whether held-out questions are asked
+
+    def take(self, event: Event) -> None:
+        match event:
+            case RoundDone(report=report):
+                for task, reward in report.reward_by_task.items():
+                    known = self._of(task)
+                    known.rewards = [*known.rewards[-HISTORY + 1 :], reward]
+            case Trained(selection):
+                for group in selection.local:
+                    self._of(_task(group)).local += group.informative
+                for group in selection.external:
+                    self._of(_task(group)).external[group.author] += 1
+            case Validated(by_task=by_task, before=before, corrected=corrected) if by_task:
+                self.held_out = True
+                for task, reward in by_task.items():
+                    known = self._of(task)
+                    known.before, known.now = before.get(task, reward), reward
+                self._corrected = {each.task: each for each in corrected}
+
+    @property
+    def tasks(self) -> dict[str, TaskLearning]:
+        """Those that held-out questions are of; where none is asked, all that rounds asked."""
+        shown = {task: known for task, known in self._tasks.items() if known.before is not None or not self.held_out}
+        return {task: known for task, known in shown.items() if known.rewards or known.before is not None}
+
+    @property
+    def example(self) -> tuple[Corrected, str] | None:
+        """A question that was corrected, and the author who taught it where only others had that task: of such a task
+        if there is one, else of the one that gained most."""
+        found = [(self._teacher(task) != "", self._gain(task), task) for task in self._corrected]
+        return (self._corrected[task], self._teacher(task)) if (task := max(found, default=(0, 0, ""))[2]) else None
+
+    def _of(self, task: str) -> TaskLearning:
+        return self._tasks.setdefault(task, TaskLearning())
+
+    def _gain(self, task: str) -> float:
+        before, now = self._of(task).span
+        return now - before
+
+    def _teacher(self, task: str) -> str:
+        known = self._of(task)
+        return known.external.most_common(1)[0][0] if known.external and not known.local else ""
+
+
+def _task(group: ScoredGroup) -> str:
+    return f"{group.question.dataset}/{group.question.config_id}"
