@@ -97,24 +97,21 @@ class TokenGroup:
         )
 
 
-def tokenise(
-    group: ScoredGroup, advantages: Sequence[float], policy: Encoder, *, truncated: bool = True
-) -> TokenGroup | Skipped:
+def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -> TokenGroup | Skipped:
     """The ids that were generated for a local completion, those of this tokenizer for an external one.
 
     Args:
         advantages: one per completion.
-        truncated: whether completions that were cut off are trained on.
 
     Returns:
-        The group without completions that have no token or are not trained on; why, where it cannot be trained on.
+        The group without completions that have no token; why, where it cannot be trained on.
     """
     completions, written = group.group.completions, group.local_tokens
     ids = [
         policy.encode_completion(completion.text, ended=completion.ended) if tokens is None else tokens.ids
         for completion, tokens in zip(completions, written, strict=True)
     ]
-    keep = [i for i, completion in enumerate(completions) if ids[i] and (completion.ended or truncated)]
+    keep = [i for i, completion in enumerate(completions) if ids[i]]
     prompt_ids = group.prompt_ids or policy.encode_prompt(group.prompt)
     if not keep or not prompt_ids:
         return Skipped("no trainable completion")

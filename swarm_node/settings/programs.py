@@ -33,9 +33,7 @@ class TrainingConfig(Section):
     """The optimiser, the objective, and how an update is cut into passes."""
 
     learning_rate: Annotated[float, Field(gt=0.0)] = 3e-4
-    """Peak rate of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
-    warmup_steps: Count = 0
-    """Optimiser steps over which the rate rises linearly from 0."""
+    """Of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
     """Decoupled decay of AdamW; 0 makes it Adam, as in the paper."""
     optimizer: Literal["auto", "adamw", "adamw_8bit"] = "auto"
@@ -68,8 +66,6 @@ class TrainingConfig(Section):
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
     0 takes 16384 on a GPU and 4096 on a CPU."""
-    mask_truncated_completions: bool = False
-    """Leave completions that were cut off out of the loss."""
 
 
 class DefenceConfig(Section):
