@@ -39,3 +39,18 @@ def assert_three_products_within_bound(layer, tokens: int) -> None:
     assert_within_bound(x.grad, dy, weight.t(), BLOCK)
     assert_within_bound(layer.weight.grad, dy.t(), x.detach().t(), 1)
     torch.testing.assert_close(layer.bias.grad, dy.sum(0))
+
+
+def assert_kept_in_fp8(layer) -> None:
+    """What the way back needs of tokens that fill whole blocks, in bytes."""
+    kept: list[Tensor] = []
+    x = torch.randn(384, layer.in_features, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (kept.append(t), t)[1], lambda t: t):
+        layer(x)
+    assert sum(t.untyped_storage().nbytes() for t in kept) < 1.1 * x.numel()
+
+
+def assert_alike_in_any_batch(layer) -> None:
+    x = torch.randn(20, layer.in_features)
+    with torch.no_grad():  # scales of a whole tensor would differ by 1e-2 here
+        torch.testing.assert_close(layer(x), torch.cat([layer(row[None]) for row in x]), atol=1e-6, rtol=1e-5)

@@ -5,6 +5,7 @@ events.jsonl is their only source: a database beside it could say something else
 
 from array import array
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 MOST = 1024  # points of a whole run
@@ -19,8 +20,7 @@ class History:
         self._most, self._widens = most, widens
         self.width = 1  # rounds of a point
         self._keys: array[int] = array("q")  # first round // width
-        self._sums: dict[str, array[float]] = {}
-        self._counts: dict[str, array[float]] = {}
+        self._series: dict[str, tuple[array[float], array[float]]] = {}  # sums of a point's rounds, and their number
 
     def add(self, number: int, figures: Mapping[str, float]) -> None:
         """Rounds come in order. One that comes again (a node went on from a checkpoint) replaces what came after it."""
@@ -31,10 +31,12 @@ class History:
             for column in self._columns():
                 column.append(0.0)
         for name, value in figures.items():
-            for columns in (self._sums, self._counts):
-                columns.setdefault(name, array("d", [0.0]) * len(self._keys))
-            self._sums[name][-1] += value
-            self._counts[name][-1] += 1
+            if name not in self._series:
+                empty = array("d", [0.0]) * len(self._keys)
+                self._series[name] = empty, array("d", empty)
+            sums, counts = self._series[name]
+            sums[-1] += value
+            counts[-1] += 1
         while len(self._keys) > self._most:
             if self._widens:
                 self._widen()
@@ -46,16 +48,11 @@ class History:
         return {
             "width": self.width,
             "rounds": [key * self.width for key in self._keys],
-            "series": {name: list(self._means(name)) for name in sorted(self._sums)},
+            "series": {name: [*map(_mean, sums, counts)] for name, (sums, counts) in sorted(self._series.items())},
         }
 
     def _columns(self) -> Iterator["array[float]"]:
-        yield from self._sums.values()
-        yield from self._counts.values()
-
-    def _means(self, name: str) -> Iterator[float | None]:
-        for total, count in zip(self._sums[name], self._counts[name], strict=True):
-            yield float(f"{total / count:.6g}") if count else None
+        return chain.from_iterable(self._series.values())
 
     def _drop(self, index: int) -> None:
         self._keys.pop(index)
@@ -71,3 +68,7 @@ class History:
             column[:] = array("d", [0.0]) * len(places)
             for key, value in zip(old, narrow, strict=True):
                 column[places[key // 2]] += value
+
+
+def _mean(total: float, count: float) -> float | None:
+    return float(f"{total / count:.6g}") if count else None

@@ -76,36 +76,30 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     about = {"role": status["role"], "peer_id": status["peer_id"]}
     about |= {name: str(network[name]) for name in ("swarm", "protocol", "backend", "reachability") if name in network}
     yield InfoMetricFamily("swarm_node", "What the node is", value=about)
-    if "seconds_since" in training:
-        text = "Since the last round ended"
-        yield GaugeMetricFamily("swarm_node_round_age_seconds", text, value=training["seconds_since"])
-    if "received" in training:
-        text = "External groups that came, those refused among them, since the node started"
-        yield CounterMetricFamily("swarm_node_received_groups", text, value=training["received"])
-        text = "Messages refused since the node started, by reason"
-        yield _counted("refused_messages", text, "reason", training.get("rejected", {}))
-    if "dropped" in network:
-        text = "Messages that training was too busy to take"
-        yield CounterMetricFamily("swarm_node_dropped_messages", text, value=network["dropped"])
-    if network.get("running"):
-        yield from _of_network(network)
-
-
-def _of_network(network: Mapping[str, Any]) -> Iterator[Metric]:
-    peers = network.get("peers", [])
-    for name, value, text in (
-        ("connected_peers", network.get("connected", 0), "Peers connected now"),
-        ("relayed_peers", network.get("relayed", 0), "Of those, through a relay only"),
-        ("known_peers", len(peers), "Peers known"),
+    for family, name, part, key, text in (
+        (GaugeMetricFamily, "round_age_seconds", training, "seconds_since", "Since the last round ended"),
+        (CounterMetricFamily, "received_groups", training, "received", "External groups that came since the start"),
+        (CounterMetricFamily, "dropped_messages", network, "dropped", "Messages that training was too busy to take"),
+        (GaugeMetricFamily, "connected_peers", network, "connected", "Peers connected now"),
+        (GaugeMetricFamily, "relayed_peers", network, "relayed", "Of those, through a relay only"),
+        (CounterMetricFamily, "network_restarts", network, "restarts", "Restarts of the library under the network"),
     ):
-        yield GaugeMetricFamily(f"swarm_node_{name}", text, value=value)
-    text = "Restarts of the library under the network"
-    yield CounterMetricFamily("swarm_node_network_restarts", text, value=network.get("restarts", 0))
+        if key in part:
+            yield family(f"swarm_node_{name}", text, value=part[key])
+    if "rejected" in training:
+        text = "Messages refused since the node started, by reason"
+        yield _counted("refused_messages", text, "reason", training["rejected"])
+    if network.get("running"):
+        yield GaugeMetricFamily("swarm_node_known_peers", "Peers known", value=len(network.get("peers", [])))
+        yield from _traffic(network.get("counters", {}))
+
+
+def _traffic(counters: Mapping[str, int]) -> Iterator[Metric]:
     traffic = CounterMetricFamily(
         "swarm_node_network_bytes", "Bytes of requests and replies", labels=["protocol", "direction"]
     )
     others: dict[str, int] = {}
-    for name, count in sorted(network.get("counters", {}).items()):
+    for name, count in sorted(counters.items()):
         protocol, middle, direction = name.rpartition(" bytes ")
         if middle and direction in ("in", "out"):
             traffic.add_metric([protocol, direction], count)

@@ -35,14 +35,15 @@ class PageProcess:
     """Starts when it is made and ends with the run. `show` gets its lines: the address, and what is wrong."""
 
     def __init__(self, command: list[str], show: Callable[[str], None]) -> None:
-        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        self._process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
+        self._process = subprocess.Popen(
             command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             start_new_session=True,  # Ctrl-C is for the node: the page ends with it
             env=clean_environment(OF_THE_USER),
-            **streams,
         )
         self._show, self._closing = show, threading.Event()
 

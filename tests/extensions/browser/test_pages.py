@@ -141,10 +141,10 @@ def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, vis
 
 def test_a_long_run_is_shown_in_means(tmp_path: Path, serve: Any, visit: Callable[..., Any]) -> None:
     """How soon: `python -m lab.benchmarks.page`."""
-    page = serve(home_with(tmp_path / "home", 20_000))
+    page = serve(home_with(tmp_path / "home", 5_000))
     seen = visit(page.addresses[0])
-    seen.tab.get_by_text("19,999").wait_for()
-    seen.tab.get_by_text("each point is the mean of 32 rounds").wait_for()
+    seen.tab.get_by_text("4,999").wait_for()
+    seen.tab.get_by_text("each point is the mean of 8 rounds").wait_for()
     assert len(page.get("/api/state").content) < 2_000_000
     assert psutil.Process(page.process.pid).memory_info().rss < 100_000_000
 

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,10 +21,11 @@ from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
 from swarm_node.settings.extended import with_sections
 from swarm_node.training.trainer import GrpoTrainer
+from tests import preloaded
 from tests.models import MANY_EOS, text_group, tiny_policy
 from tests.waiting import until
 
-STAND_IN = Path(__file__).parents[2] / "vllm_stand_in.py"
+STAND_IN = ("-m", "tests.vllm_stand_in")
 ROOT = Path(__file__).parents[3]
 PROMPTS = ["1+1=", "a longer question?", "x" * 500]
 
@@ -33,12 +33,8 @@ PROMPTS = ["1+1=", "a longer question?", "x" * 500]
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     folder = tmp_path_factory.mktemp("served") / "weights"
-    process = subprocess.Popen(
-        [sys.executable, str(STAND_IN), "--model", str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    command = [*preloaded.python(), *STAND_IN, "--model", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     yield f"http://127.0.0.1:{int(process.stdout.readline())}", folder
     process.kill()
@@ -149,7 +145,8 @@ def test_a_tied_model_on_a_cpu_is_refused_a_server_that_would_keep_its_head() ->
 def python_with_vllm(tmp_path: Path) -> str:
     """What `-m vllm.entrypoints.openai.api_server` runs there is the stand-in."""
     script = tmp_path / "python"
-    script.write_text(f'#!/bin/sh\nshift 2\nPYTHONPATH={ROOT} exec {sys.executable} {STAND_IN} "$@"\n')
+    line = " ".join([*preloaded.python(), *STAND_IN])
+    script.write_text(f'#!/bin/sh\nshift 3\ncd {ROOT} && exec {line} "$@"\n')
     script.chmod(0o755)
     return str(script)
 
