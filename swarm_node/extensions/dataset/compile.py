@@ -1,4 +1,4 @@
-"""A file to questions, in a process that ends at once (`elsewhere.py`): `python -m ...dataset.compile`, not for people."""
+"""A file to questions, in a process that ends at once (`elsewhere.py`): `python -m ...dataset.compile`."""
 
 import hashlib
 import json
