@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -18,6 +18,7 @@ from swarm_node.scoring.client import (
     KEPT_VARIABLES,
     SET_VARIABLES,
     Item,
+    Reply,
     ScoringClient,
     ScoringUnavailable,
 )
@@ -137,15 +138,31 @@ def test_many_batches_keep_their_order(shared: ScoringClient) -> None:
     assert shared.ask(items) == [(float(k % 3 > 0), 0.0) for k in range(1000)]
 
 
-def test_kill_9_in_mid_batch_loses_at_most_the_group_at_hand(scoring: ScoringClient) -> None:
+def test_kill_9_in_mid_batch_loses_no_group(scoring: ScoringClient) -> None:
     scoring.ask([answers(*GOOD)])
     pid = scoring.pid
     assert pid is not None
     killer = once_at_work(pid, lambda: os.kill(pid, signal.SIGKILL))
-    replies = scoring.ask([answers(*["tenth"] * 99), *(answers("right", index=k) for k in range(1, 6))])
+    replies = scoring.ask([answers(*["tenth"] * 20), *(answers("right", index=k) for k in range(1, 6))])
     killer.join()
-    assert replies == [Skipped("scoring crashed"), *[(1.0,)] * 5]
+    assert replies == [(1.0,) * 20, *[(1.0,)] * 5]
     assert scoring.restarts == 1 and scoring.pid != pid
+
+
+class Dying(ScoringClient):
+    """Its process is killed whenever it is about to get a group that takes long."""
+
+    def _run(self, batch: Sequence[Item]) -> tuple[list[Reply], str | None]:
+        if self.pid is not None and any("tenth" in (item[4] or ()) for item in batch):
+            os.kill(self.pid, signal.SIGKILL)
+        return super()._run(batch)
+
+
+def test_a_group_that_ends_its_process_twice_is_skipped_and_no_other() -> None:
+    with Dying(HOSTILE, VERSION, 60.0, memory_limit=512) as client:
+        assert client.ask([answers(*GOOD)]) == [SCORES]
+        assert client.ask([answers("tenth"), answers(*GOOD)]) == [Skipped("scoring crashed"), SCORES]
+        assert client.restarts == 2
 
 
 def test_kill_9_between_batches_loses_nothing(scoring: ScoringClient) -> None:
