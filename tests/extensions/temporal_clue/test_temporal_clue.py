@@ -149,8 +149,21 @@ OPTIONS = ("Miss Peach", "Mr. Green", "knife", "rope", "11:30 PM", "12:30 AM", "
         ("A. Miss Peach or Mr. Green", 0.0),
         ("D. Room", 0.0),
         ("Miss Peach, knife, 11:30 PM, Billiard Room", 0.0),
+        ("A. Miss Peach, B. knife, C. 11:30 PM, D. Billiard Room", 1.0),
+        ("A. Miss Peach B. knife C. 11:30 PM D. Billiard Room", 1.0),
+        ("A. Miss Peach; B. knife; C. 11:30 PM; D. Billiard Room.", 1.0),
+        ("\tA. Miss Peach\n\tB.\tknife\n\tC. 11:30 PM\n\tD. Billiard Room", 1.0),
+        ("          A. Miss Peach\n          B. knife\n          C. 11:30 PM\n          D. Billiard Room", 1.0),
+        ("**A.** Miss Peach, **B.** knife, **C.** 11:30 PM, **D.** Billiard Room", 1.0),
+        ("A) Miss Peach | B) knife | C) 23:30 | D) Billiard Room", 1.0),
+        ("A: Mr. Green\nA: Miss Peach, B: knife\nC: 11:30 PM, D: Billiard Room", 1.0),
+        ("A. Miss Peach, B. rope, C. 12:30 AM, D. Room", 0.25),
+        ("A. Miss Peach, A. Mr. Green", 0.0),  # several names are none
+        ("A. Miss Peach or Mr. Green, B. knife", 0.25),
+        ("D. Billiard Room, A. Miss Peach", 0.0),  # not in their order: part of the answer before
+        ("Vitamin A. Miss Peach", 0.0),
         ("", 0.0),
-        ("A. " * 4000, 0.0),
+        *[(slow, 0.0) for slow in ("A. " * 5000, "A." + " " * 16000, "(" * 16000, ", " * 8000 + "B. x")],
     ],
 )
 def test_what_an_answer_is_worth(answer: str, share: float) -> None:
