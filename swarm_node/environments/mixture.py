@@ -52,33 +52,29 @@ class Mixture:
         return Catalogue({name: entry for environments in joined for name, entry in environments.items()})
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        results: list[str | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(questions)
-        for name, places in self._routes([question.environment for question in questions]).items():
-            asked = [questions[place] for place in places]
-            replies = _guarded(self._environments[name].prompts, asked)
-            for place, reply in zip(places, replies, strict=True):
-                results[place] = reply
-        return results
+        return self._asked(lambda each: each.prompts, questions, [q.environment for q in questions])
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        results: list[tuple[float, ...] | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(completions)
-        for name, places in self._routes([question.environment for question, _ in completions]).items():
-            replies = _guarded(self._environments[name].score, [completions[place] for place in places])
-            for place, reply in zip(places, replies, strict=True):
-                results[place] = reply
-        return results
+        return self._asked(lambda each: each.score, completions, [q.environment for q, _ in completions])
 
     def close(self) -> None:
         for environment in self._environments.values():
             environment.close()
 
-    def _routes(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """Environment name -> positions of its questions, without unknown names."""
-        routes: dict[str, list[int]] = {}
-        for place, name in enumerate(names):
-            if name in self._environments:
-                routes.setdefault(name, []).append(place)
-        return routes
+    def _asked(
+        self,
+        method: Callable[[AskingEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
+        items: Sequence[A],
+        names: Sequence[str],
+    ) -> list[R | Skipped]:
+        """Replies to all items, each of the environment of its name."""
+        results: list[R | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(items)
+        for name, environment in self._environments.items():
+            if places := [place for place, asked in enumerate(names) if asked == name]:
+                replies = _guarded(method(environment), [items[place] for place in places])
+                for place, reply in zip(places, replies, strict=True):
+                    results[place] = reply
+        return results
 
 
 def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:

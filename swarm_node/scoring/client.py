@@ -1,8 +1,8 @@
 """The node's end of a scoring process: start, ask in batches, watch the clock, kill, start again.
 
 Each item gets exactly one reply. The scoring process itself copes with answers that hang or kill the child that scores
-them; should it hang or die all the same, the item it was at is skipped with the reason, those after it are asked again
-of a new process, those before it keep their reply.
+them; should it hang or die all the same, those after the item it was at are asked again of a new process, and those
+before it keep their reply.
 """
 
 import math
@@ -84,26 +84,29 @@ class ScoringClient:
                 self._start()
 
     def ask(self, items: Sequence[Item]) -> list[Reply]:
-        """One reply per item, in order. Raises ScoringUnavailable only."""
-        replies: list[Reply] = []
-        undelivered = 0
+        """One reply per item, in order. An item whose process was found dead is asked once more of a fresh one: a
+        process that somebody killed loses nothing, one that an item kills dies twice and the item is skipped. Raises
+        ScoringUnavailable only."""
         with self._lock:
-            while len(replies) < len(items):
-                batch = _batch(items, len(replies))
-                try:
-                    answered, reason = self._run(batch)
-                except BaseException:  # Ctrl-C: replies on their way must not be taken for those to the next question
-                    self._stop()
-                    raise
-                replies += answered
-                if reason is None:
-                    continue
+            replies = self._ask(items)
+            again = [place for place, reply in enumerate(replies) if reply == DEAD]
+            for place, reply in zip(again, self._ask([items[place] for place in again]), strict=True):
+                replies[place] = reply
+        return replies
+
+    def _ask(self, items: Sequence[Item]) -> list[Reply]:
+        replies: list[Reply] = []
+        while len(replies) < len(items):
+            try:
+                answered, reason = self._run(_batch(items, len(replies)))
+            except BaseException:  # Ctrl-C: replies on their way must not be taken for those to the next question
+                self._stop()
+                raise
+            replies += answered
+            if reason is not None:
                 self._stop()
                 self.restarts += 1
-                # A process found dead before it took the batch did not die of it: ask again, but not for ever.
-                undelivered = undelivered + 1 if reason == _UNDELIVERED else 0
-                if reason != _UNDELIVERED or undelivered > 1:
-                    replies.append(Skipped(contract.CRASHED if reason == _UNDELIVERED else reason))
+                replies.append(Skipped(reason))
         return replies
 
     def close(self) -> None:
@@ -127,9 +130,6 @@ class ScoringClient:
         self._socket.settimeout(self.patience)  # each reply starts the clock anew
         try:
             self._socket.sendall(encode(batch))
-        except OSError:
-            return replies, _UNDELIVERED
-        try:
             for item in batch:
                 frame = self._reader.read()
                 if frame is None:
@@ -225,11 +225,7 @@ def slow_workers() -> int:
 
 class ScoringPool:
     """Several processes behind the interface of one, for scorers that cost time: groups are scored side by side. Any
-    thread may ask.
-
-    A group whose process was found dead is asked once more of a fresh one: a process that somebody killed loses
-    nothing, a group that kills its process does so twice and is skipped.
-    """
+    thread may ask."""
 
     def __init__(self, make: Callable[[], ScoringClient], workers: int = 1) -> None:
         self._clients = [make() for _ in range(workers)]
@@ -242,11 +238,22 @@ class ScoringPool:
 
     def ask(self, items: Sequence[Item]) -> list[Reply]:
         """One reply per item, in order. Raises ScoringUnavailable only."""
-        replies = self._ask(items)
-        again = [place for place, reply in enumerate(replies) if reply == DEAD]
-        for place, reply in zip(again, self._ask([items[place] for place in again]), strict=True):
-            replies[place] = reply
-        return replies
+        if self._threads is None or len(items) < 2:
+            return self._clients[0].ask(items)
+        waiting = deque(enumerate(items))
+        replies: dict[int, Reply] = {}
+
+        def work(client: ScoringClient) -> None:
+            while True:
+                try:
+                    place, item = waiting.popleft()  # one at a time: one slow group holds up nobody else's
+                except IndexError:
+                    return
+                replies[place] = client.ask([item])[0]
+
+        for done in [self._threads.submit(work, client) for client in self._clients]:
+            done.result()
+        return [replies[place] for place in range(len(items))]
 
     @property
     def restarts(self) -> int:
@@ -266,27 +273,6 @@ class ScoringPool:
             self._threads.shutdown()
         for client in self._clients:
             client.close()
-
-    def _ask(self, items: Sequence[Item]) -> list[Reply]:
-        if self._threads is None or len(items) < 2:
-            return self._clients[0].ask(items)
-        waiting = deque(enumerate(items))
-        replies: dict[int, Reply] = {}
-
-        def work(client: ScoringClient) -> None:
-            while True:
-                try:
-                    place, item = waiting.popleft()  # one at a time: one slow group holds up nobody else's
-                except IndexError:
-                    return
-                replies[place] = client.ask([item])[0]
-
-        for done in [self._threads.submit(work, client) for client in self._clients]:
-            done.result()
-        return [replies[place] for place in range(len(items))]
-
-
-_UNDELIVERED = "undelivered"  # a sign between the methods above, never a reason that is counted
 
 
 def _batch(items: Sequence[Item], begin: int) -> list[Item]:

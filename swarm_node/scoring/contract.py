@@ -14,7 +14,11 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class Item(Protocol):
-    """One question with its key, rebuilt from an address. The key leaves the scoring process for shots alone."""
+    """One question with its key, rebuilt from an address. Its key leaves the scoring process for shots alone.
+
+    One that can also be scored without its source, in the fork server, has a `portable` beside: the name of one of the
+    environment's `Scorers`, and what that needs to know, as JSON can hold it; or None.
+    """
 
     @property
     def prompt(self) -> str: ...
@@ -32,23 +36,13 @@ class Shown(Protocol):
     def answer(self) -> str: ...
 
 
-@runtime_checkable
-class Portable(Protocol):
-    """An item that can also be scored without its source: by one of the environment's `Scorers`, in the fork server."""
-
-    @property
-    def portable(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Name of the scorer and what it needs to know, as JSON can hold it; None if this one cannot."""
-        ...
-
-
 class Scorers(Protocol):
     """A module of scorers that need no source. It imports little: the fork server loads it, where a fork is cheap."""
 
     PLAIN: Container[str]  # names of those that hand an answer to no parser: one child may score texts of all authors
 
     def score_with(self, name: str, entry: Mapping[str, Any], text: str) -> float:
-        """Reward of one answer by the scorer of this name, in [0, 1]; name and entry are a `Portable` item's."""
+        """Reward of one answer by the scorer of this name, in [0, 1]; name and entry are an item's `portable`."""
         ...
 
 

@@ -22,7 +22,7 @@ from swarm_node.common import loading
 from swarm_node.scoring import children, contract
 from swarm_node.scoring.building import Address, Builder
 from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
-from swarm_node.scoring.contract import Item, Portable, Scorers, Source
+from swarm_node.scoring.contract import Item, Scorers, Source
 from swarm_node.scoring.forkserver import ForkServer
 from swarm_node.scoring.frames import Reader, encode
 from swarm_node.scoring.sandbox import Sandbox
@@ -118,7 +118,8 @@ def cohort(address: Address, item: Item, scorers: Scorers | None) -> Cohort:
 
 def portable(item: Item) -> Key | None:
     """The key that the fork server can score by; None where the item itself has to."""
-    return item.portable if isinstance(item, Portable) else None
+    found: Key | None = getattr(item, "portable", None)
+    return found
 
 
 def _told(item: Item | str, texts: Sequence[str] | None) -> Reply:

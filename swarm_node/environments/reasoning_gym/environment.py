@@ -9,7 +9,7 @@ from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TA
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
-from swarm_node.scoring.client import ScoringClient, ScoringPool
+from swarm_node.scoring.client import ScoringClient
 
 NAME = "reasoning_gym"
 SOURCE = "swarm_node.environments.reasoning_gym.source"
@@ -36,8 +36,7 @@ class ReasoningGym(ScoredEnvironment):
         for task in tasks:
             find(task, [KIND])
         client = ScoringClient(SOURCE, VERSION, time_limit, scorers=SCORER_MODULE)
-        rule = RewardRule(scoring, PARTIAL)
-        super().__init__(NAME, VERSION, TASKS, tasks, ScoringPool(lambda: client, 1), rule, answers)
+        super().__init__(NAME, VERSION, TASKS, tasks, client, RewardRule(scoring, PARTIAL), answers)
 
 
 class ReasoningGymKind(EnvironmentKind):

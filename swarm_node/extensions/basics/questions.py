@@ -5,8 +5,10 @@ A question is one line that ends where the answer begins; the answer is a word o
 question explains itself. Each task has 130 questions or more, of which a quarter is held out (`source.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from random import Random
+from typing import Any
 
 Drawn = tuple[str, str]  # question, answer
 Draw = Callable[[Random], Drawn]
@@ -18,45 +20,44 @@ _WORDS = """
     hammer insect jungle letter mirror nation office pocket rocket school temple valley winter anchor bridge castle
 """
 WORDS = _WORDS.split()
+NUMBERS = range(10, 100)
 HALF_A_YEAR = ("January", "February", "March", "April", "May", "June")
 MONTHS = (*HALF_A_YEAR, "July", "August", "September", "October", "November", "December")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def _numbers(rng: Random, count: int) -> list[int]:
-    return rng.sample(range(10, 100), count)
+def _of(name: str, things: Sequence[int] | Sequence[str], count: int, pick: Callable[[Any], int | str]) -> Draw:
+    """Picks one of a list."""
+
+    def draw(rng: Random) -> Drawn:
+        values = rng.sample(things, count)
+        return f"{name} of {_list(values)}:", str(pick(values))
+
+    return draw
 
 
-def _list(values: list[int] | list[str]) -> str:
+def _number(low: int, high: int, question: str, answer: Callable[[int], int]) -> Draw:
+    def draw(rng: Random) -> Drawn:
+        number = rng.randint(low, high)
+        return question.format(number), str(answer(number))
+
+    return draw
+
+
+def _two_words(question: str, answer: Callable[[str, str], str]) -> Draw:
+    def draw(rng: Random) -> Drawn:
+        words = rng.sample(WORDS, 2)
+        return question.format(*words), answer(*words)
+
+    return draw
+
+
+def _list(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))
 
 
-def _position(name: str, place: int, count: int = 4) -> Draw:
-    def draw(rng: Random) -> Drawn:
-        values = _numbers(rng, count)
-        return f"{name} of {_list(values)}:", str(values[place])
-
-    return draw
-
-
-def _word_position(name: str, place: int) -> Draw:
-    def draw(rng: Random) -> Drawn:
-        words = rng.sample(WORDS, 3)
-        return f"{name} of {_list(words)}:", words[place]
-
-    return draw
-
-
-def _best(name: str, best: Callable[[list[int]], int], count: int) -> Draw:
-    def draw(rng: Random) -> Drawn:
-        values = _numbers(rng, count)
-        return f"{name} of {_list(values)}:", str(best(values))
-
-    return draw
-
-
 def _is_larger(rng: Random) -> Drawn:
-    one, other = _numbers(rng, 2)
+    one, other = rng.sample(NUMBERS, 2)
     return f"is {one} larger than {other}?", "yes" if one > other else "no"
 
 
@@ -67,37 +68,14 @@ def _longer_word(rng: Random) -> Drawn:
     return f"longer of {pair[0]} and {pair[1]}:", other
 
 
-def _sum(low: int, high: int) -> Draw:
-    def draw(rng: Random) -> Drawn:
-        one, other = rng.randint(low, high), rng.randint(low, high)
-        return f"{one} + {other} =", str(one + other)
-
-    return draw
+def _sum(rng: Random) -> Drawn:
+    one, other = rng.randint(1, 99), rng.randint(1, 99)
+    return f"{one} + {other} =", str(one + other)
 
 
 def _difference(rng: Random) -> Drawn:
-    one, other = sorted(_numbers(rng, 2), reverse=True)
+    one, other = sorted(rng.sample(NUMBERS, 2), reverse=True)
     return f"{one} - {other} =", str(one - other)
-
-
-def _plus_one(rng: Random) -> Drawn:
-    number = rng.randint(100, 998)
-    return f"after {number} comes", str(number + 1)
-
-
-def _plus_ten(rng: Random) -> Drawn:
-    number = rng.randint(100, 989)
-    return f"{number} + 10 =", str(number + 10)
-
-
-def _double(rng: Random) -> Drawn:
-    number = rng.randint(10, 499)
-    return f"twice {number} is", str(2 * number)
-
-
-def _first_letters(rng: Random) -> Drawn:
-    words = rng.sample(WORDS, 2)
-    return f"first letters of {words[0]} {words[1]}:", f"{words[0][0]} {words[1][0]}"
 
 
 def _starts_with(rng: Random) -> Drawn:
@@ -110,16 +88,6 @@ def _starts_with(rng: Random) -> Drawn:
 def _count_letter(rng: Random) -> Drawn:
     text = "".join(rng.choices("ab", k=rng.randint(6, 9)))
     return f"how many a in {text}:", str(text.count("a"))
-
-
-def _upper(rng: Random) -> Drawn:
-    words = rng.sample(WORDS, 2)
-    return f"{words[0]} {words[1]} in capitals:", f"{words[0]} {words[1]}".upper()
-
-
-def _swap(rng: Random) -> Drawn:
-    words = rng.sample(WORDS, 2)
-    return f"swap {words[0]} {words[1]}:", f"{words[1]} {words[0]}"
 
 
 def _months_after(rng: Random) -> Drawn:
@@ -144,26 +112,26 @@ def _day_before(rng: Random) -> Drawn:
 
 
 TASKS: dict[str, Draw] = {
-    "first": _position("first", 0),
-    "second": _position("second", 1),
-    "third": _position("third", 2),
-    "last": _position("last", -1, 5),
-    "second_word": _word_position("second", 1),
-    "larger": _best("larger", max, 2),
-    "smaller": _best("smaller", min, 2),
-    "largest": _best("largest", max, 4),
+    "first": _of("first", NUMBERS, 4, itemgetter(0)),
+    "second": _of("second", NUMBERS, 4, itemgetter(1)),
+    "third": _of("third", NUMBERS, 4, itemgetter(2)),
+    "last": _of("last", NUMBERS, 5, itemgetter(-1)),
+    "second_word": _of("second", WORDS, 3, itemgetter(1)),
+    "larger": _of("larger", NUMBERS, 2, max),
+    "smaller": _of("smaller", NUMBERS, 2, min),
+    "largest": _of("largest", NUMBERS, 4, max),
     "is_larger": _is_larger,
     "longer_word": _longer_word,
-    "add_digits": _sum(1, 99),
+    "add_digits": _sum,
     "subtract": _difference,
-    "next": _plus_one,
-    "plus_ten": _plus_ten,
-    "double": _double,
-    "first_letters": _first_letters,
+    "next": _number(100, 998, "after {} comes", lambda number: number + 1),
+    "plus_ten": _number(100, 989, "{} + 10 =", lambda number: number + 10),
+    "double": _number(10, 499, "twice {} is", lambda number: 2 * number),
+    "first_letters": _two_words("first letters of {} {}:", lambda one, other: f"{one[0]} {other[0]}"),
     "starts_with": _starts_with,
     "count_letter": _count_letter,
-    "capitals": _upper,
-    "swap": _swap,
+    "capitals": _two_words("{} {} in capitals:", lambda one, other: f"{one} {other}".upper()),
+    "swap": _two_words("swap {} {}:", lambda one, other: f"{other} {one}"),
     "months_after": _months_after,
     "month_of": _month_of,
     "earlier": _earlier,

@@ -55,8 +55,8 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     left_out = "; ".join(f"{count} left out: {reason}" for reason, count in facts.left_out.items())
     yield f"{facts.train + facts.held_out} questions{left_out and f' ({left_out})'}, {facts.duplicates} rows twice"
     yield f"to train on: {facts.train}; held out: {facts.held_out}, {facts.leaking} of them much like one to train on"
-    yield "prompts: {} to {} characters, half of them up to {}".format(*_ends(facts.prompt_chars))
-    yield "answers: {} to {} characters, half of them up to {}".format(*_ends(facts.answer_chars))
+    for what, chars in (("prompts", facts.prompt_chars), ("answers", facts.answer_chars)):
+        yield f"{what}: {chars[0]} to {chars[2]} characters, half of them up to {chars[1]}"
     for prompt, answer in facts.examples:
         yield f"    {printable(prompt, 90)}  ->  {printable(answer, 40)}"
     yield "peers train together that have all of these:"
@@ -66,11 +66,6 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     yield f"    version            {facts.version}"
     yield "what leaves this machine: completions, which quote questions; whoever joins the swarm reads them,"
     yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
-
-
-def _ends(values: tuple[int, int, int]) -> tuple[int, int, int]:
-    least, middle, most = values
-    return least, most, middle
 
 
 def _verifier(facts: Facts) -> str:

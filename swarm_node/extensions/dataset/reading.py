@@ -81,11 +81,21 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
-    lines = _Lines(io.TextIOWrapper(content, encoding="utf-8-sig", newline=""))
+    text, left = io.TextIOWrapper(content, encoding="utf-8-sig", newline=""), MAX_ROW_BYTES
+
+    def lines() -> Iterator[str]:
+        """A row may be several of them, where a cell is in quotes."""
+        nonlocal left
+        while line := text.readline(left + 1):
+            left -= len(line)
+            if left < 0:
+                raise csv.Error("a row is above 1 MB: it has no line break, or a quotation mark that is never closed")
+            yield line
+
     csv.field_size_limit(MAX_ROW_BYTES)
     header: list[str] = []
-    for cells in csv.reader(lines):
-        lines.begin_row()
+    for cells in csv.reader(lines()):
+        left = MAX_ROW_BYTES
         if len(cells) > MAX_COLUMNS:
             raise csv.Error(f"a row has {len(cells)} cells, and {MAX_COLUMNS} are the most")
         if not cells:
@@ -96,24 +106,6 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
             others = dict.fromkeys([name for name in header if name not in wanted][:SHOWN_COLUMNS])
         else:
             yield {**others, **{name: cells[place] for name, place in places.items() if place < len(cells)}}
-
-
-class _Lines:
-    """Of a CSV file. One row may be several of them, where a cell is in quotes."""
-
-    def __init__(self, text: io.TextIOWrapper) -> None:
-        self._text = text
-        self.begin_row()
-
-    def begin_row(self) -> None:
-        self._left = MAX_ROW_BYTES
-
-    def __iter__(self) -> Iterator[str]:
-        while line := self._text.readline(self._left + 1):
-            self._left -= len(line)
-            if self._left < 0:
-                raise csv.Error("a row is above 1 MB: it has no line break, or a quotation mark that is never closed")
-            yield line
 
 
 def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:

@@ -5,13 +5,12 @@ ahead, by `python -m swarm_node.extensions.temporal_clue.make`, into a file like
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import MappingProxyType
 
 from protocol.messages import Question
 from swarm_node.common.errors import UserError
 from swarm_node.environments.answers import WHOLE, Answers
-from swarm_node.environments.kinds import Asking, EnvironmentKind, find, split_task
+from swarm_node.environments.kinds import Asking, EnvironmentKind, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.extensions.temporal_clue.puzzle_file import COMPAT, FILE_NAME, read_puzzles, version_of
@@ -29,35 +28,14 @@ ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if si
 
 
 class Puzzles(ScoredEnvironment):
-    """Puzzles, of which `graded` rewards the share of questions answered rightly, and `exact` only all of them. With
-    `published_scorer` scores are those of the published scorer, for evaluation."""
+    """Puzzles, of which `graded` rewards the share of questions answered rightly, and `exact` only all of them. The
+    published scorer is for evaluation."""
 
     published_scorer = False
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
         dataset = COMPAT if self.published_scorer else NAME
         return dataset, question.config_id, question.seed, question.index, texts
-
-
-def generated(
-    tasks: Sequence[str], scoring: Scoring = "graded", time_limit: float = 5.0, answers: Answers = WHOLE
-) -> Puzzles:
-    """Generated puzzles: tasks temporal_clue/tiny, small and medium."""
-    for task in tasks:
-        find(task, [KIND])
-    client = ScoringClient(SOURCE, VERSION, time_limit)
-    return Puzzles(NAME, VERSION, ASKED, tasks, client, RewardRule(scoring), answers)
-
-
-def of_file(file: Path, scoring: Scoring = "graded", time_limit: float = 5.0) -> Puzzles:
-    """Task temporal_clue/published: the puzzles of a JSON file, in an order of each round's own, so that none comes
-    twice as long as the file lasts. Only peers with the same file use each other's groups. UserError."""
-    count, version = len(read_puzzles(file)), version_of(file)
-    client = ScoringClient(f"{FILE_SOURCE}?{file.expanduser().absolute()}", version, time_limit)
-    tasks = [f"{NAME}/{PUBLISHED}"]
-    environment = Puzzles(FILE_NAME, version, FILE_KIND.tasks, tasks, client, RewardRule(scoring), WHOLE)
-    environment.count = count
-    return environment
 
 
 PUBLISHED_SCORER = "published scorer"
@@ -68,6 +46,22 @@ class _Kind(EnvironmentKind):
 
     scorers = ("", PUBLISHED_SCORER)
     evaluated: Scoring = "graded"
+
+    def puzzles(
+        self,
+        source: str,
+        version: str,
+        tasks: Sequence[str],
+        config: Asking,
+        scorer: str,
+        answers: Answers = WHOLE,
+    ) -> Puzzles:
+        """Those of a source."""
+        client = ScoringClient(source, version, config.environment.time_limit)
+        rule = RewardRule(config.environment.scoring)
+        environment = Puzzles(self.name, version, self.tasks, tasks, client, rule, answers)
+        environment.published_scorer = scorer == PUBLISHED_SCORER
+        return environment
 
 
 class TemporalClueKind(_Kind):
@@ -86,25 +80,24 @@ class TemporalClueKind(_Kind):
         )
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> Puzzles:
-        settings = config.environment
-        answers = Answers.configured(settings)
-        environment = generated(tasks, settings.scoring, settings.time_limit, answers)
-        environment.published_scorer = scorer == PUBLISHED_SCORER
-        return environment
+        answers = Answers.configured(config.environment)
+        return self.puzzles(SOURCE, VERSION, tasks, config, scorer, answers)
 
 
 class PuzzleFileKind(_Kind):
-    """The puzzles of a file."""
+    """The puzzles of a file, in an order of each round's own, so that none comes twice as long as the file lasts. Only
+    peers with the same file use each other's groups."""
 
     name = FILE_NAME
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> Puzzles:
-        puzzles = section_of(config, TemporalClueConfig).puzzles
-        if puzzles is None:
+        file = section_of(config, TemporalClueConfig).puzzles
+        if file is None:
             raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles")
-        environment = of_file(puzzles, config.environment.scoring, config.environment.time_limit)
-        environment.published_scorer = scorer == PUBLISHED_SCORER
+        count, source = len(read_puzzles(file)), f"{FILE_SOURCE}?{file.expanduser().absolute()}"
+        environment = self.puzzles(source, version_of(file), [f"{NAME}/{PUBLISHED}"], config, scorer)
+        environment.count = count
         return environment
 
 

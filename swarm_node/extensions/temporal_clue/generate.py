@@ -113,30 +113,26 @@ def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | N
     without a search, since each must be excluded by some clue. None if all clues together allow another world, for
     example with two weapons at the scene and no clue about them.
     """
-    setting = rules.setting
     kept: list[int] = []
     others: list[frozenset[int]] = []  # for each world found that the kept clues allow: the clues that exclude it
 
     def suffices(start: int) -> bool:
         world = rules.another([order[i] for i in (*kept, *range(start, len(order)))], [truth])
         if world is not None:
-            others.append(frozenset(i for i, clue in enumerate(order) if not c.holds(clue, setting, world)))
+            others.append(frozenset(i for i, clue in enumerate(order) if not c.holds(clue, rules.setting, world)))
         return world is None
 
     sufficient = 0  # start of a tail that is known to suffice with the kept clues
     if not suffices(0):
         return None
     while True:
-        step = 1
-        bound = min((max(excluding) for excluding in others), default=len(order))
-        start = bound
+        bound, step = min(map(max, others), default=len(order)), 0
         while sufficient < bound:
+            start = max(bound - step, (sufficient + bound + 1) // 2)
             if suffices(start):
                 sufficient = start
             else:
-                bound = min(bound, max(others[-1]))
-                step *= 2
-            start = bound if step == 1 else max(bound - step, (sufficient + bound + 1) // 2)
+                bound, step = min(bound, max(others[-1])), 2 * step or 2
         if bound == len(order):
             return [order[i] for i in kept]
         kept.append(bound)

@@ -3,19 +3,14 @@
 import hashlib
 
 from swarm_node.environments.reasoning_gym import source
-from swarm_node.scoring import contract
+from swarm_node.scoring import building, contract
 
+building.KEPT_ITEMS = 2048  # all of them
 contract.QUESTION_BUDGET = 20.0  # what the questions are is compared, not how long they take
 version = source.version
 
 
-class Digest:
-    def __init__(self, item: source.LibraryItem) -> None:
-        self.prompt = hashlib.sha256(repr(item.entry).encode("utf-8", "backslashreplace")).hexdigest()
-
-    def score(self, text: str) -> float:
-        return 0.0
-
-
-def build(dataset: str, config_id: str, seed: int, index: int) -> Digest:
-    return Digest(source.build(dataset, config_id, seed, index))
+def build(dataset: str, config_id: str, seed: int, index: int) -> source.LibraryItem:
+    item = source.build(dataset, config_id, seed, index)
+    item.prompt = hashlib.sha256(repr(item.entry).encode("utf-8", "backslashreplace")).hexdigest()
+    return item

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from swarm_node.environments.reasoning_gym.environment import SCORER_MODULE
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS
 from swarm_node.scoring.client import Item, ScoringClient
 
-DIGESTS, PATIENT = (str(Path(__file__).with_name(name)) for name in ("digest_source.py", "patient_source.py"))
+DIGESTS = str(Path(__file__).with_name("digest_source.py"))
 ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # not those it was measured with
 
 
@@ -35,17 +36,17 @@ def every_question() -> list[Item]:
 
 @pytest.fixture(scope="module")
 def scoring() -> Iterator[ScoringClient]:
-    with ScoringClient(PATIENT, VERSION, 5.0, 1024, SCORER_MODULE) as client:
+    """Keeps the questions that it has built."""
+    with ScoringClient(DIGESTS, VERSION, 20.0, 1024, SCORER_MODULE) as client:
         yield client
 
 
 @pytest.mark.slow
-def test_every_task_is_the_same_in_two_processes_in_any_order() -> None:
+def test_every_task_is_the_same_in_two_processes_in_any_order(scoring: ScoringClient) -> None:
     questions = every_question()
-    with ScoringClient(DIGESTS, VERSION, 20.0, 1024) as one:
-        forwards = one.ask(questions)
-    with ScoringClient(DIGESTS, VERSION, 20.0, 1024) as two:
-        backwards = two.ask(questions[::-1])[::-1]
+    with ScoringClient(DIGESTS, VERSION, 20.0, 1024) as other, ThreadPoolExecutor() as pool:
+        asked = pool.submit(other.ask, questions[::-1])
+        forwards, backwards = scoring.ask(questions), asked.result()[::-1]
     assert [q for q, a, b in zip(questions, forwards, backwards, strict=True) if a != b] == []
     assert [(q, a) for q, a in zip(questions, forwards, strict=True) if not isinstance(a, str)] == []
 
@@ -56,29 +57,12 @@ def test_the_starter_and_the_paper_have_nine_tasks_each() -> None:
         assert all(config_id in CATALOGUE[dataset] for dataset, config_id in (task.split("/") for task in tasks))
 
 
-def test_the_paper_is_in_and_what_executes_answers_is_out() -> None:
-    assert "binary_matrix" in CATALOGUE
-    assert not set(CATALOGUE) & set(EXCLUDED)
-    assert set(REFUSED) <= set(EXCLUDED)
-    assert all(EXCLUDED.values())
-
-
 def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
     """Found by looking for eval and sympy's parser in its scorers."""
-    executes = {
-        "binary_matrix",
-        "codeio",
-        "countdown",
-        "intermediate_integration",
-        "n_queens",
-        "polynomial_multiplication",
-        "puzzle24",
-        "simple_integration",
-        "spiral_matrix",
-        "string_insertion",
-    }
-    assert executes & set(CATALOGUE) <= set(SCORERS)
-    assert executes - set(CATALOGUE) == {"codeio", "intermediate_integration"}
+    executes = {"binary_matrix", "countdown", "n_queens", "polynomial_multiplication", "puzzle24", "simple_integration"}
+    assert executes | {"spiral_matrix", "string_insertion"} <= set(SCORERS) & set(CATALOGUE)
+    assert {"codeio", "intermediate_integration"} <= set(REFUSED) <= set(EXCLUDED) and all(EXCLUDED.values())
+    assert not set(CATALOGUE) & set(EXCLUDED)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 version = "hostile-1"
 
@@ -15,24 +16,6 @@ version = "hostile-1"
 def busy() -> float:
     while True:
         pass
-
-
-def eat() -> float:
-    return float(len(bytearray(8 * 1024**3)))
-
-
-def leave() -> float:
-    raise SystemExit(0)
-
-
-def die() -> float:
-    ctypes.string_at(0)
-    return 1.0
-
-
-def kill() -> float:
-    os.kill(os.getppid(), signal.SIGKILL)
-    return 1.0
 
 
 def patch() -> float:
@@ -52,24 +35,11 @@ def fork() -> float:
         os.fork()
 
 
-def execute() -> float:
-    os.execv(sys.executable, [sys.executable, "-c", ""])
-
-
-def look() -> float:
-    return float(len(os.listdir("/")))
-
-
 def chatter() -> float:
     os.write(1, b"\x00\x00\x00\x02[]\x1b[2J")
     for stream in (sys.stdout, sys.stderr):
         stream.write("noise")
         stream.flush()
-    return 1.0
-
-
-def wait(seconds: float) -> float:
-    time.sleep(seconds)
     return 1.0
 
 
@@ -95,31 +65,27 @@ def lie() -> float:
     return 1.0
 
 
-def read_input() -> float:
-    return float(len(sys.stdin.read()))
-
-
-BEHAVIOUR: dict[str, Callable[[], float]] = {
+BEHAVIOUR: dict[str, Callable[[], Any]] = {
     "busy": busy,
     "chatter": chatter,
-    "die": die,
+    "die": lambda: ctypes.string_at(0),
     "connect": connect,
-    "eat": eat,
-    "exec": execute,
+    "eat": lambda: len(bytearray(8 * 1024**3)),
+    "exec": lambda: os.execv(sys.executable, [sys.executable, "-c", ""]),
     "fork": fork,
     "infinite": lambda: float("inf"),
-    "kill": kill,
-    "leave": leave,
+    "kill": lambda: os.kill(os.getppid(), signal.SIGKILL),
+    "leave": lambda: sys.exit(0),
     "lie": lie,
-    "look": look,
+    "look": lambda: len(os.listdir("/")),
     "nan": lambda: float("nan"),
     "negative": lambda: -0.5,
-    "none": lambda: None,  # type: ignore[dict-item,return-value]
+    "none": lambda: None,
     "patch": patch,
     "raise": lambda: 1 / 0,
-    "read": read_input,
+    "read": lambda: float(len(sys.stdin.read())),
     "recurse": lambda: BEHAVIOUR["recurse"](),
-    "sleep": lambda: wait(3600.0),
+    "sleep": lambda: time.sleep(3600.0),
     "tenth": lambda: spend(0.1),
     "two": lambda: 2.0,
     "write": write_file,

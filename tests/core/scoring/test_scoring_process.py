@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -18,6 +18,7 @@ from swarm_node.scoring.client import (
     KEPT_VARIABLES,
     SET_VARIABLES,
     Item,
+    Reply,
     ScoringClient,
     ScoringUnavailable,
 )
@@ -47,15 +48,18 @@ def alive(pid: int) -> bool:
 
 
 @pytest.fixture
-def time_limit() -> float:
-    """Seconds. What does not hang is in time on any machine; tests of what hangs have another."""
-    return 60.0
-
-
-@pytest.fixture
-def scoring(time_limit: float) -> Iterator[ScoringClient]:
-    with ScoringClient(HOSTILE, VERSION, time_limit, memory_limit=512) as client:
+def scoring() -> Iterator[ScoringClient]:
+    """What does not hang is in time on any machine."""
+    with ScoringClient(HOSTILE, VERSION, 60.0, memory_limit=512) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ScoringClient]:
+    """For what no test ends."""
+    with ScoringClient(HOSTILE, VERSION, 4.0, memory_limit=512) as client:
+        yield client
+        assert client.restarts == 0
 
 
 def once_at_work(pid: int, act: Callable[[], None]) -> threading.Thread:
@@ -71,112 +75,94 @@ def once_at_work(pid: int, act: Callable[[], None]) -> threading.Thread:
     return thread
 
 
+REASONS = {"raise": "scorer raised", "leave": "scorer raised", "busy": "scoring timeout", "die": "scoring crashed"}
+REASONS |= dict.fromkeys(("nan", "infinite", "negative", "two", "none"), "not a score")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "reason", "time_limit"),
-    [
-        ("raise", "scorer raised", 60.0),
-        ("leave", "scorer raised", 60.0),
-        ("nan", "not a score", 60.0),
-        ("infinite", "not a score", 60.0),
-        ("negative", "not a score", 60.0),
-        ("two", "not a score", 60.0),
-        ("none", "not a score", 60.0),
-        ("busy", "scoring timeout", 4.0),
-        ("die", "scoring crashed", 60.0),
-    ],
-)
-def test_a_bad_scorer_costs_its_group_and_no_other(scoring: ScoringClient, text: str, reason: str) -> None:
+@pytest.mark.parametrize(("text", "reason"), REASONS.items())
+def test_a_bad_scorer_costs_its_group_and_no_other(shared: ScoringClient, text: str, reason: str) -> None:
     batch = [answers(*GOOD), answers("right", text, "right"), answers(*GOOD, index=1), answers("wrong")]
-    assert scoring.ask(batch) == [SCORES, Skipped(reason), SCORES, (0.0,)]
-    assert scoring.restarts == 0
-    assert scoring.ask([answers(*GOOD)]) == [SCORES]
+    assert shared.ask(batch) == [SCORES, Skipped(reason), SCORES, (0.0,)]
+    assert shared.ask([answers(*GOOD)]) == [SCORES]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["recurse", "eat", "write", "sleep", "kill", "connect", "fork", "exec", "look"])
-def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(scoring: ScoringClient, text: str) -> None:
+def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(shared: ScoringClient, text: str) -> None:
     """An import of Python's own parser, for a letter outside ASCII, had cost honest peers their groups."""
-    assert scoring.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [SCORES, SCORES]
-    assert scoring.restarts == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("text", "time_limit"), [("lie", 60.0), ("patch", 60.0), ("die", 60.0), ("busy", 4.0)])
-def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(
-    scoring: ScoringClient, text: str
-) -> None:
-    batch = [answers(*GOOD), answers(text, "wrong", author=2), answers(*GOOD, author=3), answers("wrong", author=3)]
-    replies = scoring.ask(batch)
-    assert [replies[0], *replies[2:]] == [SCORES, SCORES, (0.0,)]
-    assert scoring.ask([answers("wrong", author=2), answers(*GOOD)]) == [(0.0,), SCORES], (
-        "the next child knows nothing of it"
-    )
-    assert scoring.restarts == 0
-
-
-def test_nothing_was_written(scoring: ScoringClient) -> None:
     Path("/tmp/written-by-a-scorer").unlink(missing_ok=True)
-    scoring.ask([answers("write")])
-    written = Path("/tmp/written-by-a-scorer")
-    assert not written.exists()
-
-
-def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(scoring: ScoringClient) -> None:
-    assert scoring.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), SCORES]
-    assert scoring.restarts == 0
+    assert shared.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [SCORES, SCORES]
+    assert not Path("/tmp/written-by-a-scorer").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("time_limit", [4.0])
-def test_two_bad_groups_in_one_batch_cost_two_children(scoring: ScoringClient) -> None:
+@pytest.mark.parametrize("text", ["lie", "patch", "die", "busy"])
+def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(shared: ScoringClient, text: str) -> None:
+    batch = [answers(*GOOD), answers(text, "wrong", author=2), answers(*GOOD, author=3), answers("wrong", author=3)]
+    replies = shared.ask(batch)
+    assert [replies[0], *replies[2:]] == [SCORES, SCORES, (0.0,)]
+    again = shared.ask([answers("wrong", author=2), answers(*GOOD)])
+    assert again == [(0.0,), SCORES], "the next child knows nothing of it"
+
+
+@pytest.mark.slow
+def test_two_bad_groups_in_one_batch_cost_two_children(shared: ScoringClient) -> None:
     batch = [answers("die"), answers(*GOOD), answers("busy"), answers(*GOOD)]
-    assert scoring.ask(batch) == [Skipped("scoring crashed"), SCORES, Skipped("scoring timeout"), SCORES]
-    assert scoring.restarts == 0
+    assert shared.ask(batch) == [Skipped("scoring crashed"), SCORES, Skipped("scoring timeout"), SCORES]
 
 
-def test_a_slow_or_broken_question_is_skipped() -> None:
-    scoring = ScoringClient(HOSTILE, VERSION, time_limit=60.0, memory_limit=512)  # it is CPU time that makes it slow
-    assert scoring.ask([prompt("slow"), prompt("broken"), prompt("fine")]) == [
-        Skipped("slow question"),
-        Skipped("question raised"),
-        "fine?",
-    ]
-    assert scoring.restarts == 0
-    scoring.close()
+def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(shared: ScoringClient) -> None:
+    assert shared.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), SCORES]
 
 
-def test_an_endless_question_is_stopped_at_its_budget_and_the_scoring_process_goes_on(scoring: ScoringClient) -> None:
-    scoring.ask([answers(*GOOD)])
-    pid, began = scoring.pid, time.process_time()
-    assert scoring.ask([prompt("endless"), ("endless", "tiny", 1, 0, GOOD), answers(*GOOD)]) == [
-        Skipped("slow question"),
-        Skipped("slow question"),
-        SCORES,
-    ]
-    assert (scoring.pid, scoring.restarts) == (pid, 0)
+def test_a_question_that_is_slow_broken_or_endless_is_skipped_and_the_scoring_process_goes_on(
+    shared: ScoringClient,
+) -> None:
+    shared.ask([answers(*GOOD)])
+    pid, began = shared.pid, time.process_time()
+    asked = [prompt("slow"), prompt("broken"), prompt("fine"), prompt("endless"), ("endless", "tiny", 1, 0, GOOD)]
+    slow = Skipped("slow question")
+    assert shared.ask([*asked, answers(*GOOD)]) == [slow, Skipped("question raised"), "fine?", slow, slow, SCORES]
+    assert shared.pid == pid
     assert time.process_time() - began < 1.0
 
 
-def test_texts_survive_the_way(scoring: ScoringClient) -> None:
+def test_texts_survive_the_way(shared: ScoringClient) -> None:
     odd = ["", "\ud800", "\x00\x1b[2J", "é" * 16384, "right"]
-    assert scoring.ask([answers(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
+    assert shared.ask([answers(*odd)]) == [(0.0, 0.0, 0.0, 0.0, 1.0)]
 
 
-def test_many_batches_keep_their_order(scoring: ScoringClient) -> None:
+def test_many_batches_keep_their_order(shared: ScoringClient) -> None:
     items = [answers("right" if k % 3 else "wrong", "x" * 3000, index=k) for k in range(1000)]
-    assert scoring.ask(items) == [(float(k % 3 > 0), 0.0) for k in range(1000)]
+    assert shared.ask(items) == [(float(k % 3 > 0), 0.0) for k in range(1000)]
 
 
-def test_kill_9_in_mid_batch_loses_at_most_the_group_at_hand(scoring: ScoringClient) -> None:
+def test_kill_9_in_mid_batch_loses_no_group(scoring: ScoringClient) -> None:
     scoring.ask([answers(*GOOD)])
     pid = scoring.pid
     assert pid is not None
     killer = once_at_work(pid, lambda: os.kill(pid, signal.SIGKILL))
-    replies = scoring.ask([answers(*["tenth"] * 99), *(answers("right", index=k) for k in range(1, 6))])
+    replies = scoring.ask([answers(*["tenth"] * 20), *(answers("right", index=k) for k in range(1, 6))])
     killer.join()
-    assert replies == [Skipped("scoring crashed"), *[(1.0,)] * 5]
+    assert replies == [(1.0,) * 20, *[(1.0,)] * 5]
     assert scoring.restarts == 1 and scoring.pid != pid
+
+
+class Dying(ScoringClient):
+    """Its process is killed whenever it is about to get a group that takes long."""
+
+    def _run(self, batch: Sequence[Item]) -> tuple[list[Reply], str | None]:
+        if self.pid is not None and any("tenth" in (item[4] or ()) for item in batch):
+            os.kill(self.pid, signal.SIGKILL)
+        return super()._run(batch)
+
+
+def test_a_group_that_ends_its_process_twice_is_skipped_and_no_other() -> None:
+    with Dying(HOSTILE, VERSION, 60.0, memory_limit=512) as client:
+        assert client.ask([answers(*GOOD)]) == [SCORES]
+        assert client.ask([answers("tenth"), answers(*GOOD)]) == [Skipped("scoring crashed"), SCORES]
+        assert client.restarts == 2
 
 
 def test_kill_9_between_batches_loses_nothing(scoring: ScoringClient) -> None:
@@ -215,19 +201,13 @@ def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
     assert scoring.restarts == 0
 
 
-def test_a_prepared_scoring_process_is_started_once_and_answers(scoring: ScoringClient) -> None:
+def test_a_prepared_scoring_process_is_started_once_and_answers_until_it_is_closed(scoring: ScoringClient) -> None:
     scoring.prepare()
     pid = scoring.pid
     assert pid is not None
     scoring.prepare()
     assert scoring.ask([answers(*GOOD)]) == [SCORES]
-    assert scoring.pid == pid
-
-
-def test_close_leaves_no_process(scoring: ScoringClient) -> None:
-    scoring.ask([answers(*GOOD)])
-    pid = scoring.pid
-    assert pid is not None and alive(pid)
+    assert scoring.pid == pid and alive(pid)
     scoring.close()
     assert not alive(pid)
 
@@ -250,25 +230,19 @@ def test_the_scoring_process_dies_with_its_node_even_while_a_scorer_hangs() -> N
     until(lambda: not alive(pid), what="the end of the scoring process")
 
 
-def test_the_scoring_process_knows_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch, scoring: ScoringClient) -> None:
+def test_the_scoring_process_knows_nothing_of_the_node_and_hashes_as_all_do(
+    monkeypatch: pytest.MonkeyPatch, scoring: ScoringClient, shared: ScoringClient
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
     (seen,) = scoring.ask([prompt("self")])
+    assert shared.ask([prompt("self")]) == [seen]
     assert isinstance(seen, str)
     inside = ast.literal_eval(seen)
-    assert set(inside["environment"]) <= {
-        "LC_CTYPE",
-        "PYTHONUTF8",
-        *KEPT_VARIABLES,
-        *SET_VARIABLES,
-    }  # the first by Python itself
+    by_python = {"LC_CTYPE", "PYTHONUTF8"}
+    assert set(inside["environment"]) <= {*by_python, *KEPT_VARIABLES, *SET_VARIABLES}
     assert not {"HF_TOKEN", "HOME", "PATH"} & {*KEPT_VARIABLES, *SET_VARIABLES}
     assert inside["modules"] == []
     assert inside["files"] <= 7  # three standard streams, the socket, the lifeline, Landlock's and the listing itself
-
-
-def test_hashes_are_the_same_in_every_scoring_process() -> None:
-    with ScoringClient(HOSTILE, VERSION, 5.0, 512) as one, ScoringClient(HOSTILE, VERSION, 5.0, 512) as two:
-        assert one.ask([prompt("self")]) == two.ask([prompt("self")])
 
 
 def test_a_scoring_process_that_cannot_start_says_why_in_one_line() -> None:

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from protocol.messages import PeerId, Round
+from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import EVALUATION, held_out
+from swarm_node.environments.kinds import held_out
 from swarm_node.environments.registry import build_environment, leaving, tasks_of
 from swarm_node.extensions.dataset import verifiers
 from swarm_node.extensions.dataset.compile import compiled
-from swarm_node.extensions.dataset.environment import Facts
+from swarm_node.extensions.dataset.environment import KIND, Facts
 from swarm_node.extensions.dataset.environment import read as read_elsewhere
 from swarm_node.extensions.dataset.questions import filled, text_of
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.source import place
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import EnvironmentConfig, LearningConfig
+from swarm_node.settings import LearningConfig
 from swarm_node.settings.extended import with_sections
-from tests.commands import ended
 
 ROWS = [{"prompt": f"{a} + {b} = ?", "answer": str(a + b)} for a in range(10) for b in range(10)]
 
@@ -133,22 +133,18 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
         ("empty.jsonl", "", "no question in it: no rows"),
         ("columns.jsonl", '{"question": "1 + 1", "solution": "2"}', "1 rows: no prompt; its columns are question, sol"),
         ("latin.csv", b"prompt,answer\n\xe9,1\n", "cannot be read"),
+        ("broken.parquet", "PAR1 no", "is no Parquet file"),
     ],
 )
 def test_a_file_that_will_not_do_is_one_line(tmp_path: Path, name: str, content: Any, said: str) -> None:
     file = tmp_path / name
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
     if content is not None:
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=said) as error:
         read_elsewhere(DatasetConfig(file=str(file)))
     assert "\n" not in str(error.value) and name in str(error.value)
-
-
-def test_a_parquet_file_that_is_none_is_one_line(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    (tmp_path / "broken.parquet").write_text("PAR1 no")
-    with pytest.raises(UserError, match="is no Parquet file"):
-        read(DatasetConfig(file=str(tmp_path / "broken.parquet")))
 
 
 def test_templates_join_columns_and_messages_become_one_text() -> None:
@@ -190,18 +186,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "said", "answer"), RIGHT)
-def test_verifiers_score_what_is_right(name: str, said: str, answer: Any) -> None:
-    if name == "math":
-        pytest.importorskip("math_verify")
-    assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == 1.0
+CASES = [(*case, 1.0) for case in RIGHT] + [(*case, 0.0) for case in WRONG]
 
 
-@pytest.mark.parametrize(("name", "said", "answer"), WRONG)
-def test_verifiers_score_nothing_for_what_is_wrong(name: str, said: str, answer: Any) -> None:
+@pytest.mark.parametrize(("name", "said", "answer", "score"), CASES)
+def test_verifiers_score_what_is_right_and_nothing_else(name: str, said: str, answer: Any, score: float) -> None:
     if name == "math":
         pytest.importorskip("math_verify")
-    assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == 0.0
+    assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == score
 
 
 def test_a_number_may_be_off_by_the_tolerance() -> None:
@@ -219,31 +211,19 @@ def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp
     config = settings(write(tmp_path), verifier="number")
     assert tasks_of(config) == ("dataset/train",)
     assert "sums.jsonl: they leave this machine" in leaving(config)
-    environment = build_environment(config)
+    environment = KIND.start(["dataset/train"], config)
     try:
         asked = environment.sample(PeerId("peer"), Round(3), 32)
         prompts = environment.prompts(asked)
         assert len(set(prompts)) == 32
         rewards = environment.score([(q, [str(eval(str(p)[:-3])), "x"]) for q, p in zip(asked, prompts, strict=True)])
         assert rewards == [(1.0, 0.0)] * 32
-        kept = environment.sample(EVALUATION, Round(0), 5)
+        kept = held_out(environment, environment.count)
         assert {question.config_id for question in kept} == {"held_out"}
+        assert len(set(environment.prompts(kept))) == len(kept) == environment.facts.held_out
         assert not set(environment.prompts(kept)) & set(prompts)
         assert all(environment.catalogue.knows(question) for question in asked)
         assert not any(environment.catalogue.knows(question) for question in kept), "a peer's would be trained on"
-    finally:
-        environment.close()
-
-
-@pytest.mark.slow
-def test_evaluation_asks_each_question_that_is_held_out_once(tmp_path: Path) -> None:
-    from swarm_node.extensions.dataset.environment import DatasetEnvironment
-
-    environment = DatasetEnvironment(["dataset/held_out"], write(tmp_path), EnvironmentConfig())
-    try:
-        assert environment.count == environment.facts.held_out
-        prompts = environment.prompts(held_out(environment, environment.count))
-        assert len(set(prompts)) == len(prompts) == environment.facts.held_out
     finally:
         environment.close()
 
@@ -291,16 +271,18 @@ def test_mathematics_is_compared_in_the_sandbox(tmp_path: Path) -> None:
     assert said == [(1.0, 0.0), (1.0, 0.0)]
 
 
-@pytest.mark.slow
-def test_the_command_shows_what_peers_must_agree_on_and_what_leaves_the_machine(tmp_path: Path) -> None:
-    rows = [*ROWS, {"prompt": "0 + 0 = ?", "answer": "0"}]
-    config = write(tmp_path, rows)
-    shown = ended("task", "try", config.file, "--verifier", "number")
-    facts = Facts.model_validate_json(ended("task", "try", config.file, "--verifier", "number", "--json").stdout)
-    assert "100 questions, 1 rows twice" in shown.stdout
-    assert f"version            {facts.version}" in shown.stdout and "what leaves this machine" in shown.stdout
-    wrong = ended("task", "try", config.file, "--verifier", "nmber")
-    assert (wrong.returncode, wrong.stdout) == (2, "") and "did you mean 'number'?" in wrong.stderr
+def test_the_command_shows_what_peers_must_agree_on_and_what_leaves_the_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write(tmp_path, [*ROWS, {"prompt": "0 + 0 = ?", "answer": "0"}])
+    dispatch(["task", "try", config.file, "--verifier", "number"])
+    shown = capsys.readouterr().out
+    dispatch(["task", "try", config.file, "--verifier", "number", "--json"])
+    facts = Facts.model_validate_json(capsys.readouterr().out)
+    assert "100 questions, 1 rows twice" in shown
+    assert f"version            {facts.version}" in shown and "what leaves this machine" in shown
+    with pytest.raises(UserError, match="did you mean 'number'"):
+        dispatch(["task", "try", config.file, "--verifier", "nmber"])
 
 
 def test_held_out_questions_much_like_one_to_train_on_are_counted(tmp_path: Path) -> None:

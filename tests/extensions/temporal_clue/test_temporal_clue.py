@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.extensions.temporal_clue import clues as c
 from swarm_node.extensions.temporal_clue import make, published, scoring, text
-from swarm_node.extensions.temporal_clue.environment import FILE_KIND, KIND, Puzzles, generated, of_file
+from swarm_node.extensions.temporal_clue.environment import FILE_KIND, KIND, Puzzles
 from swarm_node.extensions.temporal_clue.generate import generate
 from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.solve import solve
@@ -30,6 +31,11 @@ from swarm_node.settings import EnvironmentConfig
 FILE = Path(__file__).parents[3] / "data" / "temporal_clue" / "test.json"
 PUBLISHED = json.loads(FILE.read_text())
 ALICE = PeerId("12D3KooWAlice")
+
+
+def graded(file: Path | None = None) -> Any:
+    """A configuration with these puzzles."""
+    return SimpleNamespace(environment=EnvironmentConfig(scoring="graded"), own=TemporalClueConfig(puzzles=file))
 
 
 def answers(key: dict[str, str]) -> str:
@@ -112,10 +118,9 @@ def test_a_sentence_that_is_not_understood_is_named() -> None:
 
 
 def test_right_answers_score_1_and_0_918_by_the_published_scorer() -> None:
-    config = SimpleNamespace(environment=EnvironmentConfig(scoring="graded"), own=TemporalClueConfig(puzzles=FILE))
     keys = {entry["prompt"]: entry["solution"] for entry in PUBLISHED}
     for scorer, expected in zip(FILE_KIND.scorers, (1.0, 0.918), strict=True):
-        file = FILE_KIND.start([], config, scorer)
+        file = FILE_KIND.start([], graded(FILE), scorer)
         asked = held_out(file, file.count)
         prompts = dict(zip(asked, file.prompts(asked), strict=True))
         assert len(set(prompts.values())) == 64
@@ -144,8 +149,21 @@ OPTIONS = ("Miss Peach", "Mr. Green", "knife", "rope", "11:30 PM", "12:30 AM", "
         ("A. Miss Peach or Mr. Green", 0.0),
         ("D. Room", 0.0),
         ("Miss Peach, knife, 11:30 PM, Billiard Room", 0.0),
+        ("A. Miss Peach, B. knife, C. 11:30 PM, D. Billiard Room", 1.0),
+        ("A. Miss Peach B. knife C. 11:30 PM D. Billiard Room", 1.0),
+        ("A. Miss Peach; B. knife; C. 11:30 PM; D. Billiard Room.", 1.0),
+        ("\tA. Miss Peach\n\tB.\tknife\n\tC. 11:30 PM\n\tD. Billiard Room", 1.0),
+        ("          A. Miss Peach\n          B. knife\n          C. 11:30 PM\n          D. Billiard Room", 1.0),
+        ("**A.** Miss Peach, **B.** knife, **C.** 11:30 PM, **D.** Billiard Room", 1.0),
+        ("A) Miss Peach | B) knife | C) 23:30 | D) Billiard Room", 1.0),
+        ("A: Mr. Green\nA: Miss Peach, B: knife\nC: 11:30 PM, D: Billiard Room", 1.0),
+        ("A. Miss Peach, B. rope, C. 12:30 AM, D. Room", 0.25),
+        ("A. Miss Peach, A. Mr. Green", 0.0),  # several names are none
+        ("A. Miss Peach or Mr. Green, B. knife", 0.25),
+        ("D. Billiard Room, A. Miss Peach", 0.0),  # not in their order: part of the answer before
+        ("Vitamin A. Miss Peach", 0.0),
         ("", 0.0),
-        ("A. " * 4000, 0.0),
+        *[(slow, 0.0) for slow in ("A. " * 5000, "A." + " " * 16000, "(" * 16000, ", " * 8000 + "B. x")],
     ],
 )
 def test_what_an_answer_is_worth(answer: str, share: float) -> None:
@@ -158,7 +176,7 @@ def test_the_published_scorer_knows_no_digits() -> None:
 
 @pytest.fixture(scope="module")
 def puzzles() -> Iterator[Puzzles]:
-    environment = generated(["temporal_clue/tiny", "temporal_clue/medium"])
+    environment = KIND.start(["temporal_clue/tiny", "temporal_clue/medium"], graded())
     yield environment
     environment.close()
 
@@ -198,21 +216,21 @@ def test_shuffled_answers_score_what_chance_gives() -> None:
 def test_puzzles_made_ahead_are_asked_from_a_file(tmp_path: Path) -> None:
     out = tmp_path / "puzzles.json"
     out.write_text(json.dumps([make.as_entry("small", 0, index) for index in range(3)]))
-    file = of_file(out)
+    file = FILE_KIND.start([], graded(out))
     asked = file.sample(ALICE, Round(0), 3)
     assert len(set(map(str, file.prompts(asked)))) == 3
     keys = {text.prompt(p): text.key(p) for p in (generate("small", 0, index) for index in range(3))}
     right = [answers(keys[str(prompt)]) for prompt in file.prompts(asked)]
     assert file.score([(q, [a, "A. nobody"]) for q, a in zip(asked, right, strict=True)]) == [(1.0, 0.0)] * 3
     file.close()
-    assert not of_file(FILE).catalogue.knows(asked[0])  # another file is another version
+    assert not FILE_KIND.start([], graded(FILE)).catalogue.knows(asked[0])  # another file is another version
 
 
 def test_a_broken_file_is_a_mistake_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text('[{"prompt": 1}]')
     for name, message in (("broken.json", "not a JSON list"), ("missing.json", "does not exist")):
         with pytest.raises(UserError, match=message):
-            of_file(tmp_path / name)
+            FILE_KIND.start([], graded(tmp_path / name))
 
 
 def test_solve_prints_the_solution_of_ours_and_of_published_ones(capsys: pytest.CaptureFixture[str]) -> None:
