@@ -8,9 +8,8 @@ from typing import Any
 from swarm_node.commands.command import Command
 from swarm_node.policy.models import check_model
 from swarm_node.scoring import sandbox
-from swarm_node.settings import CheckConfig, NodeConfig
+from swarm_node.settings import CheckConfig, NodeConfig, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
-from swarm_node.settings.extended import with_sections
 from swarm_node.settings.options import describe, flatten
 
 PAGE = """\

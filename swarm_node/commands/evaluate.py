@@ -20,9 +20,8 @@ from swarm_node.environments.registry import by_kind, with_environment
 from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.policy.models import check_model
 from swarm_node.rollouts.interfaces import Environment
-from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig
+from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig, sections_of, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
-from swarm_node.settings.extended import sections_of, with_sections
 
 BATCH = 64  # prompts decoded together
 CHECKPOINTS = "checkpoints"  # of a home

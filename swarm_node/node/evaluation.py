@@ -12,8 +12,7 @@ from swarm_node.environments.registry import build_environment
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
-from swarm_node.settings import NodeConfig
-from swarm_node.settings.extended import sections_of
+from swarm_node.settings import NodeConfig, sections_of
 from swarm_node.telemetry.events import Validated
 from swarm_node.training import checkpoint
 

@@ -17,8 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from swarm_node.common import private
 from swarm_node.common.errors import UserError, printable
-from swarm_node.settings import programs, simulation
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import programs, simulation, with_sections
 from swarm_node.settings.options import (
     Option,
     describe,

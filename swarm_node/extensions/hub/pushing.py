@@ -6,8 +6,7 @@ from pathlib import Path
 
 from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.hub.settings import PushConfig
-from swarm_node.settings import Section
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import Section, section_of
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     CheckpointWanted,

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from swarm_node.common import private
 from swarm_node.common.redaction import hidden_within
 from swarm_node.extensions.page import checked
-from swarm_node.settings import NodeConfig, SimulationConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import NodeConfig, SimulationConfig, with_sections
 from swarm_node.settings.options import describe, flatten
 from swarm_node.telemetry.jsonlines import record_of
 

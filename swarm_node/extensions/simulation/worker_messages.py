@@ -14,8 +14,7 @@ from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Tal
 from swarm_node.common.children import without_secrets
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
 from swarm_node.extensions.simulation.elsewhere import settle_in
-from swarm_node.settings import SimulationConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import SimulationConfig, with_sections
 from swarm_node.settings.secret import revealed
 from swarm_node.telemetry.events import CellRound
 

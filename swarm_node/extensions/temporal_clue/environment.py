@@ -25,7 +25,7 @@ from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, ScoringClient
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import section_of
 
 NAME, FILE_NAME = "temporal_clue", "temporal_clue_file"  # environment names in questions
 PUBLISHED = "published"  # config id of the puzzles of a file

@@ -14,8 +14,7 @@ from swarm_node.commands.cli import dispatch
 from swarm_node.commands.table import entries
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
-from swarm_node.settings import NodeConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import NodeConfig, with_sections
 from swarm_node.settings.options import flatten
 from tests.commands import ENDS_SECONDS, ended
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, SimulationConfig
+from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, SimulationConfig, with_sections
 from swarm_node.settings.command_line import from_command_line, resolve
-from swarm_node.settings.extended import with_sections
 from swarm_node.settings.options import describe
 
 

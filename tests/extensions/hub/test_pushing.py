@@ -7,8 +7,7 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.pushing import Pushing, pushing
-from swarm_node.settings import NodeConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import NodeConfig, with_sections
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     CheckpointWanted,

@@ -15,9 +15,8 @@ import psutil
 import pytest
 
 from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
-from swarm_node.settings import BootstrapConfig, ContributeConfig, NodeConfig, Section
+from swarm_node.settings import BootstrapConfig, ContributeConfig, NodeConfig, Section, section_of
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.extended import section_of
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, read_until, started
 from tests.waiting import PATIENCE, until

@@ -22,8 +22,7 @@ from swarm_node.extensions.simulation.identities import identity
 from swarm_node.extensions.simulation.node_options import node_config
 from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.rollouts.reports import RoundReport, StepReport
-from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig, with_sections
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import revealed
 from swarm_node.telemetry.events import CellRound
