@@ -1,5 +1,5 @@
 """The trackers that `observers` names, as one observer. A tracker is a class that is made with the folder of the run:
-`telemetry.sinks.Sink`.
+`telemetry.events.Sink`.
 """
 
 from collections.abc import Callable, Sequence
