@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         found = getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name)
         if name.endswith("Config"):
-            from swarm_node.settings.extended import with_sections
+            from swarm_node.settings import with_sections
 
             return with_sections(found)
         return found

@@ -29,8 +29,8 @@ from swarm_node.settings import (
     EvaluationConfig,
     NodeConfig,
     SimulationConfig,
+    with_sections,
 )
-from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import PlugIn
 from swarm_node.telemetry.events import Written

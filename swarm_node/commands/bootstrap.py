@@ -59,11 +59,7 @@ def bootstrap(
 async def _serve(
     config: BootstrapConfig, sockets: Path, show: Callable[[str], None], warn: Callable[[str], None]
 ) -> None:
-    from swarm_node.telemetry.events import (
-        Begun,  # now, not above: the first line does not wait for these
-        Telemetry,
-        observe,
-    )
+    from swarm_node.telemetry.events import Begun, Telemetry, observe  # now: the first line does not wait for these
 
     home = config.home.expanduser()
     shown: set[str] = set()

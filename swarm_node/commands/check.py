@@ -9,9 +9,8 @@ from swarm_node.commands.command import Command
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
-from swarm_node.settings import CheckConfig, NodeConfig
+from swarm_node.settings import CheckConfig, NodeConfig, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
-from swarm_node.settings.extended import with_sections
 from swarm_node.settings.options import describe, flatten
 
 PAGE = """\

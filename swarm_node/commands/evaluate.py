@@ -21,9 +21,8 @@ from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.node.defaults import model_of, suited
 from swarm_node.policy.models import check_model
 from swarm_node.rollouts.interfaces import Environment
-from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig
+from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig, sections_of, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
-from swarm_node.settings.extended import sections_of, with_sections
 
 BATCH = 64  # prompts decoded together
 CHECKPOINTS = "checkpoints"  # of a home
@@ -74,8 +73,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
         from swarm_node.generation.generator import BatchGenerator
         from swarm_node.node.evaluation import answer
         from swarm_node.node.learner import configured_policy  # now, not above: they load torch
-    scores: dict[str, list[float]] = {}
-    skipped: dict[str, int] = {}
+    scores: dict[str, list[float | None]] = {}  # by task
     seen: dict[str, Repeated] = {}
     with ExitStack() as stack, console.status("asking") as status:
         asking = _suited(config)
@@ -89,19 +87,12 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
                 answers = answer(generator, environment, scorers, batch, f"evaluation/{number}")
                 for suffix, scored in answers.scores.items():
                     for question, score in zip(batch, scored, strict=True):
-                        task = f"{question.dataset}/{question.config_id}{suffix}"
-                        scores.setdefault(task, [])
-                        skipped.setdefault(task, 0)
-                        if score is None:
-                            skipped[task] += 1
-                        else:
-                            scores[task].append(score)
+                        scores.setdefault(f"{question.dataset}/{question.config_id}{suffix}", []).append(score)
             status.update("looking for these questions in training")
             seen |= {"/".join(task): found for task, found in repeated(environment, questions).items()}
-    rows = [_row(task, scores[task], skipped[task], seen.get(task.partition(" ")[0])) for task in scores]
-    tasks = [task for task in scores if not task.endswith(")")]  # by the scorer that trains
-    every = [score for task in tasks for score in scores[task]]
-    return [*rows, _row("all", every, sum(skipped[task] for task in tasks), _over_all(rows))]
+    rows = [_row(task, found, seen.get(task.partition(" ")[0])) for task, found in scores.items()]
+    every = [score for task, found in scores.items() if not task.endswith(")") for score in found]  # as in training
+    return [*rows, _row("all", every, _over_all(rows))]
 
 
 def _suited(config: EvaluationConfig) -> LearningConfig:
@@ -154,10 +145,12 @@ def wilson(right: float, total: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _row(task: str, scores: Sequence[float], skipped: int, seen: Repeated | None) -> TaskAccuracy:
-    low, high = wilson(sum(scores), len(scores))
+def _row(task: str, scores: Sequence[float | None], seen: Repeated | None) -> TaskAccuracy:
+    scored = [score for score in scores if score is not None]
+    low, high = wilson(sum(scored), len(scored))
     known = (seen.share, seen.asked) if seen else (None, 0)
-    return TaskAccuracy(task, len(scores), skipped, sum(scores) / max(1, len(scores)), low, high, *known)
+    accuracy = sum(scored) / max(1, len(scored))
+    return TaskAccuracy(task, len(scored), len(scores) - len(scored), accuracy, low, high, *known)
 
 
 def _over_all(rows: Sequence[TaskAccuracy]) -> Repeated | None:

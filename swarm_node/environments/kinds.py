@@ -18,7 +18,7 @@ EVALUATION = HELD_OUT  # see `held_out`
 
 class Asking(Protocol):
     """A configuration with environments, as `run`, `simulate` and `contribute` have it: their options in
-    `environment`, and the sections of extensions, which `settings.extended.section_of` finds."""
+    `environment`, and the sections of extensions, which `settings.section_of` finds."""
 
     @property
     def environment(self) -> EnvironmentConfig: ...

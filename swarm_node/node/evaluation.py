@@ -17,8 +17,7 @@ from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
-from swarm_node.settings import NodeConfig
-from swarm_node.settings.extended import sections_of
+from swarm_node.settings import NodeConfig, sections_of
 from swarm_node.telemetry.events import Corrected, Validated
 from swarm_node.training import checkpoint
 

@@ -25,8 +25,7 @@ from swarm_node.network.alone import Alone
 from swarm_node.rollouts.groups import Generated, ScoredGroup
 from swarm_node.rollouts.interfaces import Environment, Trainer
 from swarm_node.rollouts.reports import StepReport
-from swarm_node.settings import LearningConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import LearningConfig, with_sections
 from swarm_node.settings.secret import revealed
 
 with quickly():

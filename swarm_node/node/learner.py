@@ -26,8 +26,7 @@ from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import Reuse, RolloutPool
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
-from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig
-from swarm_node.settings.extended import asked_for
+from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig, asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that

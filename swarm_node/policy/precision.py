@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from torch import Tensor
 
 from swarm_node.common import plugins
-from swarm_node.settings.extended import asked_for
+from swarm_node.settings import asked_for
 
 Map = Callable[[Tensor], Tensor]  # an affine map of the last dimension
 

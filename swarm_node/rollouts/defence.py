@@ -66,7 +66,7 @@ class LengthLayer(Layer):
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         limit = longest(local, self._factor)
-        return [within(group, limit) for group in groups]
+        return [[i for i, text in enumerate(_texts([group])) if len(text) <= limit] for group in groups]
 
 
 class NgramsLayer(Layer):
@@ -82,7 +82,9 @@ class NgramsLayer(Layer):
         external = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
         self._alarm.note(rng.sample(local_texts, min(LOCAL_A_ROUND, len(local_texts))), external)
         alarming = self._alarm.strings()
-        return [without(group, alarming) for group in groups]
+        return [
+            [i for i, text in enumerate(_texts([group])) if alarming.isdisjoint(strings_of(text))] for group in groups
+        ]
 
     def snapshot(self) -> Mapping[str, list[str]]:
         return self._alarm.snapshot()
@@ -164,16 +166,6 @@ def longest(local: Sequence[ScoredGroup], factor: float) -> float:
         return float("inf")
     long = lengths[int(TYPICAL * (len(lengths) - 1))]
     return max(factor * long, long + ROOM)
-
-
-def within(group: ScoredGroup, limit: float) -> list[int]:
-    """Positions of the completions with at most `limit` characters."""
-    return [i for i, completion in enumerate(group.group.completions) if len(completion.text) <= limit]
-
-
-def without(group: ScoredGroup, alarming: frozenset[str]) -> list[int]:
-    """Positions of the completions that hold none of these strings."""
-    return [i for i, c in enumerate(group.group.completions) if alarming.isdisjoint(strings_of(c.text))]
 
 
 def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> ScoredGroup:

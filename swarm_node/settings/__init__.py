@@ -1,8 +1,18 @@
 """Everything a user can set, with its unit and its default: a file for each topic. Imports nothing heavy.
 
 Names follow TRL where TRL has the thing. `command_line.py` resolves them: defaults < file < environment < flags.
+
+A package registers the class of a section of its own in the group `swarm_node.settings`, under the name of its table in
+TOML. The core reads no field of such a section: it passes the configuration to what the extension registers, which asks
+for its section by `section_of`.
 """
 
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, create_model
+
+from swarm_node.common import plugins
 from swarm_node.settings.environment import EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.programs import (
@@ -52,4 +62,59 @@ __all__ = [
     "SimulationConfig",
     "TrainingConfig",
     "ValidationConfig",
+    "asked_for",
+    "section_of",
+    "sections_of",
+    "with_sections",
 ]
+
+
+C = TypeVar("C", bound=BaseModel)
+S = TypeVar("S", bound=Section)
+KIND = "settings"
+
+
+def with_sections(kind: type[C]) -> type[C]:
+    """`kind` with the sections that extensions registered for it: a subclass of the same name, or `kind` itself where
+    no section serves it. A name of the core stays the core's."""
+    return cast(type[C], _extended(kind))
+
+
+def section_of(config: object, kind: type[S]) -> S:
+    """The section of this class in a configuration; its defaults where the configuration has none."""
+    return next((value for value in vars(config).values() if isinstance(value, kind)), kind())
+
+
+def sections_of(config: BaseModel) -> dict[str, Section]:
+    """The sections of extensions in a configuration, by name."""
+    return {name: getattr(config, name) for name in plugins.registered(KIND) if name in type(config).model_fields}
+
+
+def asked_for(config: BaseModel, kind: str) -> list[str]:
+    """The names registered under `kind` whose section, of the same name, has an option that the user set."""
+    sections = sections_of(config)
+    return [name for name in plugins.registered(kind) if name in sections and sections[name] != type(sections[name])()]
+
+
+class _Extended:
+    """Pickles as the core's class and its values: another process makes the subclass again."""
+
+    def __reduce__(self) -> Any:
+        return _restored, (type(self).__bases__[-1], vars(self))
+
+
+def _restored(kind: type[C], values: dict[str, Any]) -> C:
+    return with_sections(kind).model_construct(**values)
+
+
+@cache
+def _extended(kind: type[BaseModel]) -> type[BaseModel]:
+    registered = {name: plugins.load(KIND, name) for name in plugins.registered(KIND) if name not in kind.model_fields}
+    fields: dict[str, Any] = {
+        name: (section, section()) for name, section in registered.items() if issubclass(kind, section.serves)
+    }
+    if not fields:
+        return kind
+    about = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+    made: type[BaseModel] = create_model(kind.__name__, __base__=(_Extended, kind), **about, **fields)  # type: ignore[call-overload]
+    return made

@@ -17,15 +17,12 @@ from pydantic import BaseModel, ValidationError
 
 from swarm_node.common import private
 from swarm_node.common.errors import UserError, printable
-from swarm_node.settings import programs, simulation
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import programs, simulation, with_sections
 from swarm_node.settings.options import (
     Option,
-    check_plug_ins,
     describe,
     flatten,
     help_page,
-    located,
     meant,
     negated,
     options,
@@ -72,9 +69,7 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
         print(help_page(kind, program), end="")
         raise SystemExit(0)
     file, given = sources_of(kind, argv, program, flags_only, first)
-    config = located(combined(kind, given), file.expanduser().parent if file else Path())
-    check_plug_ins(config)
-    return config
+    return _combined(kind, given, file.expanduser().parent if file else Path())
 
 
 def sources_of(
@@ -96,7 +91,7 @@ def sources_of(
 def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
     """Without flags: defaults, then the file, then environment variables."""
     kind = with_sections(kind)
-    return combined(kind, _stored(kind, file, environment))
+    return _combined(kind, _stored(kind, file, environment))
 
 
 def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str = "") -> tuple[str, Source]:
@@ -149,13 +144,14 @@ def find_flag(known: Mapping[str, tuple[Option, bool]], name: str, command: str)
     return found
 
 
-def combined(kind: type[C], given: Sequence[Source]) -> C:
-    """The configuration. UserError, one line, for what is wrong in it."""
+def _combined(kind: type[C], given: Sequence[Source], folder: Path | None = None) -> C:
+    """The configuration. UserError, one line, for what is wrong in it; with `folder`, where plug-ins may be files, also
+    for a plug-in that nobody has registered."""
     values: dict[str, Any] = {}
     for source in given:
         values |= source.values
     try:
-        return kind.model_validate(_nested(values))
+        return kind.model_validate(_nested(values), context={"folder": folder} if folder else None)
     except ValidationError as error:
         lines = [_line(kind, problem, given) for problem in error.errors(include_url=False)]
         raise UserError("; ".join(list(dict.fromkeys(lines))[:3])) from error

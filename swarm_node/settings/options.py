@@ -1,21 +1,20 @@
-"""What options are made of: keys, flags and explanations, the page that lists them, the plug-ins that some of them
-name, and what a wrong one is called, in one line.
+"""What options are made of: keys, flags and explanations, the page that lists them, and what a wrong one is
+called, in one line.
 """
 
 import difflib
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from swarm_node.common import plugins
 from swarm_node.common.errors import printable
 from swarm_node.settings.sections import Alias, Alone, PlugIn
 
@@ -23,7 +22,6 @@ CLOSE, NEARLY = 0.7, 0.8  # of difflib, from 0 to 1
 SHOWN = 60  # characters of a wrong value
 WIDTH = 80  # characters of a terminal
 WORDS = {int: "INT", float: "FLOAT", Path: "PATH"}  # of other types: TEXT
-C = TypeVar("C", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,12 @@ class Option:
     def alone(self) -> str:
         """Its value where the flag stands alone; "" where the flag needs one."""
         return next((mark.value for mark in self.about.metadata if isinstance(mark, Alone)), "")
+
+    @property
+    def is_plug_in(self) -> bool:
+        """Whether it names plug-ins: itself, or each of its entries."""
+        inner = (mark for each in get_args(self.about.annotation) for mark in getattr(each, "__metadata__", ()))
+        return any(isinstance(mark, PlugIn) for mark in (*self.about.metadata, *inner))
 
     def is_a(self, *kinds: type) -> bool:
         """Whether its value is of one of these types."""
@@ -133,54 +137,11 @@ def _shown(default: Any) -> str:
     return str(default) if str(default) and default is not None else "none"
 
 
-def located(config: C, folder: Path) -> C:
-    """The configuration with the whole path of every plug-in that is a file in `folder`, its own folder."""
-    return _with_plug_ins(config, lambda name, _: plugins.located(name, folder))
-
-
 def plug_in_files(config: BaseModel) -> list[str]:
     """The plug-ins of this configuration that are files beside it."""
-    named: list[str] = []
-
-    def note(name: str, _: PlugIn) -> str:
-        named.append(name)
-        return name
-
-    _with_plug_ins(config, note)
-    return [name for name in named if ".py:" in name]
-
-
-def check_plug_ins(config: BaseModel) -> None:
-    """UserError for a plug-in that nobody has registered, before anything starts."""
-
-    def check(name: str, mark: PlugIn) -> str:
-        if name not in mark.besides:
-            plugins.target(mark.kind, name)
-        return name
-
-    _with_plug_ins(config, check)
-
-
-def _with_plug_ins(config: C, change: Callable[[str, PlugIn], str]) -> C:
-    """The configuration with every name of a plug-in, at any depth, changed."""
-    changes: dict[str, Any] = {}
-    for name, field in type(config).model_fields.items():
-        value = getattr(config, name)
-        marks = [each for each in (*field.metadata, *_inner_marks(field.annotation)) if isinstance(each, PlugIn)]
-        if isinstance(value, BaseModel):
-            changes[name] = _with_plug_ins(value, change)
-        elif marks:
-            (mark,) = marks
-            changes[name] = (
-                tuple(change(each, mark) for each in value) if isinstance(value, tuple) else change(value, mark)
-            )
-    return config.model_copy(update={name: value for name, value in changes.items() if value != getattr(config, name)})
-
-
-def _inner_marks(annotation: Any) -> Iterator[Any]:
-    """Of the entries of tuple[Annotated[str, ...], ...]."""
-    for inner in get_args(annotation):
-        yield from getattr(inner, "__metadata__", ())
+    values = flatten(config.model_dump())
+    named = [values[key] for key, option in options(type(config)).items() if option.is_plug_in]
+    return [name for each in named for name in (each if isinstance(each, tuple) else (each,)) if ".py:" in name]
 
 
 def meant(name: str, names: Iterable[str]) -> str:

@@ -5,7 +5,18 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from swarm_node.common import plugins
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -34,10 +45,23 @@ SwarmName = Annotated[str, AfterValidator(_swarm)]
 
 @dataclass(frozen=True)
 class PlugIn:
-    """Marks an option that names a plug-in: a registered name, or FILE:NAME beside the configuration."""
+    """Marks an option that names a plug-in: a registered name, or FILE:NAME beside the configuration.
+
+    Where the context of validation has the `folder` of the configuration, a file gets its whole path, and a name that
+    nobody has registered is a UserError, before anything starts.
+    """
 
     kind: str  # "environments", "samplers", ...
     besides: tuple[str, ...] = ()  # names that the option also takes and that are no plug-ins
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_after_validator_function(self._found, handler(source))
+
+    def _found(self, name: str, info: core_schema.ValidationInfo) -> str:
+        if info.context and name not in self.besides:
+            name = plugins.located(name, info.context["folder"])
+            plugins.target(self.kind, name)
+        return name
 
 
 class Alias:

@@ -10,8 +10,8 @@ import pytest
 
 from swarm_node.commands.table import entries, group, load
 from swarm_node.common.errors import UserError
+from swarm_node.settings import with_sections
 from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
-from swarm_node.settings.extended import with_sections
 
 ROOT = Path(__file__).parents[2]
 # Flags of hf, pip, torchrun and vllm.

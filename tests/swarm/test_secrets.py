@@ -25,9 +25,8 @@ from swarm_node.extensions.simulation.engines.real_nodes import as_toml
 from swarm_node.extensions.simulation.worker_messages import read_order, write_order
 from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.node.generator import GENERATOR, Order, settings_for
-from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig
+from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig, section_of, with_sections
 from swarm_node.settings.command_line import KINDS
-from swarm_node.settings.extended import section_of, with_sections
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import Secret
 from swarm_node.telemetry.manifest import manifest

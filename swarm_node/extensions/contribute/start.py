@@ -23,9 +23,8 @@ from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.rounds import Rounds
-from swarm_node.settings import ContributeConfig
+from swarm_node.settings import ContributeConfig, section_of
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.extended import section_of
 from swarm_node.settings.secret import Secret
 
 KEY_VARIABLE = "SWARM_NODE_API_KEY"

@@ -16,8 +16,7 @@ from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
-from swarm_node.settings import EnvironmentConfig
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import EnvironmentConfig, section_of
 
 NAME = "dataset"
 SOURCE = "swarm_node.extensions.dataset.source:DatasetSource"

@@ -25,8 +25,7 @@ from swarm_node.extensions.fp8.kernels import Kernel, choose, reference
 from swarm_node.extensions.fp8.quantise import BLOCK, Quantised
 from swarm_node.extensions.fp8.settings import Fp8Config
 from swarm_node.policy.precision import Map, Precision
-from swarm_node.settings import EvaluationConfig, LearningConfig
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import EvaluationConfig, LearningConfig, section_of
 
 
 @dataclass(frozen=True, slots=True)

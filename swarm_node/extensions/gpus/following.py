@@ -14,8 +14,7 @@ from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.learner import build_trainer, configured_policy, initial
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.tried import Tried
-from swarm_node.settings import NodeConfig
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import NodeConfig, section_of
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
 

@@ -12,8 +12,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.gpus.ranks import JoinedRanks, digest, join, when_gone
 from swarm_node.extensions.gpus.settings import GpusConfig
 from swarm_node.policy.policy import Policy
-from swarm_node.settings import LearningConfig, NodeConfig
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import LearningConfig, NodeConfig, section_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from pathlib import Path
 from swarm_node.common.children import OF_THE_USER, clean_environment
 from swarm_node.common.errors import printable
 from swarm_node.extensions.page.settings import ObservedConfig, listening
-from swarm_node.settings import BootstrapConfig, Section
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import BootstrapConfig, Section, section_of
 from swarm_node.telemetry.events import Begun, Event, Telemetry
 
 END_SECONDS = 3.0

@@ -21,8 +21,7 @@ from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, slow_workers
-from swarm_node.settings import EnvironmentConfig
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import EnvironmentConfig, section_of
 
 NAME = "taskset"
 SOURCE = "swarm_node.extensions.taskset.source:TasksetSource"

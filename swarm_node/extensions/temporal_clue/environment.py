@@ -18,7 +18,7 @@ from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import Item, ScoringClient
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import section_of
 
 NAME = "temporal_clue"  # of the environment in questions
 PUBLISHED = "published"  # config id of the puzzles of a file

@@ -31,8 +31,7 @@ from swarm_node.generation.stops import Stops
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
-from swarm_node.settings import GenerationConfig, LearningConfig
-from swarm_node.settings.extended import section_of
+from swarm_node.settings import GenerationConfig, LearningConfig, section_of
 
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
 IDLE_SECONDS = 2.0  # until an unused connection is closed: the server does after 5, also when a request is on its way

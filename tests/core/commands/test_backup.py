@@ -1,16 +1,13 @@
 """A backup holds what a home cannot make again, and nothing is restored of one that was damaged."""
 
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from swarm_node.commands.backup import backup, restore
-from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.home import load_identity
 from swarm_node.common.errors import UserError
-from swarm_node.settings import NodeConfig
 
 
 @pytest.fixture
@@ -23,7 +20,6 @@ def home(tmp_path: Path) -> Path:
         (folder / "state.json").write_text(json.dumps({"rounds": number}))
         (folder / "model.safetensors").write_bytes(bytes(number) * 1000)
     (home / "checkpoints" / "00000060").mkdir()  # not whole
-    (home / "events.jsonl").write_text('{"event": "Notice", "text": "at /ip4/203.0.113.7/tcp/1", "time": 1}\n')
     (home / "peers.json").write_text('{"port": 1, "peers": ["203.0.113.7"]}')
     return home
 
@@ -61,18 +57,3 @@ def test_a_node_is_not_written_over(home, tmp_path):
         backup(home, file)
     with pytest.raises(UserError, match="holds no node"):
         backup(tmp_path, tmp_path / "c.tar")
-
-
-def test_a_bundle_has_figures_and_neither_keys_nor_addresses_nor_names(home, tmp_path):
-    file = tmp_path / "bundle.zip"
-    peer = load_identity(home).peer_id
-    config = NodeConfig.model_validate({"home": home, "network": {"peers": f"/ip4/203.0.113.7/tcp/1/p2p/{peer}"}})
-    answer = {"network": {"running": True, "peers": [{"state": "ok", "peer": peer}], "addresses": ["/ip4/203.0.113.7"]}}
-    write_bundle(file, config, answer, [f"ok  identity: {peer} in {home}"])
-    with zipfile.ZipFile(file) as bundle:
-        whole = b"".join(bundle.read(name) for name in bundle.namelist())
-        assert json.loads(bundle.read("options.json"))["training.learning_rate"] == 3e-4
-        assert json.loads(bundle.read("status.json"))["network"]["peer_states"] == {"ok": 1}
-    key = (home / "identity.key").read_bytes()
-    for secret in (b"203.0.113.7", peer.encode(), key[4:36], str(tmp_path).encode()):
-        assert secret not in whole

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.commands.bundle import write_bundle
+from swarm_node.commands.home import load_identity
 from swarm_node.settings import NodeConfig, Section
 
 
@@ -62,3 +63,21 @@ def test_a_bundle_has_no_path_of_this_machine(tmp_path: Path, monkeypatch: pytes
     options = json.loads(parts["options.json"])
     assert options["environment.tasks"] == ["gcd/tiny"] and options["files.rows"] == "rows.jsonl"
     assert options["model.name"] == "model"
+
+
+def test_a_bundle_has_figures_and_neither_keys_nor_addresses_nor_names(tmp_path: Path) -> None:
+    home, file = tmp_path / "home", tmp_path / "bundle.zip"
+    home.mkdir()
+    (home / "events.jsonl").write_text('{"event": "Notice", "text": "at /ip4/203.0.113.7/tcp/1", "time": 1}\n')
+    (home / "peers.json").write_text('{"port": 1, "peers": ["203.0.113.7"]}')
+    peer = load_identity(home).peer_id
+    config = NodeConfig.model_validate({"home": home, "network": {"peers": f"/ip4/203.0.113.7/tcp/1/p2p/{peer}"}})
+    answer = {"network": {"running": True, "peers": [{"state": "ok", "peer": peer}], "addresses": ["/ip4/203.0.113.7"]}}
+    write_bundle(file, config, answer, [f"ok  identity: {peer} in {home}"])
+    with zipfile.ZipFile(file) as bundle:
+        whole = b"".join(bundle.read(name) for name in bundle.namelist())
+        assert json.loads(bundle.read("options.json"))["training.learning_rate"] == 3e-4
+        assert json.loads(bundle.read("status.json"))["network"]["peer_states"] == {"ok": 1}
+    key = (home / "identity.key").read_bytes()
+    for secret in (b"203.0.113.7", peer.encode(), key[4:36], str(tmp_path).encode()):
+        assert secret not in whole

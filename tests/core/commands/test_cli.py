@@ -14,8 +14,7 @@ from swarm_node.commands.cli import dispatch
 from swarm_node.commands.table import entries
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
-from swarm_node.settings import NodeConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import NodeConfig, with_sections
 from swarm_node.settings.options import flatten
 from tests.commands import ENDS_SECONDS, ended
 
@@ -149,18 +148,15 @@ def test_check_shows_every_option_where_asked():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("flag", "value", "words"),
     [
-        (("--model.name", "./no/such/folder"), ("no/such/folder", "does not exist")),
-        (("--model.device", "cuda:77"), ("cuda:77",)),
-        (("--environment.tasks", "chain_summ/tiny"), ("chain_summ/tiny", "chain_sum/tiny")),
-        (("--generation.max-completion-length", "5000"), ("context",)),
-        (("no_such_file.toml",), ("no_such_file.toml",)),
+        ("--model.device", "cuda:77", ("cuda:77",)),
+        ("--environment.tasks", "chain_summ/tiny", ("chain_summ/tiny", "chain_sum/tiny")),
+        ("--generation.max-completion-length", "5000", ("context",)),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path, arguments, words):
-    first, rest = ((arguments[0],), arguments[1:]) if arguments[0].endswith(".toml") else ((), arguments)
-    assert_one_line(ended("run", *first, "--home", str(tmp_path), "--max-rounds", "1", *rest), *words)
+def test_a_mistake_that_only_a_loaded_model_or_environment_shows_is_one_line(tmp_path, flag, value, words):
+    assert_one_line(ended("run", "--home", str(tmp_path), "--max-rounds", "1", flag, value), *words)
 
 
 @pytest.mark.slow

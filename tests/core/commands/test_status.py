@@ -13,60 +13,49 @@ from swarm_node.common.errors import Finding, Level
 
 
 def node(**changes: Any) -> dict[str, Any]:
+    """What a node answers. A change is one of training where training has such a key, else one of the network."""
     training = {
-        "round": 7,
-        "round_seconds": 30.0,
-        "reward": 0.5,
-        "external_informative": 2,
-        "seconds_since": 20.0,
-        "received": 9,
-        "rejected": {},
-    }
+        "round": 7, "round_seconds": 30.0, "reward": 0.5, "external_informative": 2, "seconds_since": 20.0,
+        "received": 9, "rejected": {}, "resting": "",
+    }  # fmt: skip
     network = {
-        "enabled": True,
-        "running": True,
-        "uptime": 99.0,
-        "addresses": ["/ip4/127.0.0.1/tcp/1"],
-        "reachability": "loopback only",
-        "connected": 0,
-        "relayed": 0,
-        "peers": [],
-        "bootstrap_nodes": [],
-        "counters": {},
-        "backend": "hivemind",
-        "swarm": "s",
-    }
-    training.update({key: value for key, value in changes.items() if key in training})
-    network.update({key: value for key, value in changes.items() if key in network})
-    return {"role": "node", "peer_id": "12D3x", "training": training, "network": network}
+        "enabled": True, "running": True, "uptime": 99.0, "addresses": ["/ip4/127.0.0.1/tcp/1"],
+        "reachability": "loopback only", "connected": 0, "relayed": 0, "peers": [], "bootstrap_nodes": [],
+        "counters": {}, "backend": "hivemind", "swarm": "s", "leaving": False, "resting": "resting" in changes,
+    }  # fmt: skip
+    role = changes.pop("role", "node")
+    training |= {key: value for key, value in changes.items() if key in training}
+    network |= {key: value for key, value in changes.items() if key not in training}
+    answer = {"role": role, "peer_id": "12D3x", "network": network}
+    return answer if role == "bootstrap" else {**answer, "training": training}
 
 
-def test_a_node_that_trains_alone_is_healthy() -> None:
-    assert problems(node(connected=0)) == []
-
-
-def test_a_node_without_a_network_is_healthy_and_says_that_it_has_none() -> None:
-    answer = node(enabled=False, running=False)
-    assert problems(answer) == []
-    assert "network: off" in status_lines({"healthy": True, "problems": [], **answer})
+def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
+    return {"peer": "12D3y", "note": note, "last_seen": 1.0, "round": None, "pulls": 0, "state": "ok", "addresses": []}
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"connected": 0}, ""),  # it trains alone
+        ({"enabled": False, "running": False}, ""),
+        ({"seconds_since": 500.0, "round_seconds": 100.0}, ""),  # long rounds are given time
+        ({"running": False, "seconds_since": 99_999.0, "resting": "on battery"}, ""),
+        ({"role": "bootstrap"}, ""),
+        ({"connected": 2, "peers": [stranger(), stranger(note="")]}, ""),
         ({"seconds_since": 181.0}, "stands still"),
         ({"seconds_since": 121.0, "round_seconds": 0.1}, "stands still"),
         ({"running": False}, "network process is down"),
+        ({"running": False, "leaving": True}, "it is leaving, as it was told to"),
         ({"addresses": []}, "does not listen"),
+        ({"connected": 2, "peers": [stranger(), stranger()]}, "alone: every peer it found is in swarm x"),
     ],
 )
-def test_what_is_wrong_is_named(changes: dict[str, Any], words: str) -> None:
-    (problem,) = problems(node(**changes))
-    assert words in problem
-
-
-def test_a_node_of_long_rounds_is_given_time() -> None:
-    assert problems(node(seconds_since=500.0, round_seconds=100.0)) == []
+def test_a_health_check_fails_for_what_keeps_a_node_from_training_and_names_it(
+    changes: dict[str, Any], words: str
+) -> None:
+    found = problems(node(**changes))
+    assert len(found) == bool(words) and words in "".join(found)
 
 
 def test_before_the_first_round_nothing_is_known_to_work() -> None:
@@ -76,10 +65,12 @@ def test_before_the_first_round_nothing_is_known_to_work() -> None:
     assert status_lines({"healthy": False, "problems": problems(answer), **answer})[0] == "healthy: no"
 
 
-def test_a_bootstrap_node_is_healthy_when_it_listens() -> None:
-    answer = node()
-    del answer["training"]
-    assert problems({**answer, "role": "bootstrap"}) == []
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [({"enabled": False, "running": False}, "network: off"), ({"resting": "on battery"}, "resting: on battery")],
+)
+def test_what_a_node_does_not_do_is_a_line_too(changes: dict[str, Any], line: str) -> None:
+    assert line in status_lines({"healthy": True, "problems": [], **node(**changes)})
 
 
 def test_where_no_node_runs_it_is_said_what_to_do(tmp_path: Path) -> None:
@@ -144,27 +135,3 @@ def test_a_compiler_without_headers_builds_no_kernels(monkeypatch: pytest.Monkey
     assert not can_compile()
     (tmp_path / "Python.h").touch()
     assert can_compile()
-
-
-def stranger(note: str = "is in swarm x, this node is in s", seen: float | None = 1.0) -> dict[str, Any]:
-    return {"peer": "12D3y", "note": note, "last_seen": seen, "round": None, "pulls": 0, "state": "ok", "addresses": []}
-
-
-def test_a_node_that_found_only_strangers_is_not_healthy() -> None:
-    (problem,) = problems(node(connected=2, peers=[stranger(), stranger()]))
-    assert problem.startswith("alone: every peer it found is in swarm x") and "--swarm" in problem
-    assert problems(node(connected=2, peers=[stranger(), stranger(note="")])) == []
-    assert problems(node(connected=0, peers=[])) == []
-
-
-def test_a_node_that_leaves_is_not_said_to_start_again() -> None:
-    answer = node(running=False)
-    answer["network"]["leaving"] = True
-    assert problems(answer) == ["it is leaving, as it was told to"]
-
-
-def test_a_node_that_rests_is_healthy_however_long() -> None:
-    answer = node(running=False, seconds_since=99_999.0)
-    answer["network"]["resting"], answer["training"]["resting"] = True, "on battery"
-    assert problems(answer) == []
-    assert "resting: on battery" in status_lines({"healthy": True, "problems": [], **answer})

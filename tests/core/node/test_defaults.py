@@ -8,8 +8,7 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.node.defaults import of_pretrained, resolved, suited
 from swarm_node.policy import named
-from swarm_node.settings import LimitsConfig, NodeConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import LimitsConfig, NodeConfig, with_sections
 
 BRINGS = {"dataset": {"file": "questions.csv"}}
 

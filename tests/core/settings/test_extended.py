@@ -8,12 +8,21 @@ from typing import ClassVar
 import pytest
 
 from protocol.messages import PeerId
+from swarm_node import settings
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.node.generator import GENERATOR, Order, settings_for
-from swarm_node.settings import AskConfig, CheckConfig, LearningConfig, NodeConfig, SimulationConfig, extended
+from swarm_node.settings import (
+    AskConfig,
+    CheckConfig,
+    LearningConfig,
+    NodeConfig,
+    SimulationConfig,
+    section_of,
+    sections_of,
+    with_sections,
+)
 from swarm_node.settings.command_line import from_command_line, resolve
-from swarm_node.settings.extended import section_of, sections_of, with_sections
 from swarm_node.settings.sections import Section
 
 
@@ -41,10 +50,10 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
         monkeypatch.setattr(
             plugins, "load", lambda kind, name: sections[name] if kind == "settings" else load(kind, name)
         )
-        extended._extended.cache_clear()
+        settings._extended.cache_clear()
 
     yield register
-    extended._extended.cache_clear()
+    settings._extended.cache_clear()
 
 
 def test_a_section_is_set_by_file_variable_and_flag_where_it_serves(tmp_path: Path, register: Register) -> None:

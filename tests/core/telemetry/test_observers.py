@@ -146,3 +146,25 @@ def test_samples_are_kept_of_nodes_that_train_unless_turned_off(tmp_path: Path) 
     off = NodeConfig(observers=())
     assert isinstance(samples(tmp_path, NodeConfig(), Telemetry()), SampleWriter)
     assert samples(tmp_path, off, Telemetry()) is None and samples(tmp_path, BootstrapConfig(), Telemetry()) is None
+
+
+class BrokenPipe(Recorder):
+    """Its output is gone."""
+
+    def take(self, event: Event) -> None:
+        super().take(event)
+        raise BrokenPipeError
+
+    def close(self) -> None:
+        super().close()
+        raise BrokenPipeError
+
+
+def test_a_sink_whose_output_is_gone_is_dropped_and_the_others_take_every_event_and_are_closed() -> None:
+    broken, sound, events = BrokenPipe([]), Recorder([]), [Notice("a"), Notice("b")]
+    with Telemetry([broken, sound]) as telemetry:
+        for event in events:
+            telemetry.emit(event)
+    assert (broken.taken, sound.taken, sound.closed) == (events[:1], events, True)
+    Telemetry([last := Recorder([]), BrokenPipe([])]).close()
+    assert last.closed, "one that cannot be closed keeps no other open"

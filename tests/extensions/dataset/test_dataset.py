@@ -22,8 +22,7 @@ from swarm_node.extensions.dataset.questions import filled, text_of
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.source import place
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import LearningConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import LearningConfig, with_sections
 
 ROWS = [{"prompt": f"{a} + {b} = ?", "answer": str(a + b)} for a in range(10) for b in range(10)]
 

@@ -23,8 +23,7 @@ from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.precision import PLAIN, precision_of
 from swarm_node.rollouts.groups import ScoredGroup
-from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig, with_sections
 from swarm_node.training.objectives import Mismatch
 from swarm_node.training.trainer import GrpoTrainer
 from tests.fp8_bound import (

@@ -18,8 +18,7 @@ from swarm_node.node.learner import build_generator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.precision import Precision
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
-from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
-from swarm_node.settings.extended import with_sections
+from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig, with_sections
 from swarm_node.training.trainer import GrpoTrainer
 from tests import preloaded
 from tests.models import MANY_EOS, text_group, tiny_policy
