@@ -52,7 +52,7 @@ def accuracy(report: Report) -> Figure:
     for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
         if (known := arm.held_out) is None:
             continue
-        tokens = [mean(values) / len(report.nodes) for values in zip(*known.trained_tokens, strict=True)]
+        tokens = [mean(values) / len(arm.node_rewards[0]) for values in zip(*known.trained_tokens, strict=True)]
         for axes, kind in zip(panels, KINDS, strict=True):
             seeds = [[value for value in row if value is not None] for row in getattr(known, kind)]
             if all(len(row) == len(tokens) for row in seeds):
@@ -104,4 +104,6 @@ def subline(report: Report) -> str:
 
 def label(name: str, arm: ArmSummary) -> str:
     """The arm's name for people."""
-    return f"{name} alone" if arm.external_groups == 0 else name
+    if name.endswith(":all"):
+        return f"{name.removesuffix(':all')} generalist"
+    return name if arm.external_groups else f"{name} alone"
