@@ -21,6 +21,7 @@ from swarm_node.node.learner import build_node, configured_policy
 from swarm_node.node.network import build_rules
 from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
+from swarm_node.policy.precision import PLAIN
 from swarm_node.rollouts.interfaces import Environment, Participant
 from swarm_node.settings import LearningConfig, SimulationConfig
 
@@ -60,6 +61,8 @@ class LivePopulation:
         if own.model.name not in self._loaded:
             self._loaded[own.model.name] = configured_policy(own)
         first = self._loaded[own.model.name]
+        if first.precision is not PLAIN:  # it is bound to the layers of its own model
+            return configured_policy(own)
         frozen: dict[int, Any] = {id(p): p for p in first.model.parameters() if not p.requires_grad}
         return replace(first, model=deepcopy(first.model, frozen))
 
