@@ -16,9 +16,9 @@ ATTACK = ("local/external", "attack success", "accuracy", "tokens", "honest refu
 HELD_OUT = ("arm", "all tasks", "own tasks", "others' tasks", "area", "tokens")
 HELD_OUT_WORDS = """\
 Held-out accuracy at the end: of all tasks of the swarm, of those that a node
-asks itself, of those that only others ask. ± is a 95 % interval over seeds, over
-nodes where there is one seed. Area: all tasks, mean over rounds. Tokens: trained
-on by a node."""
+asks itself, of those that only others ask. ± is a 95 % interval over seeds,
+over nodes where there is one seed. Area: all tasks, mean over rounds. Tokens:
+trained on by a node."""
 ATTACK_WORDS = "Attack success: share of the honest nodes' completions with the payload; it and accuracy at the end."
 
 
