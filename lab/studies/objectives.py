@@ -1,16 +1,21 @@
-"""Objectives that only studies use. Each changes what a peer's completions contribute, and else is `clipped`.
+"""Objectives and advantages that only studies use. An objective changes what a peer's completions contribute, and else
+is `clipped`.
 
 A study names one as `training.objective = named("shaped")`.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import torch
 from torch import Tensor
 
+from swarm_node.training.advantages import group_advantages
 from swarm_node.training.objectives import Bounds, Terms, TokenLoss, clipped
 
 GAMMA = 0.1  # of LUFFY's shaping, as published
+CARDS = Random(0)
 FLOOR = 0.02  # probability below which a node would hardly generate a token
 
 
@@ -46,6 +51,12 @@ def positives(terms: Terms, bounds: Bounds) -> TokenLoss:
     """Without a peer's completions that are no better than the mean of their group. The loss is divided by the number
     of all completions, those too."""
     return _without(terms.external & (terms.advantages <= 0), terms, bounds)
+
+
+def dealt_at_random(rewards: Sequence[float]) -> list[float]:
+    """Advantages of a group whose rewards went to its completions at random, as `training.scale_rewards`: a check that
+    nothing is learned from such rewards."""
+    return group_advantages(CARDS.sample(rewards, len(rewards)))
 
 
 def _without(left_out: Tensor, terms: Terms, bounds: Bounds) -> TokenLoss:

@@ -57,7 +57,8 @@ class SimulationConfig(LearningConfig):
     nodes: Positive = 8
     """Nodes of the swarm, each with its policy."""
     arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
-    """Local/external groups per round."""
+    """Local/external groups per round. With :all behind it, as 8/0:all, every node asks the tasks of all; alone it is
+    one node."""
     rounds: Positive = 150
     """Rounds of every arm and seed."""
     seeds: Positive = 1

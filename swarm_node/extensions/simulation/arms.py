@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from swarm_node.common.errors import UserError
+from swarm_node.environments.registry import with_environment
+from swarm_node.extensions.simulation.node_options import all_tasks
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellRound
 
@@ -15,9 +17,10 @@ class Arm:
 
     local: int
     external: int
+    generalist: bool = False  # every node asks all tasks of the swarm; alone one such node is enough
 
     def __str__(self) -> str:
-        return f"{self.local}/{self.external}"
+        return f"{self.local}/{self.external}" + (":all" if self.generalist else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Cell:
 
     @property
     def file_stem(self) -> str:
-        return f"{self.arm.local}_{self.arm.external}-{self.seed}"
+        return f"{self.arm}-{self.seed}".replace("/", "_").replace(":", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,10 @@ class Record:
 
 def parse_arm(text: str) -> Arm:
     """ "4/4" as an arm. UserError if it is not an arm."""
-    match = re.fullmatch(r"\s*(\d{1,6})/(\d{1,6})\s*", text, re.ASCII)
+    match = re.fullmatch(r"\s*(\d{1,6})/(\d{1,6})(:all)?\s*", text, re.ASCII)
     if match is None:
-        raise UserError(f"arm {text!r} is not I/J: local groups, a slash, external groups, such as 4/4")
-    arm = Arm(int(match[1]), int(match[2]))
+        raise UserError(f"arm {text!r} is not I/J: local groups, a slash, external groups, such as 4/4; or 8/0:all")
+    arm = Arm(int(match[1]), int(match[2]), bool(match[3]))
     if arm.local + arm.external == 0:
         raise UserError(f"arm {text!r} trains on nothing: local and external groups are both 0")
     return arm
@@ -76,4 +79,8 @@ def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
     """The configuration of one cell: its arm only, its seed, and one thread unless configured."""
     arm = {"local_groups": cell.arm.local, "external_groups": cell.arm.external}
     mix = config.round.model_copy(update=arm)
-    return config.model_copy(update={"round": mix, "seed": cell.seed, "threads": config.threads or 1})
+    own = config.model_copy(update={"round": mix, "seed": cell.seed, "threads": config.threads or 1})
+    if not cell.arm.generalist:
+        return own
+    nodes = own.nodes if cell.arm.external else 1
+    return with_environment(own, tasks=all_tasks(own)).model_copy(update={"node_tasks": (), "nodes": nodes})

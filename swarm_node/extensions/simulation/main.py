@@ -13,7 +13,7 @@ from rich.console import Console
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
-from swarm_node.extensions.simulation.arms import Cell, Record, all_cells
+from swarm_node.extensions.simulation.arms import Cell, Record, all_cells, parse_arm
 from swarm_node.extensions.simulation.attacks.hostile import hostile_nodes
 from swarm_node.extensions.simulation.cell_pool import run_cells
 from swarm_node.extensions.simulation.engines.engine import engine_of
@@ -28,6 +28,8 @@ from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import (
     CellFailed,
     CellFinished,
+    CellRound,
+    Event,
     Notice,
     RunFinished,
     RunStarted,
@@ -97,6 +99,7 @@ def _simulate(
         observe(telemetry, folder.path, config)
         telemetry.add(JsonLines(folder.events, warn))
         telemetry.add(terminal)
+        telemetry.add(EarlyFigure(config, folder.path))
         telemetry.emit(RunStarted("simulation", str(folder.path), _facts(config)))
         if warning:
             telemetry.emit(Warned(warning))
@@ -158,6 +161,35 @@ def _run(
             f"details in {folder.log(cell)}, go on with --resume"
         )
     return records
+
+
+class EarlyFigure:
+    """Implements sinks.Sink: draws accuracy.png anew whenever held-out questions were asked, of the rounds so far."""
+
+    def __init__(self, config: SimulationConfig, folder: Path) -> None:
+        self._config, self._folder = config, folder
+        self._rounds: dict[Cell, list[CellRound]] = {}
+
+    def take(self, event: Event) -> None:
+        """Takes a round in. A cell that begins anew replaces what there was of it."""
+        if isinstance(event, CellRound):
+            cell = Cell(parse_arm(event.arm), event.seed)
+            self._rounds[cell] = [*self._rounds.get(cell, [])[: event.round], event]
+            if event.accuracy:
+                self._draw()
+
+    def close(self) -> None:
+        pass
+
+    def _draw(self) -> None:
+        """Of the first seed: another may not be as far."""
+        from swarm_node.extensions.simulation.plot import accuracy
+
+        first = {cell: tuple(rounds) for cell, rounds in self._rounds.items() if cell.seed == self._config.seed}
+        records = [Record(cell, rounds, 0.0) for cell, rounds in first.items() if any(r.accuracy for r in rounds)]
+        if records:
+            report = build_report(self._config.model_copy(update={"seeds": 1}), records)
+            accuracy(report).savefig(self._folder / "accuracy.png")
 
 
 def _draw(report: Report, folder: ReportFolder) -> None:

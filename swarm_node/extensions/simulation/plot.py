@@ -52,7 +52,7 @@ def accuracy(report: Report) -> Figure:
     for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
         if (known := arm.held_out) is None:
             continue
-        tokens = [mean(values) / len(report.nodes) for values in zip(*known.trained_tokens, strict=True)]
+        tokens = [mean(values) / len(arm.node_rewards[0]) for values in zip(*known.trained_tokens, strict=True)]
         for axes, kind in zip(panels, KINDS, strict=True):
             seeds = [[value for value in row if value is not None] for row in getattr(known, kind)]
             if all(len(row) == len(tokens) for row in seeds):
@@ -61,7 +61,7 @@ def accuracy(report: Report) -> Figure:
         axes.set_title(words, loc="left", fontsize=10.5)
         axes.set_xlabel("trained tokens of a node")
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.set_ylim(0.0, 1.0)
+        axes.set(ylim=(0.0, 1.0), xlim=(0.0, None))
     panels[0].legend(frameon=False, title="local / external groups", loc="upper left")
     finish(figure, panels, "Accuracy on held-out questions", report)
     return figure
@@ -78,7 +78,8 @@ def new_figure(width: float, height: float) -> Figure:
 def draw_seeds(axes: Axes, xs: Sequence[float], seeds: Sequence[Sequence[float]], colour: str, name: str) -> None:
     """The mean over seeds, with shading from the lowest to the highest."""
     columns = list(zip(*seeds, strict=True))
-    axes.plot(xs, [mean(column) for column in columns], color=colour, linewidth=2.2, label=name)
+    marker = "o" if len(xs) < 12 else ""  # one alone would not show otherwise
+    axes.plot(xs, [mean(column) for column in columns], color=colour, linewidth=2.2, marker=marker, label=name)
     if len(seeds) > 1:
         low, high = [min(column) for column in columns], [max(column) for column in columns]
         axes.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
@@ -87,7 +88,7 @@ def draw_seeds(axes: Axes, xs: Sequence[float], seeds: Sequence[Sequence[float]]
 def finish(figure: Figure, panels: Sequence[Axes], title: str, report: Report) -> None:
     """Adds title, subline and grid."""
     for axes in panels:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0 if axes.get_ylim()[1] >= 0.05 else None))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.grid(axis="y", alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     figure.text(0.012, 0.935, title, fontsize=13, fontweight="bold")
@@ -104,4 +105,6 @@ def subline(report: Report) -> str:
 
 def label(name: str, arm: ArmSummary) -> str:
     """The arm's name for people."""
-    return f"{name} alone" if arm.external_groups == 0 else name
+    if name.endswith(":all"):
+        return f"{name.removesuffix(':all')} generalist"
+    return name if arm.external_groups else f"{name} alone"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from swarm_node.extensions.simulation.arms import Arm, Record, parse_arms
+from swarm_node.extensions.simulation.arms import Arm, Record, cell_config, parse_arms
 from swarm_node.extensions.simulation.cell import total
 from swarm_node.extensions.simulation.learned import HeldOut, held_out
 from swarm_node.extensions.simulation.node_options import local_tasks, node_names
@@ -80,18 +80,18 @@ class Report:
 
 
 def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
-    """`records` holds every cell of the configuration, in any order."""
-    arms = parse_arms(config.arms)
+    """Of the cells there are, which come in any order."""
+    arms = [arm for arm in parse_arms(config.arms) if any(record.cell.arm == arm for record in records)]
     seeds = tuple(range(config.seed, config.seed + config.seeds))
     by_cell = {(record.cell.arm, record.cell.seed): record for record in records}
-    rows = {arm: [by_cell[arm, seed] for seed in seeds] for arm in arms}
+    rows = {arm: [by_cell[arm, seed] for seed in seeds if (arm, seed) in by_cell] for arm in arms}
     return Report(
         nodes=tuple(node_names(config)),
         rounds=config.rounds,
         seeds=seeds,
         questions=config.round.questions,
         scoring=config.environment.scoring,
-        arms={str(arm): _summary(config, arm, rows[arm]) for arm in arms},
+        arms={str(arm): _summary(cell_config(config, rows[arm][0].cell), arm, rows[arm]) for arm in arms},
         cost={str(arm): _cost(rows[arm]) for arm in arms},
     )
 

@@ -13,10 +13,12 @@ from swarm_node.rollouts.reports import mean
 
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")
 ATTACK = ("local/external", "attack success", "accuracy", "tokens", "honest refused", "hostile refused")
-HELD_OUT = ("local/external", "all tasks", "own tasks", "others' tasks", "area", "trained tokens")
+HELD_OUT = ("arm", "all tasks", "own tasks", "others' tasks", "area", "tokens")
 HELD_OUT_WORDS = """\
-Held-out accuracy at the end, of all tasks of the swarm, of those that a node asks itself,
-and of those that only others ask. Area: of all tasks, mean over rounds. Tokens: per node."""
+Held-out accuracy at the end: of all tasks of the swarm, of those that a node
+asks itself, of those that only others ask. ± is a 95 % interval over seeds,
+over nodes where there is one seed. Area: all tasks, mean over rounds. Tokens:
+trained on by a node."""
 ATTACK_WORDS = "Attack success: share of the honest nodes' completions with the payload; it and accuracy at the end."
 
 
@@ -27,11 +29,11 @@ def result(report: Report) -> RenderableType:
     if any(arm.attack for _, arm in arms):
         parts += [Text(ATTACK_WORDS), _table(ATTACK, (row for name, arm in arms for row in _attack(name, arm)))]
     if any(arm.held_out for _, arm in arms):
-        rows = (row for name, arm in arms for row in _held_out(name, arm, len(report.nodes)))
+        rows = (row for name, arm in arms for row in _held_out(name, arm))
         parts += [Text(HELD_OUT_WORDS), _table(HELD_OUT, rows)]
     elif any(" " in name for name in report.nodes):  # nodes differ
         rows = (
-            (label, *(f"{mean([seed[node] for seed in arm.node_rewards]):.1f}" for _, arm in arms))
+            (label, *(f"{mean([seed[node] for seed in arm.node_rewards if node < len(seed)]):.1f}" for _, arm in arms))
             for node, label in enumerate(report.nodes)
         )
         parts += [Text("Cumulative reward of each node, mean over seeds"), _table(("node", *report.arms), rows)]
@@ -66,11 +68,11 @@ def _attack(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
     return [(name, *ends, *refused)]
 
 
-def _held_out(name: str, arm: ArmSummary, nodes: int) -> list[tuple[str, ...]]:
+def _held_out(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
     if not (known := arm.held_out):
         return []
     ends = zip((known.final, known.final_local, known.final_other), known.final_ci95, strict=True)
-    tokens = mean([row[-1] for row in known.trained_tokens]) / nodes
+    tokens = mean([row[-1] for row in known.trained_tokens]) / len(arm.node_rewards[0])
     return [(name, *(_end(seeds, half) for seeds, half in ends), _end(known.area, ci95(known.area)), f"{tokens:,.0f}")]
 
 
@@ -86,7 +88,7 @@ def plus_minus(value: float, half: float | None, digits: int = 3) -> str:
 
 def _caption(report: Report) -> str:
     several = len(report.seeds) > 1
-    interval = f"{len(report.seeds)} seeds, ± is a 95 % interval" if several else "1 seed, so this may be chance"
+    interval = f"{len(report.seeds)} seeds, ± is a 95 % interval" if several else "1 seed: another may differ"
     right = "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
     most = report.questions * report.rounds
     return (

@@ -1,6 +1,7 @@
 import pytest
 
 from swarm_node.common.errors import UserError
+from swarm_node.environments.registry import tasks_of
 from swarm_node.extensions.simulation.arms import Arm, all_cells, cell_config, parse_arm, parse_arms
 
 
@@ -36,6 +37,14 @@ def test_a_cell_gets_its_arm_its_seed_and_one_thread(configure):
     assert (own.round.local_groups, own.round.external_groups, own.seed, own.threads) == (4, 4, 8, 1)
     assert own.round.questions == config.round.questions
     assert cell_config(configure(threads=3), all_cells(config)[0]).threads == 3
+
+
+def test_a_generalist_asks_the_tasks_of_all_and_alone_there_is_one(configure):
+    config = configure(arms=("2/0:all", "1/1:all"), node_tasks=("gcd/tiny", "lcm/tiny"), seeds=1)
+    alone, sharing = (cell_config(config, cell) for cell in all_cells(config))
+    assert (alone.nodes, sharing.nodes) == (1, 3) and not alone.node_tasks
+    assert tasks_of(alone) == tasks_of(sharing) == ("gcd/tiny", "lcm/tiny")
+    assert [cell.file_stem for cell in all_cells(config)] == ["2_0_all-0", "1_1_all-0"]
 
 
 def test_cells_have_different_file_names(configure):

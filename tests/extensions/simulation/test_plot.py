@@ -1,7 +1,6 @@
 """Figures of runs as files."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,52 +8,28 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.plot_command import command
 from tests.runs import home_with
 
-ARM = {
-    "local_groups": 2,
-    "cumulative_reward": [3.0],
-    "mean": 3.0,
-    "ci95": None,
-    "rewards": [[1.0, 2.0]],
-    "final_reward": [0.5],
-    "informative_share": [[0.5, 0.5]],
-    "node_rewards": [[3.0]],
-    "generated_tokens": 1,
-    "trained_tokens": 1,
-    "rollouts": 1,
-    "skipped": {},
-    "rejected": {},
-    "attack": None,
-    "metrics": {},
-    "a key of a later version": 1,
-}
-
-
-def report(folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "manifest.json").write_text(json.dumps({"kind": "simulation", "config": {}}))
-    arms = {"2/0": {**ARM, "external_groups": 0}, "1/1": {**ARM, "external_groups": 1}}
-    about = {"nodes": ["a", "b"], "rounds": 2, "seeds": [0], "questions": 2, "scoring": "exact"}
-    (folder / "report.json").write_text(json.dumps({**about, "arms": arms, "cost": {}}))
-    return folder
-
 
 @pytest.mark.slow
-def test_nodes_and_simulations_become_png_and_svg(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    home, simulation = home_with(tmp_path / "home", 30), report(tmp_path / "report")
-    command([str(home), str(simulation), "--out", str(tmp_path / "figures")])
-    command([str(home)])
-    files = [Path(name) for name in capsys.readouterr().out.split()]
-    names = ["home-node.png", "home-node.svg", "report-rewards.png", "report-rewards.svg", "node.png", "node.svg"]
-    assert [file.name for file in files] == names
+def test_nodes_and_simulations_become_png_and_svg(tmp_path, capsys, finished):
+    report = json.loads((finished / "report.json").read_text())
+    (finished / "report.json").write_text(json.dumps({**report, "a key of a later version": 1}))
+    home = home_with(tmp_path / "home", 30)
+    command([str(home), str(finished), "--out", str(tmp_path / "figures")])
+    files = sorted((tmp_path / "figures").iterdir())
+    assert capsys.readouterr().out.split() == list(map(str, files))
+    assert [file.name for file in files] == ["home-node.png", "home-node.svg", "out-rewards.png", "out-rewards.svg"]
     for file in files:
         begins = b"\x89PNG" if file.suffix == ".png" else b"<?xml"
         assert file.read_bytes().startswith(begins) and file.stat().st_size > 5000
+    command([str(home)])
+    assert (home / "node.svg").exists()
 
 
-def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
-    unfinished = report(tmp_path / "unfinished")
-    (unfinished / "report.json").unlink()
-    broken = report(tmp_path / "broken")
+def test_what_cannot_be_drawn_is_one_line(tmp_path):
+    unfinished, broken = tmp_path / "unfinished", tmp_path / "broken"
+    for folder in (unfinished, broken):
+        folder.mkdir()
+        (folder / "manifest.json").write_text('{"kind": "simulation", "config": {}}')
     (broken / "report.json").write_text('{"arms": 3}')
     for arguments, words in (
         ([], "name a run"),

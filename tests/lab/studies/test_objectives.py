@@ -8,6 +8,7 @@ import torch
 from lab.studies import objectives
 from lab.studies.objectives import FLOOR, GAMMA, named, shaping
 from swarm_node.common import plugins
+from swarm_node.training.advantages import group_advantages
 from swarm_node.training.objectives import Bounds, Terms, clipped
 
 PROBABILITIES = (0.9, 0.1, 0.5 * FLOOR, 0.5 * FLOOR, 0.9, 0.1)
@@ -49,3 +50,10 @@ def test_shaping_is_the_gradient_of_p_over_p_plus_g() -> None:
     (p / (p + GAMMA)).sum().backward()
     assert torch.allclose(shaping(log_probs.detach()), log_probs.grad)
     assert float(shaping(torch.tensor(log(GAMMA)))) == pytest.approx(0.25) == float(log_probs.grad.max())
+
+
+def test_rewards_dealt_at_random_are_those_of_the_group_in_another_order() -> None:
+    rewards = [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    dealt = [objectives.dealt_at_random(rewards) for _ in range(4)]
+    assert all(sorted(each) == sorted(group_advantages(rewards)) for each in dealt)
+    assert len(set(map(tuple, dealt))) > 1

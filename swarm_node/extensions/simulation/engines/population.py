@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import deepcopy
+from dataclasses import replace
 from functools import cached_property, partial
 from random import Random
+from typing import Any
 
 from protocol.messages import Question
 from swarm_node.environments.kinds import held_out
@@ -14,9 +17,11 @@ from swarm_node.extensions.simulation.held_out import ask
 from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.node_options import all_tasks, identity, node_config
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.node.learner import build_node
+from swarm_node.node.learner import build_node, configured_policy
 from swarm_node.node.network import build_rules
 from swarm_node.node.round import Node
+from swarm_node.policy.policy import Policy
+from swarm_node.policy.precision import PLAIN
 from swarm_node.rollouts.interfaces import Environment, Participant
 from swarm_node.settings import LearningConfig, SimulationConfig
 
@@ -32,6 +37,7 @@ class LivePopulation:
         self._environments: dict[tuple[str, ...], Environment] = {}
         self._asking = ExitStack()
         self._learners: dict[int, Node] = {}
+        self._loaded: dict[str, Policy] = {}  # models with adapters, never trained
         self._hostile = hostile_nodes(config)
         self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
 
@@ -42,12 +48,23 @@ class LivePopulation:
         if node in self._hostile:
             return Hostile(own, who, environment, partial(right_answer, own), self._swarm)
         network = self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
-        honest = self._learners[node] = build_node(own, who.peer_id, environment, network, exact_mix=True)
+        policy = self._adapted(own) if own.model.lora_rank else None
+        honest = self._learners[node] = build_node(own, who.peer_id, environment, network, policy, exact_mix=True)
         if own.attack.kind == "none":
             ahead = own.asynchronous.max_staleness + 1  # as `capacity.py` allows
             return LaggedNode(honest, lambda updates: updates + ahead) if own.asynchronous.enabled else honest
         payload = payload_of(own.attack.kind, own.attack.payload)
         return Victim(honest, payload, self._honest_ids.__contains__)
+
+    def _adapted(self, own: LearningConfig) -> Policy:
+        """A policy with adapters of its own. Nodes with the same model share its frozen weights."""
+        if own.model.name not in self._loaded:
+            self._loaded[own.model.name] = configured_policy(own)
+        first = self._loaded[own.model.name]
+        if first.precision is not PLAIN:  # it is bound to the layers of its own model
+            return configured_policy(own)
+        frozen: dict[int, Any] = {id(p): p for p in first.model.parameters() if not p.requires_grad}
+        return replace(first, model=deepcopy(first.model, frozen))
 
     def leave(self, node: int) -> None:
         """Removes the node of this number from the swarm."""
