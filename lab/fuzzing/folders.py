@@ -49,7 +49,7 @@ from swarm_node.extensions.page.public import PublicView
 from swarm_node.extensions.page.simulation import SimulationWatch
 from swarm_node.extensions.page.start import watched_in
 from swarm_node.extensions.simulation import plot_command as plot
-from swarm_node.network.process import cache
+from swarm_node.network.process.keeper import load_memory
 from swarm_node.settings import NodeConfig
 
 READERS: Mapping[str, Callable[[str], object]] = {  # of the text of a notice, as no reader may take it
@@ -135,7 +135,7 @@ def read_folder(folder: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: PublicView(page, monotonic, frozenset({"gcd/easy"})).view()
     yield lambda: asyncio.run(_doctor(folder))
     yield lambda: ask(folder)
-    yield lambda: cache.load(folder, "public")
+    yield lambda: load_memory(folder, "public")
     yield lambda: bundle.write_bundle(folder / "bundle.zip", NodeConfig(home=folder), None, ["line"])
     yield lambda: card.card(card.story(folder, 2, _model_of(folder)))
     yield lambda: plot._draw_report(folder, [])

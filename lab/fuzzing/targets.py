@@ -20,12 +20,12 @@ from protocol.messages import Announcement, Completion, Question, RolloutGroup, 
 from protocol.rejection import Rejected
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
+from swarm_node.network import varint
 from swarm_node.network.actions import Action, Call, Deliver
 from swarm_node.network.backend import Caller
-from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.remembered import Remembered
+from swarm_node.network.exchange.exchange import Exchange, Remembered
 from swarm_node.network.process import messages
-from swarm_node.network.transport import multiaddr, protobuf, relays
+from swarm_node.network.transport import multiaddr, relays
 from swarm_node.scoring import children, client
 from swarm_node.scoring.frames import BrokenFrame, Reader, encode
 from swarm_node.settings import NetworkConfig
@@ -208,7 +208,7 @@ def _address_bytes(data: bytes) -> str:
 
 
 def _relay_message(data: bytes) -> str:
-    found = protobuf.fields(data[: relays._MAX_ANSWER])
+    found = varint.fields(data[: relays._MAX_ANSWER])
     return f"{len(found)} fields" if len(found) < 5 else "many"
 
 

@@ -29,11 +29,11 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.printable import printable
 from swarm_node.network import confinement
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.process import cache, control, reachability
+from swarm_node.network.process import control
+from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes
-from swarm_node.network.process.service import free_port
-from swarm_node.network.transport.backends import check_addresses, make_backend
-from swarm_node.network.transport.listening import check_free, listen_addresses
+from swarm_node.network.process.service import free_port, reachability_line
+from swarm_node.network.transport.backends import check_addresses, check_free, listen_addresses, make_backend
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.scoring import sandbox
 from swarm_node.settings import NetworkConfig, NodeConfig
@@ -226,7 +226,7 @@ _REMEDY = "give the multiaddr of a running node with --peers, and see that its p
 
 def _trial(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Finding]:
     """What a node would find if it started now."""
-    memory = cache.load(home, config.swarm)
+    memory = load_memory(home, config.swarm)
     port = config.network.port or memory.port
     try:
         check_free(listen_addresses(config.network.host, port))
@@ -273,7 +273,7 @@ async def _try(backend: Backend, node: BootstrapNode) -> None:
 
 
 def _reach(addresses: Sequence[str]) -> Finding:
-    return Finding("reachability", Level.OK if addresses else Level.NOTE, reachability.line(addresses))
+    return Finding("reachability", Level.OK if addresses else Level.NOTE, reachability_line(addresses))
 
 
 def _bootstrap_nodes(found: Sequence[BootstrapNode]) -> Iterator[Finding]:

@@ -22,10 +22,10 @@ from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.actions import Deliver, Refuse
-from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL
-from swarm_node.network.exchange.store import SERVE_ROUNDS
-from swarm_node.network.process import cache, control
-from swarm_node.network.process.keeper import Keeper
+from swarm_node.network.exchange.offered import SERVE_ROUNDS
+from swarm_node.network.exchange.peers import UNINFORMATIVE, USEFUL
+from swarm_node.network.process import control
+from swarm_node.network.process.keeper import Keeper, load_memory
 from swarm_node.network.process.messages import (
     Alive,
     Allow,
@@ -40,7 +40,7 @@ from swarm_node.network.process.messages import (
     Verdict,
     View,
 )
-from swarm_node.network.process.pace import Pace
+from swarm_node.network.process.outgoing import Pace
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.rollouts.interfaces import Network
@@ -74,7 +74,7 @@ class RemoteNetwork(Network):
         self._inbox: deque[ExternalGroup] = deque()
         self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
         self._rejections: Counter[str] = Counter()
-        self._memory, self._access = cache.load(home, rules.swarm), Access()
+        self._memory, self._access = load_memory(home, rules.swarm), Access()
         self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._say)
         self._published: deque[Publish] = deque(maxlen=SERVE_ROUNDS)
         self._alive = Alive(connected=0)

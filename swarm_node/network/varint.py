@@ -1,7 +1,11 @@
-"""Unsigned LEB128, as protobuf and multiformats write lengths and codes: seven bits a byte, the lowest first."""
+"""The little that messages of libp2p need of protobuf: unsigned LEB128 numbers, fields by number, a length in front."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
+
+from swarm_node.network import varint
+from swarm_node.network.transport.streams import Stream
 
 MAX_BYTES = 10  # for 64 bits
 
@@ -41,3 +45,29 @@ async def read(exactly: Callable[[int], Awaitable[bytes]]) -> int:
     while data[-1] >= 0x80 and len(data) < MAX_BYTES:
         data += await exactly(1)
     return decode(data)[0]
+
+
+async def read_message(stream: Stream, longest: int) -> dict[int, int | bytes]:
+    """The fields of the next message on the stream; none if it has more than `longest` bytes. EOFError or OSError."""
+    try:
+        size = await varint.read(stream.read)
+    except ValueError:
+        return {}
+    return fields(await stream.read(size)) if size <= longest else {}
+
+
+def fields(data: bytes) -> dict[int, int | bytes]:
+    """Fields of a protobuf message by number, integers and byte strings; what was read so far if it makes no sense."""
+    found: dict[int, int | bytes] = {}
+    rest = data
+    with suppress(ValueError):
+        while rest:
+            key, rest = varint.decode(rest)
+            value, rest = varint.decode(rest)  # wire type 0: the value, 2: the length of what follows
+            if key & 7 == 0:
+                found[key >> 3] = value
+            elif key & 7 == 2:
+                found[key >> 3], rest = rest[:value], rest[value:]
+            else:
+                break
+    return found

@@ -15,7 +15,7 @@ from protocol.messages import Round
 from swarm_node.common.channel import Channel, inherited, telling
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
-from swarm_node.network.alone import Alone
+from swarm_node.network.in_memory import Alone
 from swarm_node.node.generator_process import (
     GENERATOR,
     FromGenerator,

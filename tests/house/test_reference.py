@@ -17,11 +17,10 @@ from swarm_node.commands.doctor import Finding, Level, verdict
 from swarm_node.commands.table import entries
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.folder import PATTERNS
-from swarm_node.network.exchange.peers import PeerView
+from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.process.messages import Memory
-from swarm_node.network.process.reachability import Reachability
 from swarm_node.network.process.runner import BootstrapNode
-from swarm_node.network.process.service import NetworkService
+from swarm_node.network.process.service import NetworkService, Reachability
 from swarm_node.settings import NetworkConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.sources import describe

@@ -10,7 +10,7 @@ import pytest
 from protocol.identity import Identity
 from swarm_node.extensions.libp2p.backend import Libp2pBackend
 from swarm_node.network.backend import Backend, CallFailed, Failure
-from swarm_node.network.transport import asking, streams
+from swarm_node.network.transport import streams
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.streams import Stream
 from tests.network.hosts import (
@@ -116,7 +116,7 @@ def test_a_stream_is_not_used_again_after_a_failed_call(pair: Pair) -> None:
 def test_streams_that_are_not_used_are_closed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     for caller, callee in ((pair.a, pair.b), (pair.b, pair.a)):
         pair.run(caller.call(callee.peer_id, ECHO, b"first", LIMIT, SOON))
-        monkeypatch.setattr(asking, "KEPT_SECONDS", 0.0)
+        monkeypatch.setattr(streams, "KEPT_SECONDS", 0.0)
         pair.run(caller.call(callee.peer_id, WHO, b"", LIMIT, SOON))  # whatever comes next
         with pytest.raises(KeyError):
             kept(caller, callee, ECHO)

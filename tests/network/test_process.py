@@ -18,7 +18,7 @@ from protocol import codec, limits, wire
 from protocol.identity import Identity
 from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.keyfile import load_or_create
-from swarm_node.network.process import cache
+from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import DIAL_SECONDS
 from swarm_node.network.process.service import free_port
 from tests.commands import ended, started
@@ -114,7 +114,7 @@ def test_a_peer_known_from_last_time_lets_a_node_in(tmp_path: Path) -> None:
     with closing(a):
         with closing(b):
             rounds([a, b], lambda: received_since(b, a.id, 0), what="sharing")
-        assert a.id in cache.load(b.home, SWARM).peers
+        assert a.id in load_memory(b.home, SWARM).peers
         again = Member(b.home, config(), b.identity)
         with closing(again):
             now = a.round

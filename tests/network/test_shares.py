@@ -13,8 +13,7 @@ from protocol.identity import Identity
 from swarm_node.extensions.libp2p import backend as libp2p_backend
 from swarm_node.network import parties
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.transport.asking import ask
-from swarm_node.network.transport.streams import Stream
+from swarm_node.network.transport.streams import Stream, ask
 from tests.network.hosts import ECHO, LIMIT, SOON, raw_stream, started
 from tests.waiting import PATIENCE, until, until_awaited
 

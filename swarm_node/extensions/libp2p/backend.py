@@ -33,13 +33,12 @@ from swarm_node.extensions.libp2p.guard import GuardedHost, GuardedSwarm, remote
 from swarm_node.extensions.libp2p.relay import STOP, accept, dial_through
 from swarm_node.extensions.libp2p.trio_thread import TrioThread
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
-from swarm_node.network.transport.asking import Asking
+from swarm_node.network.transport.backends import check_free, on_interfaces
 from swarm_node.network.transport.dialling import Dialling
 from swarm_node.network.transport.gate import DialGate
-from swarm_node.network.transport.listening import check_free, on_interfaces
 from swarm_node.network.transport.multiaddr import peer_text, split_peer, usefulness
 from swarm_node.network.transport.relays import Relays
-from swarm_node.network.transport.streams import Answering
+from swarm_node.network.transport.streams import Answering, Asking
 
 HANDSHAKE_SECONDS = 5.0
 RESET_SECONDS = 1.0

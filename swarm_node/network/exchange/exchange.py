@@ -11,26 +11,23 @@ goes back.
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from protocol import announcing, codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import PeerId, Round
+from protocol.messages import GroupHash, PeerId, Round
 from swarm_node.network.access import Access
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
-from swarm_node.network.exchange.calls import Calls
-from swarm_node.network.exchange.contacts import Contacts
 from swarm_node.network.exchange.fetching import Fetching
 from swarm_node.network.exchange.gossip import Gossip
-from swarm_node.network.exchange.knowledge import Knowledge
-from swarm_node.network.exchange.local_announcement import LocalAnnouncement
-from swarm_node.network.exchange.peers import PeerView, peer_views
-from swarm_node.network.exchange.remembered import Remembered
-from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL, points
-from swarm_node.network.exchange.store import GroupStore
+from swarm_node.network.exchange.knowledge import Calls, Knowledge, PeerView, peer_views
+from swarm_node.network.exchange.offered import GroupStore, LocalAnnouncement
+from swarm_node.network.exchange.peers import UNINFORMATIVE, USEFUL, Contacts, points
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
@@ -224,3 +221,31 @@ class Exchange:
 
     def _count(self, protocol: str, direction: str, data: bytes) -> None:
         self._knowledge.counters[f"{wire.NAMES.get(protocol, 'unknown')} bytes {direction}"] += len(data)
+
+
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+Sequence = Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]
+
+
+class Remembered(BaseModel):
+    """What the exchange keeps over a restart."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seq: Sequence  # of the last own announcement
+    received: Mapping[PeerId, tuple[Sequence, Seconds]]  # author -> its last number, seconds ago
+    seen: tuple[GroupHash, ...]  # groups handed to the trainer, oldest first
+    bans: Mapping[PeerId, Seconds]  # seconds yet to run
+
+    @classmethod
+    def parse(cls, state: Mapping[str, Any]) -> "Remembered":
+        """ValueError of one line where this is not what `dump` made."""
+        try:
+            return cls.model_validate(state)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+    def dump(self) -> dict[str, Any]:
+        """Plain data; `parse` is the inverse."""
+        return self.model_dump(mode="json")

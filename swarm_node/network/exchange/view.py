@@ -15,7 +15,7 @@ from random import Random
 from protocol import announcing, limits
 from protocol.messages import Announcement, PeerId
 from swarm_node.common.lru import Lru
-from swarm_node.network.exchange.addresses import NETWORK_SHARE, fair_sample
+from swarm_node.network.parties import NETWORK_SHARE, fair_sample
 
 CAPACITY = 64  # announcements
 CROWDED = 2  # in one network of addresses, when the view is full

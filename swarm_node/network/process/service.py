@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,17 +22,53 @@ from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.actions import Deliver, Refuse
-from swarm_node.network.exchange.addresses import is_public, network_of
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.incoming import OVERTAKEN
-from swarm_node.network.process import cache, reachability
-from swarm_node.network.process.descriptors import raise_limit
+from swarm_node.network.exchange.gossip import OVERTAKEN
+from swarm_node.network.parties import is_public, network_of
+from swarm_node.network.process.confined import raise_limit
+from swarm_node.network.process.keeper import MAX_PEERS
 from swarm_node.network.process.messages import Alive, Memory
 from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
-from swarm_node.network.transport.backends import MAX_CONNECTIONS, make_backend, make_gate
-from swarm_node.network.transport.listening import check_free, listen_addresses
-from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.network.transport.backends import MAX_CONNECTIONS, check_free, listen_addresses, make_backend, make_gate
+from swarm_node.network.transport.multiaddr import split_peer, usefulness
 from swarm_node.settings import NetworkConfig
+
+
+class Reachability(StrEnum):
+    """How others can reach a node, the best way first."""
+
+    PUBLIC = "public"
+    RELAYED = "relayed"
+    LOCAL = "local network"
+    LOOPBACK = "loopback only"
+    OUTBOUND = "outbound only"
+
+
+_KINDS = (Reachability.PUBLIC, Reachability.RELAYED, Reachability.LOCAL, Reachability.LOOPBACK)  # as usefulness counts
+_MEANING = {
+    Reachability.PUBLIC: "others reach this node directly",
+    Reachability.RELAYED: "behind NAT, others reach this node through a relay, and then directly if the NATs allow it",
+    Reachability.LOCAL: "nodes of the local network reach this node, those beyond it only when it calls them",
+    Reachability.LOOPBACK: "only this machine reaches this node; others need a network, and --network.host 0.0.0.0",
+    Reachability.OUTBOUND: "nobody can call this node, it calls others; it trains and shares all the same",
+}
+
+
+def reachability(addresses: Sequence[str]) -> Reachability:
+    """Of the best of these full multiaddrs; but whoever has relays found no public address of its own at the start.
+
+    p2pd lists the address of the NAT as one of the node's when four others have seen it there.
+    """
+    if any("/p2p-circuit" in address for address in addresses):
+        return Reachability.RELAYED
+    return _KINDS[min(map(usefulness, addresses))] if addresses else Reachability.OUTBOUND
+
+
+def reachability_line(addresses: Sequence[str]) -> str:
+    """For a person, at the start."""
+    kind = reachability(addresses)
+    return f"network: {kind}: {_MEANING[kind]}"
+
 
 TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
@@ -70,7 +107,7 @@ class NetworkService:
         self._max_connections = max_connections
         self._say, self._changed, self._serve_only = say, changed, rules is None
         self._port = memory.port
-        self._reach: reachability.Reachability | None = None
+        self._reach: Reachability | None = None
         self._restarts = 0
         self._began = self.clock()
         random = Random()
@@ -156,7 +193,7 @@ class NetworkService:
         known = {view.peer: tuple(view.addresses) for view in views if view.addresses}
         for node in self._bootstrap_nodes:
             known.setdefault(node.peer, node.addresses)
-        best = dict(list(known.items())[: cache.MAX_PEERS])
+        best = dict(list(known.items())[:MAX_PEERS])
         private = tuple(map(str, self._gate.where.private))
         return Memory(port=self._port, exchange=self.exchange.state(), peers=best, private=private)
 
@@ -192,7 +229,7 @@ class NetworkService:
             "backend": self._config.backend,
             "uptime": round(now - self._began, 1),
             "restarts": self._restarts,
-            "reachability": reachability.reachability(self.runner.addresses) if self.runner.addresses else "starting",
+            "reachability": reachability(self.runner.addresses) if self.runner.addresses else "starting",
             "addresses": self.runner.addresses,
             "connected": len(self.runner.connected),
             "relayed": self.runner.relayed,
@@ -204,10 +241,10 @@ class NetworkService:
 
     def _addresses_changed(self, addresses: Sequence[str]) -> None:
         self._changed(addresses)
-        kind = reachability.reachability(addresses)
+        kind = reachability(addresses)
         if kind != self._reach:
             self._reach = kind
-            self._say(reachability.line(addresses), False)
+            self._say(reachability_line(addresses), False)
 
     async def _watch_for_twins(self) -> None:
         """Another node with this identity takes this one's numbers again and again."""

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from protocol.identity import Identity
@@ -14,10 +16,9 @@ from protocol.wire import PUNCH
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.parties import Connected
-from swarm_node.network.transport.asking import Asking
+from swarm_node.network.transport.backends import MAX_INBOUND, HostOptions, check_free
 from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed, Dialling
 from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES, DialGate
-from swarm_node.network.transport.listening import check_free
 from swarm_node.network.transport.multiaddr import (
     from_bytes,
     peer_bytes,
@@ -34,11 +35,13 @@ from swarm_node.network.transport.p2pd import (
     Flags,
     Pipe,
     pb,
+    program,
     whole_seconds,
 )
 from swarm_node.network.transport.punching import Punching
 from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, Relays, reserve
-from swarm_node.network.transport.streams import Answering
+from swarm_node.network.transport.streams import Answering, Asking
+from swarm_node.settings import NetworkConfig
 
 RELAY_STARTS = 6
 USE_SECONDS = 30.0  # p2pd forgets with the connection what it was told of a peer
@@ -342,3 +345,30 @@ def _detail(error: Exception) -> str:
     """One printable line: the daemon's messages quote what peers sent."""
     text = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
     return ascii(" ".join(text.split()))[1:-1][:400]
+
+
+class Hivemind:
+    """Makes backends that drive p2pd."""
+
+    def check_installed(self) -> None:
+        if find_spec("hivemind") is None:
+            raise UserError("hivemind is not installed; run: pip install hivemind, or choose another backend")
+
+    def prepare(self, config: NetworkConfig) -> Path | None:
+        pb()
+        return program(config.p2pd)
+
+    def make(self, options: HostOptions) -> Backend:
+        config = options.config
+        flags = Flags(
+            listen=options.listen,
+            announce=config.announce,
+            relay_service=options.bootstrap,
+            max_connections=options.max_connections,
+            binary=config.p2pd,
+            sockets=options.sockets,
+        )
+        return HivemindBackend(options.identity, flags, MAX_INBOUND, options.relays, options.gate)
+
+
+HIVEMIND = Hivemind()

@@ -24,8 +24,8 @@ from protocol.rejection import Rejected
 from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
 from swarm_node.network.backend import Backend, Caller, CallFailed
 from swarm_node.network.transport.multiaddr import from_bytes, parts, split_peer, usefulness
-from swarm_node.network.transport.protobuf import read_message
 from swarm_node.network.transport.relays import OpenStream
+from swarm_node.network.varint import read_message
 
 IDENTIFY = "/ipfs/id/1.0.0"  # whoever opens it is told what the other side sees
 _OBSERVED = 4  # field of its message: binary multiaddr of the asking side

@@ -16,8 +16,8 @@ from swarm_node.common.backoff import backoff
 from swarm_node.network import varint
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.transport.multiaddr import parts, split_peer
-from swarm_node.network.transport.protobuf import fields, read_message
 from swarm_node.network.transport.streams import Stream
+from swarm_node.network.varint import fields, read_message
 
 HOP = "/libp2p/circuit/relay/0.2.0/hop"
 MAX_RELAYS = 3  # reservations held at once

@@ -11,7 +11,7 @@ from protocol.messages import Round
 from swarm_node.network.access import Access, parse
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.process.access_file import AccessFile
+from swarm_node.network.process.keeper import AccessFile
 from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, Swarm, address, announced, identity, key_of, sealed_groups
 

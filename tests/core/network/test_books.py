@@ -1,8 +1,8 @@
 """What a node keeps: groups it can serve, announcements, contacts. All bounded, and the right ones go first."""
 
 from protocol.messages import Announcement, PeerId
-from swarm_node.network.exchange.contacts import ANCHORS, MAX_CONTACTS, MAX_RETRY, Contacts
-from swarm_node.network.exchange.store import MAX_BYTES, MIN_SECONDS, GroupStore
+from swarm_node.network.exchange.offered import MAX_BYTES, MIN_SECONDS, GroupStore
+from swarm_node.network.exchange.peers import ANCHORS, MAX_CONTACTS, MAX_RETRY, Contacts
 from swarm_node.network.exchange.view import CAPACITY, CROWDED, MAX_AGE, SEQ_SECONDS, Entry, View, youngest
 
 

@@ -6,7 +6,7 @@ import sys
 PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, int(sys.argv[1])))
-from swarm_node.network.process.descriptors import raise_limit
+from swarm_node.network.process.confined import raise_limit
 print(raise_limit(1024))
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """

@@ -6,7 +6,6 @@ from ipaddress import ip_network
 import pytest
 
 from protocol.identity import Identity
-from swarm_node.network.transport.dialable import Dialable
 from swarm_node.network.transport.gate import (
     CROWD_SECONDS,
     LOOKUPS,
@@ -15,6 +14,7 @@ from swarm_node.network.transport.gate import (
     WINDOW_DIALS,
     WINDOW_SECONDS,
     Choice,
+    Dialable,
     DialGate,
 )
 

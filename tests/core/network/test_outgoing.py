@@ -3,7 +3,7 @@
 from protocol.messages import Round
 from swarm_node.network.process.messages import Publish
 from swarm_node.network.process.outgoing import FILLED, KEPT_SECONDS, MAX_WANTED, Outgoing
-from swarm_node.network.process.pace import MOST_SECONDS as SECONDS
+from swarm_node.network.process.outgoing import MOST_SECONDS as SECONDS
 
 
 def written(number: int, count: int, want: int = 4) -> Publish:

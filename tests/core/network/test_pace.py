@@ -2,7 +2,7 @@
 
 import pytest
 
-from swarm_node.network.process.pace import LEAST_SECONDS, MOST_SECONDS, Pace
+from swarm_node.network.process.outgoing import LEAST_SECONDS, MOST_SECONDS, Pace
 
 
 def paced(round_seconds: float, kilobytes: int = 10_000, each: int = 1000) -> float:

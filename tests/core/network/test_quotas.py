@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.messages import PeerId
-from swarm_node.network.exchange.addresses import NETWORK_SHARE, fair_sample, full, is_public, network_of, trim
-from swarm_node.network.exchange.buckets import MAX_TRACKED, NETWORK_PEERS, Budgets, Limit, Rate
+from swarm_node.network.exchange.answers import MAX_TRACKED, NETWORK_PEERS, Budgets, Limit, Rate
+from swarm_node.network.parties import NETWORK_SHARE, fair_sample, full, is_public, network_of, trim
 
 ANN, BOB = PeerId("ann"), PeerId("bob")
 KIND = "pull"

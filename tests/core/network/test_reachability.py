@@ -2,7 +2,7 @@
 
 import pytest
 
-from swarm_node.network.process.reachability import line, reachability
+from swarm_node.network.process.service import reachability, reachability_line
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from swarm_node.network.process.reachability import line, reachability
 )
 def test_the_best_address_decides(addresses: list[str], kind: str) -> None:
     assert reachability(addresses) == kind
-    assert line(addresses).startswith(f"network: {kind}: ")
+    assert reachability_line(addresses).startswith(f"network: {kind}: ")

@@ -2,7 +2,7 @@
 
 from protocol.messages import PeerId
 from protocol.rejection import Reason
-from swarm_node.network.exchange.reputation import (
+from swarm_node.network.exchange.peers import (
     BAN_SECONDS,
     HALF_LIFE,
     MAX_PEERS,

@@ -1,11 +1,13 @@
-"""What this node says of itself: one signed announcement at a time, each with a higher number than the last."""
+"""What this node offers to others: one signed announcement at a time, and the groups that can be fetched here."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 from protocol import announcing, limits
 from protocol.identity import Identity
 from protocol.messages import Announcement, Round
-from swarm_node.network.exchange.addresses import trim
+from swarm_node.network.parties import trim
 
 REFRESH = 60.0  # seconds after which it is said anew, a third of what others remember it for
 
@@ -57,3 +59,63 @@ class LocalAnnouncement:
     def overtake(self, seq: int) -> None:
         """Another announcement with this number is about, and it has this node's signature: go above it, soon."""
         self.seq, self.outdated = seq, True
+
+
+MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
+SERVE_ROUNDS = 3
+MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A group that others may fetch here."""
+
+    envelope: bytes
+    own: bool
+    round: int  # rounds this node had published when it came in
+    since: float  # seconds
+
+
+class GroupStore:
+    """Oldest first, bounded in rounds and bytes."""
+
+    def __init__(self, rounds: int = SERVE_ROUNDS) -> None:
+        """`rounds`: those of this node for which a group stays available."""
+        self._rounds = rounds
+        self._held: dict[str, Held] = {}
+        self._bytes = 0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, key: str) -> bytes:
+        """The envelope, or b""."""
+        held = self._held.get(key)
+        return held.envelope if held else b""
+
+    def add(self, key: str, envelope: bytes, *, own: bool, round: int, now: float) -> None:
+        """Holds the group by its content hash; the oldest make room."""
+        self.remove([key])
+        self._held[key] = Held(envelope, own, round, now)
+        self._bytes += len(envelope)
+        while self._bytes > MAX_BYTES:
+            self.remove([next(iter(self._held))])
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Those of the keys that are held."""
+        for key in keys:
+            held = self._held.pop(key, None)
+            if held:
+                self._bytes -= len(held.envelope)
+
+    def expire(self, round: int, now: float) -> None:
+        """Forget what is old both in rounds and in seconds."""
+        oldest, before = round - self._rounds, now - MIN_SECONDS
+        self.remove([key for key, held in self._held.items() if held.round <= oldest and held.since < before])
+
+    def external(self, count: int) -> list[str]:
+        """Hashes of up to `count` external groups, the newest first."""
+        return list(islice((key for key, held in reversed(self._held.items()) if not held.own), count))
