@@ -112,7 +112,7 @@ def test_peers_and_bootstrap_nodes_of_a_status_have_the_fields_of_the_page() -> 
 
 
 def test_a_bootstrap_node_has_the_network_of_the_page() -> None:
-    memory = Memory(port=0, exchange={}, peers={})
+    memory = Memory()
     arguments = (Identity.create(), "public", NetworkConfig(), memory)
     service = NetworkService(*arguments, deliver=lambda action: None, say=lambda text, warning: None)
     assert {"running", *service.view()} == rows("status.md", "network").keys() - {

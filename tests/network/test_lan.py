@@ -95,7 +95,7 @@ def test_two_nodes_without_bootstrap_nodes_connect() -> None:
                 Identity.create(),
                 f"{SWARM}-neighbours",
                 config(backend, mdns=True, exchange_seconds=1.0),
-                Memory(port=0, exchange={}, peers={}),
+                Memory(),
                 deliver=lambda envelope: None,
                 say=lambda text, warning: said.append(text),
             )

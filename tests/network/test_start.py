@@ -43,7 +43,7 @@ def test_bootstrap_nodes_that_do_not_reply_are_named(monkeypatch: pytest.MonkeyP
         Identity.create(),
         "test",
         config("hivemind", peers=(DEAD,), mdns=False),
-        Memory(port=0, exchange={}, peers={}),
+        Memory(),
         deliver=lambda envelope: None,
         say=lambda text, warning: warnings.put_nowait(text) if warning else None,
     )

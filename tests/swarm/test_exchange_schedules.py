@@ -135,7 +135,7 @@ class Schedules(RuleBasedStateMachine):
         state = self.nodes[n].state()
         self.nodes[n] = Exchange(identity(n), SWARM, NetworkConfig(), Random(n), self.now)
         self.nodes[n].restore(state, self.now)
-        assert self.nodes[n].state()["seen"] == state["seen"]
+        assert self.nodes[n].state().seen == state.seen
         self.waiting = [each for each in self.waiting if each[0] != n]
         self.done = [each for each in self.done if each[0] != n]
         self.origins[n] = []

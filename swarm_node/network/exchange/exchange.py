@@ -11,16 +11,14 @@ goes back.
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Annotated, Any, ClassVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import ClassVar
 
 from protocol import announcing, codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import GroupHash, PeerId, Round
+from protocol.messages import PeerId, Round
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Action
+from swarm_node.network.actions import Action, Remembered
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
 from swarm_node.network.exchange.fetching import Fetching
@@ -195,18 +193,17 @@ class Exchange:
         """What happened so far: refusals and rejections by reason, failures, and bytes by protocol and direction."""
         return {str(name): count for name, count in self._knowledge.counters.items()}
 
-    def state(self) -> dict[str, Any]:
-        """Plain data for a JSON file, as of the last tick."""
+    def state(self) -> Remembered:
+        """What the next process must know, as of the last tick."""
         return Remembered(
             seq=max(0, self._knowledge.local_announcement.seq),
             received=self._knowledge.view.sequences(self._ticked),
             seen=self._fetching.seen(),
             bans=self._knowledge.reputation.bans(self._ticked),
-        ).dump()
+        )
 
-    def restore(self, state: dict[str, Any], now: float) -> None:
-        """Go on where `state` was taken. ValueError where this is not such data."""
-        remembered = Remembered.parse(state)
+    def restore(self, remembered: Remembered, now: float) -> None:
+        """Go on where `state` was taken."""
         self._knowledge.local_announcement.overtake(remembered.seq)
         self._knowledge.view.restore(remembered.received, now)
         self._fetching.remember(remembered.seen)
@@ -221,31 +218,3 @@ class Exchange:
 
     def _count(self, protocol: str, direction: str, data: bytes) -> None:
         self._knowledge.counters[f"{wire.NAMES.get(protocol, 'unknown')} bytes {direction}"] += len(data)
-
-
-Seconds = Annotated[float, Field(allow_inf_nan=False)]
-Sequence = Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]
-
-
-class Remembered(BaseModel):
-    """What the exchange keeps over a restart."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    seq: Sequence  # of the last own announcement
-    received: Mapping[PeerId, tuple[Sequence, Seconds]]  # author -> its last number, seconds ago
-    seen: tuple[GroupHash, ...]  # groups handed to the trainer, oldest first
-    bans: Mapping[PeerId, Seconds]  # seconds yet to run
-
-    @classmethod
-    def parse(cls, state: Mapping[str, Any]) -> "Remembered":
-        """ValueError of one line where this is not what `dump` made."""
-        try:
-            return cls.model_validate(state)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-    def dump(self) -> dict[str, Any]:
-        """Plain data; `parse` is the inverse."""
-        return self.model_dump(mode="json")

@@ -6,90 +6,71 @@ only what would have been remembered.
 """
 
 import asyncio
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
+from msgspec import Meta
 
 from protocol.messages import PeerId
 from swarm_node.common import private
 from swarm_node.common.files import write_bytes, write_json
 from swarm_node.network.access import Access, parse
-from swarm_node.network.process.messages import ExchangeState, Memory
+from swarm_node.network.actions import Remembered
+from swarm_node.network.process.messages import Memory
 from swarm_node.network.transport import multiaddr
 
-ACCESS_FILE = "access.toml"
-MAX_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
-
-
-class AccessFile:
-    """What the file says now. One that cannot be read changes nothing, and is complained about once."""
-
-    def __init__(self, home: Path) -> None:
-        self._path = home / ACCESS_FILE
-        self._seen: tuple[int, int] | None = None  # when it was written, and its size
-        self.access = Access()
-
-    def look(self) -> str:
-        """Reads it if it has changed. A line for the user; "" where there is nothing to say."""
-        try:
-            status = self._path.stat()
-        except OSError:
-            gone, self._seen, self.access = self._seen is not None, None, Access()
-            return f"{ACCESS_FILE} is gone: nobody is blocked" if gone else ""
-        if (status.st_mtime_ns, status.st_size) == self._seen:
-            return ""
-        self._seen = status.st_mtime_ns, status.st_size
-        try:
-            if status.st_size > MAX_BYTES:
-                raise ValueError(f"larger than {MAX_BYTES} bytes")
-            self.access = parse(self._path.read_text())
-        except (OSError, ValueError) as error:
-            return f"{self._path}: {error}; what it said before goes on"
-        return f"{ACCESS_FILE} was read"
-
-
+ADDRESSES_FILE = "addresses"  # own full multiaddrs, one a line, for scripts that want to dial this node
+ACCESS_FILE = "access.toml"  # the lists: no command writes them, so that scripts can, and users copy them
 PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"
+MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
+MAX_FILE_BYTES = 4 * 1024 * 1024  # of the other two
 MAX_PEERS = 64
 MAX_ADDRESSES = 4  # of one peer
 MAX_RANGES = 16
-MAX_FILE_BYTES = 4 * 1024 * 1024
+SAVE_SECONDS = 30.0
+LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
 
 
-class _Peer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    id: Annotated[str, Field(max_length=128)]
-    addresses: Annotated[list[str], Field(max_length=MAX_ADDRESSES)]
+class _Peer(msgspec.Struct, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=128)]
+    addresses: Annotated[list[str], Meta(max_length=MAX_ADDRESSES)]
 
 
-class _Peers(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Peers(msgspec.Struct, forbid_unknown_fields=True):
     swarm: str
-    port: Annotated[int, Field(ge=0, le=65535)]
-    peers: Annotated[list[_Peer], Field(max_length=MAX_PEERS)]
-    private: Annotated[list[IPvAnyNetwork], Field(max_length=MAX_RANGES)] = []
+    port: Annotated[int, Meta(ge=0, le=65535)]
+    peers: Annotated[list[_Peer], Meta(max_length=MAX_PEERS)]
+    private: Annotated[list[str], Meta(max_length=MAX_RANGES)] = []
 
 
-class _Kept(msgspec.Struct):
+class _Exchange(msgspec.Struct):
     swarm: str
-    state: ExchangeState
+    state: Remembered
 
 
 def load_memory(home: Path, swarm: str) -> Memory:
-    """What this home remembers of this swarm; empty where it remembers nothing that can be used."""
-    try:
-        known = _Peers.model_validate_json(_read(home / PEERS_FILE))
-    except (OSError, ValidationError):
-        known = _Peers(swarm=swarm, port=0, peers=[])
+    """What this home remembers of this swarm; nothing but the port where it remembers nothing that can be used."""
+    known, kept = _Peers(swarm=swarm, port=0, peers=[]), _Exchange(swarm, Remembered())
+    with suppress(OSError, ValueError, RecursionError):
+        read = msgspec.json.decode(private.read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
+        read.private = [str(ip_network(each)) for each in read.private]
+        known = read
     if known.swarm != swarm:
-        return Memory(port=known.port, exchange={}, peers={})
-    private = tuple(map(str, known.private))
-    return Memory(port=known.port, exchange=_exchange(home, swarm), peers=_valid(known.peers), private=private)
+        return Memory(port=known.port)
+    with suppress(OSError, ValueError, RecursionError):
+        kept = msgspec.json.decode(private.read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
+    found = {each.id: tuple(address for address in each.addresses if _names(address, each.id)) for each in known.peers}
+    return Memory(
+        port=known.port,
+        exchange=kept.state if kept.swarm == swarm else Remembered(),
+        peers={PeerId(peer): addresses for peer, addresses in found.items() if addresses},
+        private=tuple(known.private),
+    )
 
 
 def save_memory(home: Path, swarm: str, memory: Memory) -> None:
@@ -97,41 +78,15 @@ def save_memory(home: Path, swarm: str, memory: Memory) -> None:
     peers = [{"id": peer, "addresses": addresses[:MAX_ADDRESSES]} for peer, addresses in memory.peers.items()]
     known = {"swarm": swarm, "port": memory.port, "peers": peers[:MAX_PEERS], "private": memory.private[:MAX_RANGES]}
     write_json(home / PEERS_FILE, known)
-    write_bytes(home / EXCHANGE_FILE, json.dumps({"swarm": swarm, "state": memory.exchange}).encode())
-
-
-def _read(path: Path) -> bytes:
-    return private.read_plain(path, MAX_FILE_BYTES)
-
-
-def _exchange(home: Path, swarm: str) -> ExchangeState:
-    try:
-        kept = msgspec.json.decode(_read(home / EXCHANGE_FILE), type=_Kept)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return kept.state if kept.swarm == swarm else {}
-
-
-def _valid(peers: Iterable[_Peer]) -> dict[PeerId, tuple[str, ...]]:
-    """Peers with addresses that can be dialled and name that very peer."""
-    known: dict[PeerId, tuple[str, ...]] = {}
-    for peer in peers:
-        addresses = tuple(address for address in peer.addresses if _names(address, peer.id))
-        if addresses:
-            known[PeerId(peer.id)] = addresses
-    return known
+    write_bytes(home / EXCHANGE_FILE, msgspec.json.encode(_Exchange(swarm, memory.exchange)))
 
 
 def _names(address: str, peer: str) -> bool:
+    """Whether the address can be dialled and names that very peer."""
     try:
         return multiaddr.split_peer(address)[1] == peer
     except ValueError:
         return False
-
-
-ADDRESSES_FILE = "addresses"  # own full multiaddrs, one a line, for scripts that want to dial this node
-SAVE_SECONDS = 30.0
-LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
 
 
 class Keeper:
@@ -149,14 +104,32 @@ class Keeper:
         and whether it is a warning."""
         self._home, self._swarm = home, swarm
         self._memory, self._allow, self._say = memory, allow, say
-        self._lists = AccessFile(home)
+        self._lists_seen: tuple[int, int] | None = None  # when they were written, and their size
         self._unsaved = False  # whether the last attempt to save failed
 
     def look(self) -> None:
-        """At the lists, which may change at any time."""
-        if said := self._lists.look():
-            self._say(f"network: {said}", False)
-            self._allow(self._lists.access)
+        """At the lists, which may change at any time: a restart would lose minutes of training while a flood goes on. A
+        file that cannot be read changes nothing, and is complained about once."""
+        path, before = self._home / ACCESS_FILE, self._lists_seen
+        try:
+            status = path.stat()
+        except OSError:
+            self._lists_seen = None
+            if before is not None:
+                self._allow(Access())
+                self._say(f"network: {ACCESS_FILE} is gone: nobody is blocked", False)
+            return
+        self._lists_seen = status.st_mtime_ns, status.st_size
+        if self._lists_seen == before:
+            return
+        try:
+            if status.st_size > MAX_LISTS_BYTES:
+                raise ValueError(f"larger than {MAX_LISTS_BYTES} bytes")
+            self._allow(parse(path.read_text()))
+        except (OSError, ValueError) as error:
+            self._say(f"network: {path}: {error}; what it said before goes on", False)
+        else:
+            self._say(f"network: {ACCESS_FILE} was read", False)
 
     def addresses(self, addresses: Sequence[str]) -> None:
         """Writes this node's addresses down, where that is possible: a convenience."""

@@ -7,7 +7,6 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +20,7 @@ from protocol.messages import PeerId
 from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Deliver, Refuse
+from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.gossip import OVERTAKEN
 from swarm_node.network.parties import is_public, network_of
@@ -114,9 +113,8 @@ class NetworkService:
         now = self.clock()
         self._gate = make_gate(config, memory.private)
         self.exchange = Exchange(identity, swarm, config, random, now, self._serve_only, rules=rules)
-        if memory.exchange:
-            with suppress(ValueError):  # of an older version, or damaged: begin anew
-                self.exchange.restore(memory.exchange, now)
+        if memory.exchange != Remembered():
+            self.exchange.restore(memory.exchange, now)
         given = [(peer, address) for address in config.peers for _, peer in [split_peer(address)]]
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from protocol.identity import Identity
+from swarm_node.network.actions import Remembered
 from swarm_node.network.process.keeper import (
     EXCHANGE_FILE,
     MAX_ADDRESSES,
@@ -19,8 +20,8 @@ from swarm_node.network.process.messages import Memory
 
 A, B = (Identity.from_seed_bytes(bytes([n]) * 32).peer_id for n in (1, 2))
 ADDRESS = f"/ip4/192.0.2.1/tcp/31330/p2p/{A}"
-MEMORY = Memory(port=40001, exchange={"seq": 9}, peers={A: (ADDRESS,)})
-EMPTY = Memory(port=0, exchange={}, peers={})
+MEMORY = Memory(port=40001, exchange=Remembered(seq=9), peers={A: (ADDRESS,)})
+EMPTY = Memory()
 
 
 def test_what_was_saved_is_known_next_time(tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_a_damaged_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
     assert load_memory(tmp_path, "here").peers == {}
     save_memory(tmp_path, "here", MEMORY)
     (tmp_path / EXCHANGE_FILE).write_bytes(content)
-    assert load_memory(tmp_path, "here") == replace(MEMORY, exchange={})
+    assert load_memory(tmp_path, "here") == replace(MEMORY, exchange=Remembered())
 
 
 def test_only_addresses_that_name_their_peer_are_taken(tmp_path: Path) -> None:
