@@ -9,8 +9,7 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import Backend, Caller, Handler
 from swarm_node.network.transport.backends import make_backend
-from swarm_node.network.transport.hivemind_backend import HivemindBackend
-from swarm_node.network.transport.multiaddr import peer_bytes
+from swarm_node.network.transport.stream_backend import StreamBackend
 from swarm_node.network.transport.streams import Stream
 from swarm_node.settings import NetworkConfig
 from tests.waiting import PATIENCE, until_awaited
@@ -89,12 +88,5 @@ async def until_asked(caller: Backend) -> None:
 
 async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
     """A stream on which a test may write what no honest node writes. The hosts are connected."""
-    if isinstance(host, HivemindBackend):
-        return await host.daemon.open_stream(peer_bytes(peer), protocol, SOON)
-    from swarm_node.extensions.libp2p.backend import (  # a second to load, and often not needed
-        Libp2pBackend,
-        TrioStream,
-    )
-
-    assert isinstance(host, Libp2pBackend)
-    return TrioStream(host.thread, await host.thread.call(host._open, peer, protocol))
+    assert isinstance(host, StreamBackend)
+    return await host._open(peer, protocol, SOON)

@@ -17,7 +17,9 @@ import pytest
 from protocol.identity import Identity
 from swarm_node.common import landlock
 from swarm_node.common.errors import UserError
-from swarm_node.network.transport.p2pd import Daemon, Flags, program
+from swarm_node.network.transport.backends import HostOptions
+from swarm_node.network.transport.p2pd import Daemon, program
+from swarm_node.settings import NetworkConfig
 from tests.network.members import Member, closing, config, received_since, rounds
 
 pytestmark = [
@@ -95,13 +97,13 @@ def test_another_daemon_is_tried_at_the_start(tmp_path: Path) -> None:
     copy = Path(shutil.copy(program(), tmp_path / "mine"))
 
     async def scenario() -> None:
-        flags = Flags(listen=["/ip4/127.0.0.1/tcp/0"], binary=str(copy))
-        daemon = await Daemon.start(Identity.create(), flags)
+        options = HostOptions(NetworkConfig(p2pd=str(copy)), Identity.create(), ["/ip4/127.0.0.1/tcp/0"])
+        daemon = await Daemon.start(options)
         assert os.readlink(f"/proc/{daemon.pid}/exe") == str(copy)
         assert "\nSeccomp:\t2\n" in Path(f"/proc/{daemon.pid}/status").read_text()
         await daemon.stop()
         for wrong in ("/bin/true", "/nowhere/p2pd"):
             with pytest.raises(UserError, match=f"{wrong}.*(cannot run here|did not start)"):
-                await Daemon.start(Identity.create(), replace(flags, binary=wrong))
+                await Daemon.start(replace(options, config=NetworkConfig(p2pd=wrong)))
 
     asyncio.run(scenario())

@@ -97,7 +97,7 @@ def test_the_death_of_p2pd_is_seen_at_once_and_calls_fail_cleanly() -> None:
             with pytest.raises(CallFailed):
                 await work
         await host.close()
-        again = await started("hivemind", host._identity)
+        again = await started("hivemind", host._options.identity)
         await other.dial(await again.addresses(), SOON)
         assert await other.call(again.peer_id, ECHO, b"back", LIMIT, SOON) == b">back"
         await again.close()

@@ -68,6 +68,10 @@ def _reason(number: int | None, host: str, port: str, transport: str) -> str:
     return f"cannot listen on {where}: {errno.errorcode.get(number or 0, 'error')}"
 
 
+MAX_CONNECTIONS = 64  # peers of a node that trains, at the same time
+MAX_INBOUND = 16  # requests of peers that are handled at the same time; more are refused
+
+
 @dataclass(frozen=True)
 class HostOptions:
     """What a backend is made of."""
@@ -75,15 +79,11 @@ class HostOptions:
     config: NetworkConfig
     identity: Identity
     listen: Sequence[str]  # multiaddrs
-    relays: Sequence[str]  # full multiaddrs of nodes that may relay for this one
-    bootstrap: bool  # also relay for others
-    max_connections: int  # peers at the same time
-    gate: DialGate | None  # before dials to addresses that came from others; None where there are no such
-    sockets: Path | None  # where a daemon's folder of sockets is made; None: in the temporary folder
-
-
-MAX_CONNECTIONS = 64  # peers of a node that trains, at the same time
-MAX_INBOUND = 16  # requests of peers that are handled at the same time; more are refused
+    relays: Sequence[str] = ()  # full multiaddrs of nodes that may relay for this one, if it turns out to need that
+    bootstrap: bool = False  # also relay for others
+    max_connections: int = MAX_CONNECTIONS  # peers at the same time
+    gate: DialGate | None = None  # before dials to addresses that came from others; None where there are no such
+    sockets: Path | None = None  # where a daemon's folder of sockets is made; None: in the temporary folder
 
 
 class BackendKind(Protocol):

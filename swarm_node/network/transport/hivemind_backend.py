@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,31 +17,29 @@ from protocol.wire import PUNCH
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.parties import Connected
-from swarm_node.network.transport.backends import MAX_INBOUND, HostOptions, check_free
-from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed, Dialling
-from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES, DialGate
+from swarm_node.network.transport.backends import HostOptions, check_free
+from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed
+from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES
 from swarm_node.network.transport.multiaddr import (
     from_bytes,
     peer_bytes,
     peer_text,
     split_peer,
     to_bytes,
-    usefulness,
 )
 from swarm_node.network.transport.p2pd import (
     RELAY_BYTES,
     REQUEST_SECONDS,
     Daemon,
     DaemonError,
-    Flags,
     Pipe,
     pb,
     program,
     whole_seconds,
 )
 from swarm_node.network.transport.punching import Punching
-from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, Relays, reserve
-from swarm_node.network.transport.streams import Answering, Asking
+from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, reserve
+from swarm_node.network.transport.stream_backend import StreamBackend
 from swarm_node.settings import NetworkConfig
 
 RELAY_STARTS = 6
@@ -54,32 +53,16 @@ LONGEST_LOOK = 3.5  # ... and at least so often; an exchange lists them every 3 
 SILENT_SECONDS = 20.0  # calls to a peer that time out for so long, one and all, end the connection
 
 
-class HivemindBackend(Backend):
+class HivemindBackend(StreamBackend):
     """Carries calls by p2pd, the go-libp2p daemon of hivemind."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        flags: Flags,
-        max_inbound: int,
-        relays: Sequence[str] = (),
-        gate: DialGate | None = None,
-    ) -> None:
-        """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
-        self.peer_id = identity.peer_id
-        self._identity = identity
-        self._flags = flags
-        self._max_inbound = max_inbound
+    def __init__(self, options: HostOptions) -> None:
+        super().__init__(options, careful=True)
         self._daemon: Daemon | None = None
-        self._asking = Asking(self._open)
-        self._relays = Relays(self, self._open, relays)
-        self._dialling = Dialling(gate, self._connect, self.connections, careful=True)
-        self._punching = Punching(self, self._open, self._dialling.finds)
-        self.counters = self._punching.counters
-        self._connected: Connected[str] = Connected(flags.max_connections)
+        self._punching = Punching(self, self._open, self._dialling.finds, self.counters)
+        self._connected: Connected[str] = Connected(options.max_connections)
         self._looked = 0.0
         self._hanging_up: asyncio.Task[None] | None = None
-        self._tending: list[asyncio.Task[None]] = []
         self._useful: dict[PeerId, float] = {}  # when p2pd was last told of it
         self._silent: dict[PeerId, float] = {}  # since when every call has timed out
 
@@ -90,15 +73,13 @@ class HivemindBackend(Backend):
         return self._daemon
 
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
-        check_free(self._flags.listen)
+        check_free(self._options.listen)
         self._daemon = await self._start_daemon()
-        if not self._flags.relay_service:
+        if not self._options.bootstrap:
             handlers = {**handlers, PUNCH: self._punching.answer}
             limits = {**limits, PUNCH: MAX_PUNCH_BYTES}
-            self._tending.append(asyncio.create_task(self._punching.run()))
-        noting = {protocol: self._noting(handler) for protocol, handler in handlers.items()}
-        answering = Answering(noting, limits, self._max_inbound, self.counters)
-
+            self._spawn(self._punching.run())
+        answering = self._answering(handlers, limits)
         loop = asyncio.get_running_loop()
 
         def welcome(info: Any) -> bool:
@@ -111,9 +92,8 @@ class HivemindBackend(Backend):
 
         if handlers:
             await self._daemon.listen(list(handlers), welcome, serve)
-        self._tending.append(asyncio.create_task(self._look_again()))
-        if not any(usefulness(address) == 0 for address in await self.addresses()):
-            self._tending.append(asyncio.create_task(self._relays.run()))
+        self._spawn(self._look_again())
+        await self._seek_relays()
 
     async def _start_daemon(self) -> Daemon:
         """A running daemon, and in the role of a relay one that relays more than 128 KiB.
@@ -122,14 +102,14 @@ class HivemindBackend(Backend):
         defaults; whichever comes last serves. With one thread it is the right one in 23 of 24 starts; so it is asked.
         """
         for _ in range(RELAY_STARTS):
-            daemon = await Daemon.start(self._identity, self._flags)
-            if not self._flags.relay_service or await _relays_enough(daemon, self._flags):
+            daemon = await Daemon.start(self._options)
+            if not self._options.bootstrap or await _relays_enough(daemon, self._options):
                 return daemon
             await daemon.stop()
         raise UserError("the network daemon p2pd does not become a relay; start again")
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
-        peer = await self._dialling.dial(addresses, timeout)
+        peer = await super().dial(addresses, timeout)
         self._punching.dialled(peer, addresses)
         return peer
 
@@ -145,30 +125,23 @@ class HivemindBackend(Backend):
             raise DialFailed(Failure.UNREACHABLE, _detail(error), further) from error
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+        """Once more if it failed as the connection was changed for a direct one."""
+        now = asyncio.get_running_loop().time
+        deadline = now() + timeout
         try:
-            reply = await self._call(peer, protocol, request, max_reply, timeout)
+            reply = await super().call(peer, protocol, request, max_reply, timeout)
         except CallFailed as error:
             if error.failure == Failure.TIMEOUT:
                 await self._note_silence(peer)
-            else:
-                self._silent.pop(peer, None)
-            raise
-        self._silent.pop(peer, None)
-        self._connected.used(peer, asyncio.get_running_loop().time())
-        await self._note_use(peer)
-        return reply
-
-    async def _call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        """Once more if it failed as the connection was changed for a direct one."""
-        deadline = asyncio.get_running_loop().time() + timeout
-        try:
-            return await self._asking.call(peer, protocol, request, max_reply, timeout)
-        except CallFailed as error:
+                raise
+            self._silent.pop(peer, None)
             lost = error.failure in (Failure.UNREACHABLE, Failure.CLOSED)
             if not lost or not await self._punching.settled(peer):
                 raise
-        left = deadline - asyncio.get_running_loop().time()
-        return await self._asking.call(peer, protocol, request, max_reply, left)
+            reply = await super().call(peer, protocol, request, max_reply, deadline - now())
+        self._silent.pop(peer, None)
+        await self._note_use(peer)
+        return reply
 
     async def disconnect(self, peer: PeerId) -> None:
         target = pb().DisconnectRequest(peer=peer_bytes(peer))
@@ -184,19 +157,16 @@ class HivemindBackend(Backend):
                 found.append(Connection(peer, address, relayed="/p2p-circuit" in address))
         return found
 
-    async def addresses(self) -> list[str]:
+    async def _own_addresses(self) -> set[str]:
         response = await self._reach(pb().Request(type=pb().Request.IDENTIFY))
-        known = {text for data in response.identify.addrs if (text := _text(data))} | set(self._relays.addresses())
-        return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
+        return {text for data in response.identify.addrs if (text := _text(data))}
 
     async def wait_closed(self) -> str:
         return await self.daemon.wait_closed()
 
     async def close(self) -> None:
-        for task in (*self._tending, *filter(None, [self._hanging_up])):
-            task.cancel()
         self._punching.close()
-        await self._asking.close()
+        await super().close()
         if self._daemon is not None:
             await self._daemon.stop()
 
@@ -217,10 +187,7 @@ class HivemindBackend(Backend):
         ends = ((_peer(info.id) or info.id.hex(), _end(info)) for info in peers)
         counted = [(name, end) for name, end in ends if not self._is_kept(name, end)]
         if surplus := self._connected.surplus(counted, now):
-            self._hanging_up = asyncio.create_task(self._hang_up([names[name] for name in surplus]))
-
-    def _is_kept(self, peer: str, address: str) -> bool:
-        return self._relays.holds(PeerId(peer)) or self._dialling.leads_to_given(address)
+            self._hanging_up = self._spawn(self._hang_up([names[name] for name in surplus]))
 
     async def _hang_up(self, peers: Sequence[bytes]) -> None:
         for peer in peers:
@@ -229,12 +196,8 @@ class HivemindBackend(Backend):
                 await self._reach(pb().Request(type=pb().Request.DISCONNECT, disconnect=target))
                 self.counters["hung up: too many connections of one party"] += 1
 
-    def _noting(self, handler: Handler) -> Handler:
-        async def answer(caller: Caller, request: bytes) -> bytes:
-            self._connected.used(caller.peer, asyncio.get_running_loop().time())
-            return await handler(caller, request)
-
-        return answer
+    def _used(self, peer: PeerId) -> None:
+        self._connected.used(peer, asyncio.get_running_loop().time())
 
     async def _note_silence(self, peer: PeerId) -> None:
         """p2pd's QUIC loses connection window with each large reply that is given up, until nothing passes on a
@@ -275,10 +238,10 @@ class HivemindBackend(Backend):
             raise CallFailed(Failure.UNREACHABLE, _detail(error)) from error
 
 
-async def _relays_enough(daemon: Daemon, flags: Flags) -> bool:
+async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
     """Ask a daemon for a reservation, as a peer would. One that cannot be asked is taken for good."""
-    beside = Flags(listen=["/ip4/127.0.0.1/tcp/0"], binary=flags.binary, sockets=flags.sockets)
-    asker = await Daemon.start(Identity.create(), beside)
+    beside = replace(options, identity=Identity.create(), listen=["/ip4/127.0.0.1/tcp/0"], bootstrap=False)
+    asker = await Daemon.start(beside)
     try:
         own = (await daemon.request(pb().Request(type=pb().Request.IDENTIFY))).identify
         target = pb().ConnectRequest(peer=own.id, addrs=own.addrs, timeout=whole_seconds(RESERVE_SECONDS))
@@ -359,16 +322,7 @@ class Hivemind:
         return program(config.p2pd)
 
     def make(self, options: HostOptions) -> Backend:
-        config = options.config
-        flags = Flags(
-            listen=options.listen,
-            announce=config.announce,
-            relay_service=options.bootstrap,
-            max_connections=options.max_connections,
-            binary=config.p2pd,
-            sockets=options.sockets,
-        )
-        return HivemindBackend(options.identity, flags, MAX_INBOUND, options.relays, options.gate)
+        return HivemindBackend(options)
 
 
 HIVEMIND = Hivemind()

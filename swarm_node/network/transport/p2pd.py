@@ -15,16 +15,15 @@ import tempfile
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from protocol.identity import Identity
 from swarm_node.common.errors import UserError
 from swarm_node.network import varint
 from swarm_node.network.confinement import Confinement, of_the_daemon
+from swarm_node.network.transport.backends import HostOptions
 from swarm_node.network.transport.doorway import Doorway
 from swarm_node.network.transport.leftovers import private_folder, sweep
 
@@ -60,39 +59,6 @@ class Pipe:
         self._writer.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """What differs between nodes. Addresses are multiaddrs that were checked."""
-
-    listen: Sequence[str]
-    announce: Sequence[str] = ()  # instead of what the daemon sees itself
-    relay_service: bool = False  # be a relay, and be sure to be reachable
-    max_connections: int = 64
-    binary: str = ""  # "": the one in hivemind's package
-    sockets: Path | None = None  # where the folder of its sockets is made; None: in the temporary folder
-
-    def arguments(self) -> list[str]:
-        """As p2pd takes them."""
-        out = [
-            f"-hostAddrs={','.join(self.listen)}",
-            "-b=0",  # bootstrapping here would delay the start by 5 s for each dead peer
-            "-relay=1",  # without -autoRelay: that wants the DHT, and waits 3 minutes unless it knows four relays
-            f"-relayService={int(self.relay_service)}",
-            "-autonat=1",
-            "-natPortMap=0",
-            "-connManager=1",
-            f"-connLo={self.max_connections}",
-            f"-connHi={self.max_connections + self.max_connections // 2}",
-            "-connGrace=20s",
-            f"-idleTimeout={ORPHAN_SECONDS}s",
-        ]
-        if self.announce:
-            out.append(f"-announceAddrs={','.join(self.announce)}")
-        if self.relay_service:
-            out += ["-forceReachabilityPublic=1", f"-relayDataLimit={RELAY_BYTES}"]
-        return out
-
-
 class Daemon:
     """One running p2pd. It ends when this process does, however that ends: it watches one open control connection."""
 
@@ -105,11 +71,11 @@ class Daemon:
         self._doorway: Doorway | None = None
 
     @classmethod
-    async def start(cls, identity: Identity, flags: Flags) -> Self:
+    async def start(cls, options: HostOptions) -> Self:
         """Ready to take requests, after about 0.3 s. UserError where it does not start."""
-        folder = _socket_folder(flags.sockets)
+        folder = _socket_folder(options.sockets)
         try:
-            self = cls(await _spawn(folder, identity, flags), folder)
+            self = cls(await _spawn(folder, options), folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -120,7 +86,7 @@ class Daemon:
                 self._leash = (await self._connect(pb().Request(type=pb().Request.PERSISTENT_CONN_UPGRADE)))[2]
         except (TimeoutError, EOFError, OSError, DaemonError) as error:
             await self.stop()
-            what = flags.binary or "p2pd"
+            what = options.config.p2pd or "p2pd"
             raise UserError(f"the network daemon {what} did not start: {self.last_words() or error!r}") from error
         except BaseException:
             await self.stop()
@@ -233,6 +199,29 @@ class Daemon:
         return line.decode(errors="replace")
 
 
+def _flags(options: HostOptions) -> list[str]:
+    """As p2pd takes them. Its addresses were checked."""
+    most, announce = options.max_connections, options.config.announce
+    out = [
+        f"-hostAddrs={','.join(options.listen)}",
+        "-b=0",  # bootstrapping here would delay the start by 5 s for each dead peer
+        "-relay=1",  # without -autoRelay: that wants the DHT, and waits 3 minutes unless it knows four relays
+        f"-relayService={int(options.bootstrap)}",
+        "-autonat=1",
+        "-natPortMap=0",
+        "-connManager=1",
+        f"-connLo={most}",
+        f"-connHi={most + most // 2}",
+        "-connGrace=20s",
+        f"-idleTimeout={ORPHAN_SECONDS}s",
+    ]
+    if announce:  # instead of what the daemon sees itself
+        out.append(f"-announceAddrs={','.join(announce)}")
+    if options.bootstrap:  # be a relay, and be sure to be reachable
+        out += ["-forceReachabilityPublic=1", f"-relayDataLimit={RELAY_BYTES}"]
+    return out
+
+
 def whole_seconds(timeout: float) -> int:
     """The daemon counts in seconds; 0 would mean its own default."""
     return max(1, int(timeout + 0.999))
@@ -271,18 +260,18 @@ def _socket_folder(parent: Path | None) -> Path:
     return private_folder()
 
 
-async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subprocess.Process:
+async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Process:
     key_reader, key_writer = os.pipe()  # the key never touches another file
-    binary, confinement = program(flags.binary), None
+    binary, confinement = program(options.config.p2pd), None
     try:
         confinement = Confinement(of_the_daemon(binary, folder))
-        os.write(key_writer, identity.key_bytes())
+        os.write(key_writer, options.identity.key_bytes())
         os.close(key_writer)
         return await asyncio.create_subprocess_exec(
             str(binary),
             f"-listen=/unix{folder}/control",
             f"-id=/dev/fd/{key_reader}",
-            *flags.arguments(),
+            *_flags(options),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -291,14 +280,14 @@ async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subp
             start_new_session=True,  # Ctrl-C is for us: the daemon ends when we have said goodbye
             env={
                 "GOLOG_LOG_LEVEL": "error",
-                "GOMAXPROCS": "1" if flags.relay_service else "2",  # 1: see HivemindBackend._start_daemon
+                "GOMAXPROCS": "1" if options.bootstrap else "2",  # 1: see HivemindBackend._start_daemon
                 "GOGC": "200",  # a third less CPU for a flood of streams than at 50, and 25 MB more while it lasts
                 "GOMEMLIMIT": str(MEMORY_BYTES),
             },
         )
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        what = f"{binary}, named by --network.p2pd," if flags.binary else "the network daemon p2pd"
+        what = f"{binary}, named by --network.p2pd," if options.config.p2pd else "the network daemon p2pd"
         raise UserError(f"{what} cannot run here ({reason}); try --network.backend libp2p") from error
     finally:
         os.close(key_reader)

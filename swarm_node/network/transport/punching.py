@@ -160,7 +160,7 @@ class Plan:
 class Punching:
     """Takes relayed connections to direct ones, for as long as `run` runs. Belongs to one asyncio loop."""
 
-    def __init__(self, backend: Backend, open_stream: OpenStream, finds: Finds) -> None:
+    def __init__(self, backend: Backend, open_stream: OpenStream, finds: Finds, counters: Counter[str]) -> None:
         """`finds`: whether a peer is at an address, by a dial that connects to nobody."""
         self._backend = backend
         self._open_stream = open_stream
@@ -168,7 +168,7 @@ class Punching:
         self._plan = Plan(backend.peer_id)
         self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)  # as witnesses say, and when they did
         self._tasks: set[asyncio.Task[None]] = set()
-        self.counters: Counter[str] = Counter()
+        self.counters = counters
 
     def dialled(self, peer: PeerId, addresses: Sequence[str]) -> None:
         """Notes where this peer may be reached directly."""
