@@ -23,9 +23,9 @@ from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
 from swarm_node.network.exchange.fetching import Fetching
 from swarm_node.network.exchange.gossip import Gossip
-from swarm_node.network.exchange.knowledge import Calls, Knowledge, PeerView, peer_views
-from swarm_node.network.exchange.offered import GroupStore, LocalAnnouncement
-from swarm_node.network.exchange.peers import UNINFORMATIVE, USEFUL, Contacts, points
+from swarm_node.network.exchange.knowledge import Knowledge, PeerView, peer_views
+from swarm_node.network.exchange.offered import LocalAnnouncement
+from swarm_node.network.exchange.peers import UNINFORMATIVE, USEFUL, Sample, points
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
@@ -47,21 +47,12 @@ class Exchange:
         serve_only: bool = False,
         rules: AdmissionRules | None = None,
     ) -> None:
-        self._knowledge = Knowledge(
-            identity=identity,
-            swarm=swarm,
-            rng=random,
-            local_announcement=LocalAnnouncement(identity, swarm, now),
-            store=GroupStore(),
-            view=View(),
-            contacts=Contacts(),
-            rules=rules,
-        )
+        own, sample = LocalAnnouncement(identity, swarm, now), Sample(Random(random.random()))
+        self._knowledge = Knowledge(identity, swarm, random, own, sample, rules)
         self._serve_only = serve_only
-        self._calls = calls = Calls(self._knowledge)
         self._answers = Answers(self._knowledge, config.upload_limit, now)
-        self._gossip = Gossip(self._knowledge, calls, config.exchange_seconds, now)
-        self._fetching = Fetching(self._knowledge, calls, now)
+        self._gossip = Gossip(self._knowledge, config.exchange_seconds, now)
+        self._fetching = Fetching(self._knowledge, now)
         self._ticked = now  # seconds
 
     # What the trainer's side says.
@@ -107,7 +98,7 @@ class Exchange:
         """Whatever is due. At least once a second."""
         self._ticked = now
         actions: list[Action] = []
-        for token in self._calls.overdue(now):
+        for token in self._knowledge.overdue(now):
             actions += self.failed(token, Failure.TIMEOUT, now)
         return self._finish(actions + self._gossip.tick(now), now)
 
@@ -122,7 +113,7 @@ class Exchange:
         """A call was answered. An empty reply is a refusal."""
         if not reply:
             return self.failed(token, Failure.REFUSED, now)
-        asked = self._calls.pop(token)
+        asked = self._knowledge.asked.pop(token, None)
         if asked is None:  # too late: it was given up
             return []
         self._count(asked.protocol, "in", reply)
@@ -138,7 +129,7 @@ class Exchange:
 
     def failed(self, token: int, failure: Failure, now: float) -> list[Action]:
         """A call came to nothing."""
-        asked = self._calls.pop(token)
+        asked = self._knowledge.asked.pop(token, None)
         if asked is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1

@@ -12,10 +12,10 @@ from protocol.messages import Announcement, PeerId
 from protocol.rejection import Rejected
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Failure
-from swarm_node.network.exchange.knowledge import Asked, Calls, Knowledge
+from swarm_node.network.exchange.knowledge import Asked, Knowledge
 from swarm_node.network.exchange.offered import REFRESH
 from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, Contact
-from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, Entry
+from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, Entry, by_network
 from swarm_node.network.parties import fair_sample, full, is_public, network_of
 
 OVERTAKEN = "own number overtaken: a lost memory, or two nodes with one identity"  # counter
@@ -128,10 +128,9 @@ INCOMPATIBLE_PAUSE = 600.0  # seconds until a peer of another version or swarm i
 class Gossip:
     """Exchanges announcements with one peer after another."""
 
-    def __init__(self, knowledge: Knowledge, calls: Calls, every: float, now: float) -> None:
+    def __init__(self, knowledge: Knowledge, every: float, now: float) -> None:
         """`every`: seconds between two exchanges while a round lasts."""
         self._knowledge = knowledge
-        self._calls = calls
         self._every = every
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._appetite = MIN_NEWS  # announcements asked for per one of this node
@@ -193,7 +192,7 @@ class Gossip:
         strange = failure in (Failure.UNSUPPORTED, Failure.REFUSED)
         if strange and not self._knowledge.contacts.learn(asked.peer).answered:
             hello = wire.encode_hello(self._knowledge.swarm)
-            return [self._calls.make(Asked(asked.peer, wire.HELLO, now), hello)]
+            return [self._knowledge.call(Asked(asked.peer, wire.HELLO, now), hello)]
         if not self._retries:
             return []
         self._retries -= 1
@@ -213,9 +212,9 @@ class Gossip:
 
     def _spread(self, count: int, now: float) -> list[Action]:
         """Exchange with peers from the view, and as often with one that nobody chose for this node."""
-        busy = self._calls.busy(wire.EXCHANGE)
+        busy = self._knowledge.busy(wire.EXCHANGE)
         view = self._knowledge.view
-        order = fair_sample(list(view), len(view) if count else 0, lambda entry: entry.network, self._knowledge.rng)
+        order = fair_sample(list(view), len(view) if count else 0, by_network, self._knowledge.rng)
         authors = (entry.announcement.author for entry in order)
         peers = list(islice((peer for peer in authors if peer not in busy and self._may_call(peer, now)), count))
         steady = sorted(self._knowledge.steady().difference(peers, busy))
@@ -227,7 +226,7 @@ class Gossip:
 
     def _seek(self, now: float) -> list[Action]:
         """Nobody answers: call everybody ever known in turn, several at once, so that dead ones cost no time."""
-        room = LONELY_CALLS - len(self._calls.busy(wire.EXCHANGE, wire.HELLO))
+        room = LONELY_CALLS - len(self._knowledge.busy(wire.EXCHANGE, wire.HELLO))
         return [
             self._exchange(contact.peer, MIN_NEWS, now)
             for contact in self._neglected(LONELY_PAUSE, now)[: max(0, room)]
@@ -235,7 +234,7 @@ class Gossip:
 
     def _keep(self, now: float) -> list[Action]:
         """One peer that others cannot push out, and that gossip does not name: it is asked for its own news."""
-        busy, view = self._calls.busy(wire.EXCHANGE), self._knowledge.view
+        busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
         missing = sorted(peer for peer in self._knowledge.steady().difference(busy) if peer not in view)
         able = [peer for peer in missing if self._may_call(peer, now)]
         return [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
@@ -250,7 +249,7 @@ class Gossip:
     def _neglected(self, pause: float, now: float) -> list[Contact]:
         """Contacts not called for so long, the longest first; those that proved themselves or were given by the user
         come in turn with the others, of which anybody can make many."""
-        busy = self._calls.busy(wire.EXCHANGE, wire.HELLO)
+        busy = self._knowledge.busy(wire.EXCHANGE, wire.HELLO)
         able = [
             contact
             for contact in self._knowledge.contacts
@@ -280,4 +279,4 @@ class Gossip:
         sealed = b"" if told == local_announcement.seq else local_announcement.sealed
         request = wire.ExchangeRequest(self._tag, wanted, view.digest(), sealed)
         asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=local_announcement.seq)
-        return self._calls.make(asked, wire.encode_exchange(request))
+        return self._knowledge.call(asked, wire.encode_exchange(request))

@@ -39,12 +39,12 @@ class LocalAnnouncement:
 
     def renew(self, held: Sequence[str], now: float) -> None:
         """Before talking: what was fetched since the last announcement is told along, and costs no talk of its own."""
-        if self.sealed and tuple(held[: limits.MAX_ANNOUNCED_HOLDINGS]) != self._held:
+        if self.sealed and tuple(held) != self._held:
             self.announce(held, now)
 
     def announce(self, held: Sequence[str], now: float) -> None:
-        """Say it all anew. `held`: hints to external groups."""
-        self._held = tuple(held[: limits.MAX_ANNOUNCED_HOLDINGS])
+        """Say it all anew. `held`: hints to external groups, as many as an announcement holds."""
+        self._held = tuple(held)
         self.seq, self.made, self.outdated = self.seq + 1, now, False
         announcement = Announcement(
             addresses=self._addresses,

@@ -225,6 +225,9 @@ class Record:
         return self.guilt * math.exp2((self.scored - now) / HALF_LIFE)
 
 
+_STRANGER = Record()
+
+
 class Reputation:
     """Records of the peers dealt with most recently."""
 
@@ -232,13 +235,8 @@ class Reputation:
         self._records: dict[PeerId, Record] = {}
 
     def of(self, peer: PeerId) -> Record:
-        """For reading only; a fresh one for a stranger."""
-        return self._records.get(peer) or Record()
-
-    def success(self, peer: PeerId) -> float:
-        """Moving average of pulls from it, 0 to 1."""
-        record = self._records.get(peer)
-        return record.success if record else 1.0
+        """For reading only; that of a stranger where nothing is known."""
+        return self._records.get(peer, _STRANGER)
 
     def pulled(self, peer: PeerId, success: bool) -> None:
         """Notes how a pull from it went."""
@@ -275,13 +273,12 @@ class Reputation:
 
     def is_banned(self, peer: PeerId, now: float) -> bool:
         """Whether a ban of it still runs."""
-        record = self._records.get(peer)
-        return record is not None and now < record.banned_until
+        return now < self.of(peer).banned_until
 
     def is_trusted(self, peer: PeerId, now: float) -> bool:
         """Neither banned nor in quarantine."""
-        record = self._records.get(peer)
-        return record is None or (now >= record.banned_until and record.guilt_at(now) < QUARANTINE)
+        record = self.of(peer)
+        return now >= record.banned_until and record.guilt_at(now) < QUARANTINE
 
     def state(self, peer: PeerId, now: float) -> str:
         """In a word: ok, quarantined or banned."""
@@ -299,9 +296,5 @@ class Reputation:
         if len(self._records) > MAX_PEERS:
             # Whoever weighs least goes first, so that minting identities frees no culprit.
             oldest = list(self._records)[: MAX_PEERS // 8]
-            del self._records[min(oldest, key=lambda name: self._weight(self._records[name]))]
+            del self._records[min(oldest, key=lambda peer: (self.of(peer).banned_until, self.of(peer).guilt))]
         return record
-
-    @staticmethod
-    def _weight(record: Record) -> tuple[float, float]:
-        return record.banned_until, record.guilt
