@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from swarm_node.network import varint
-from swarm_node.network.transport.streams import Stream
+from swarm_node.network.backend import Stream
 
 MAX_BYTES = 10  # for 64 bits
 

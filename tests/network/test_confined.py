@@ -1,6 +1,5 @@
 """The processes that talk to strangers hold what they need, and nothing else: forty things are tried from inside."""
 
-import asyncio
 import json
 import os
 import shutil
@@ -92,18 +91,15 @@ def test_no_secret_of_the_environment_reaches_a_process_that_talks_to_strangers(
             assert os.environ["HF_TOKEN"] == "a-secret-of-the-user"
 
 
-def test_another_daemon_is_tried_at_the_start(tmp_path: Path) -> None:
+async def test_another_daemon_is_tried_at_the_start(tmp_path: Path) -> None:
     """It is held as the usual one is, and a program that is no daemon is a line that names it."""
     copy = Path(shutil.copy(program(), tmp_path / "mine"))
 
-    async def scenario() -> None:
-        options = HostOptions(NetworkConfig(p2pd=str(copy)), Identity.create(), ["/ip4/127.0.0.1/tcp/0"])
-        daemon = await Daemon.start(options)
-        assert os.readlink(f"/proc/{daemon.pid}/exe") == str(copy)
-        assert "\nSeccomp:\t2\n" in Path(f"/proc/{daemon.pid}/status").read_text()
-        await daemon.stop()
-        for wrong in ("/bin/true", "/nowhere/p2pd"):
-            with pytest.raises(UserError, match=f"{wrong}.*(cannot run here|did not start)"):
-                await Daemon.start(replace(options, config=NetworkConfig(p2pd=wrong)))
-
-    asyncio.run(scenario())
+    options = HostOptions(NetworkConfig(p2pd=str(copy)), Identity.create(), ["/ip4/127.0.0.1/tcp/0"])
+    daemon = await Daemon.start(options)
+    assert os.readlink(f"/proc/{daemon.pid}/exe") == str(copy)
+    assert "\nSeccomp:\t2\n" in Path(f"/proc/{daemon.pid}/status").read_text()
+    await daemon.stop()
+    for wrong in ("/bin/true", "/nowhere/p2pd"):
+        with pytest.raises(UserError, match=f"{wrong}.*(cannot run here|did not start)"):
+            await Daemon.start(replace(options, config=NetworkConfig(p2pd=wrong)))

@@ -34,8 +34,7 @@ from swarm_node.extensions.libp2p.trio_thread import TrioThread
 from swarm_node.network.backend import Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.transport.backends import HostOptions, check_free, on_interfaces
 from swarm_node.network.transport.multiaddr import peer_text, split_peer
-from swarm_node.network.transport.stream_backend import StreamBackend
-from swarm_node.network.transport.streams import Answering
+from swarm_node.network.transport.streams import Answering, StreamBackend
 
 HANDSHAKE_SECONDS = 5.0
 RESET_SECONDS = 1.0
@@ -102,7 +101,7 @@ class Libp2pBackend(StreamBackend):
         if self._thread is not None:
             await self._thread.stop()
 
-    async def _open(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> "TrioStream":
+    async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> "TrioStream":
         try:
             async with asyncio.timeout(timeout):
                 return TrioStream(self.thread, await self.thread.call(self._new_stream, peer, protocol))

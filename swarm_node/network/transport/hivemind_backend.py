@@ -32,14 +32,13 @@ from swarm_node.network.transport.p2pd import (
     REQUEST_SECONDS,
     Daemon,
     DaemonError,
-    Pipe,
     pb,
     program,
     whole_seconds,
 )
 from swarm_node.network.transport.punching import Punching
 from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, reserve
-from swarm_node.network.transport.stream_backend import StreamBackend
+from swarm_node.network.transport.streams import StreamBackend
 from swarm_node.settings import NetworkConfig
 
 RELAY_STARTS = 6
@@ -53,13 +52,31 @@ LONGEST_LOOK = 3.5  # ... and at least so often; an exchange lists them every 3 
 SILENT_SECONDS = 20.0  # calls to a peer that time out for so long, one and all, end the connection
 
 
+class Pipe:
+    """A stream: the unix connection that the daemon copies to and from a libp2p stream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def read(self, size: int) -> bytes:
+        return await self._reader.readexactly(size)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        # Anything but a full close is of no use: on a half-close the daemon ends both directions.
+        self._writer.close()
+
+
 class HivemindBackend(StreamBackend):
     """Carries calls by p2pd, the go-libp2p daemon of hivemind."""
 
     def __init__(self, options: HostOptions) -> None:
         super().__init__(options, careful=True)
         self._daemon: Daemon | None = None
-        self._punching = Punching(self, self._open, self._dialling.finds, self.counters)
+        self._punching = Punching(self)
         self._connected: Connected[str] = Connected(options.max_connections)
         self._looked = 0.0
         self._hanging_up: asyncio.Task[None] | None = None
@@ -78,7 +95,7 @@ class HivemindBackend(StreamBackend):
         if not self._options.bootstrap:
             handlers = {**handlers, PUNCH: self._punching.answer}
             limits = {**limits, PUNCH: MAX_PUNCH_BYTES}
-            self._spawn(self._punching.run())
+            self.spawn(self._punching.run())
         answering = self._answering(handlers, limits)
         loop = asyncio.get_running_loop()
 
@@ -86,13 +103,13 @@ class HivemindBackend(StreamBackend):
             caller = _caller(info.peer, info.addr)
             return caller is not None and answering.admits(caller, loop.time())
 
-        async def serve(info: Any, stream: Pipe) -> None:
+        async def serve(info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if (caller := _caller(info.peer, info.addr)) is not None:
-                await answering.serve(stream, caller, info.proto)
+                await answering.serve(Pipe(reader, writer), caller, info.proto)
 
         if handlers:
             await self._daemon.listen(list(handlers), welcome, serve)
-        self._spawn(self._look_again())
+        self.spawn(self._look_again())
         await self._seek_relays()
 
     async def _start_daemon(self) -> Daemon:
@@ -165,7 +182,6 @@ class HivemindBackend(StreamBackend):
         return await self.daemon.wait_closed()
 
     async def close(self) -> None:
-        self._punching.close()
         await super().close()
         if self._daemon is not None:
             await self._daemon.stop()
@@ -187,7 +203,7 @@ class HivemindBackend(StreamBackend):
         ends = ((_peer(info.id) or info.id.hex(), _end(info)) for info in peers)
         counted = [(name, end) for name, end in ends if not self._is_kept(name, end)]
         if surplus := self._connected.surplus(counted, now):
-            self._hanging_up = self._spawn(self._hang_up([names[name] for name in surplus]))
+            self._hanging_up = self.spawn(self._hang_up([names[name] for name in surplus]))
 
     async def _hang_up(self, peers: Sequence[bytes]) -> None:
         for peer in peers:
@@ -223,11 +239,11 @@ class HivemindBackend(StreamBackend):
         with suppress(CallFailed):
             await self._reach(pb().Request(type=pb().Request.CONNMANAGER, connManager=tag))
 
-    async def _open(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
+    async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
         if all(each.peer != peer for each in await self.connections()):  # else p2pd would dial it, past the gate
             raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
-            return await self.daemon.open_stream(peer_bytes(peer), protocol, timeout)
+            return Pipe(*await self.daemon.open_stream(peer_bytes(peer), protocol, timeout))
         except (DaemonError, EOFError, OSError) as error:  # TimeoutError is an OSError
             raise CallFailed(_why(error), _detail(error)) from error
 
@@ -246,7 +262,7 @@ async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
         own = (await daemon.request(pb().Request(type=pb().Request.IDENTIFY))).identify
         target = pb().ConnectRequest(peer=own.id, addrs=own.addrs, timeout=whole_seconds(RESERVE_SECONDS))
         await asker.request(pb().Request(type=pb().Request.CONNECT, connect=target), RESERVE_SECONDS)
-        stream = await asker.open_stream(own.id, HOP, RESERVE_SECONDS)
+        stream = Pipe(*await asker.open_stream(own.id, HOP, RESERVE_SECONDS))
         async with asyncio.timeout(RESERVE_SECONDS):
             return await reserve(stream) >= RELAY_BYTES
     except (DaemonError, EOFError, OSError):

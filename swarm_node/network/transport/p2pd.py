@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -24,8 +24,8 @@ from swarm_node.common.errors import UserError
 from swarm_node.network import varint
 from swarm_node.network.confinement import Confinement, of_the_daemon
 from swarm_node.network.transport.backends import HostOptions
-from swarm_node.network.transport.doorway import Doorway
-from swarm_node.network.transport.leftovers import private_folder, sweep
+from swarm_node.network.transport.doorway import Doorway, Serve
+from swarm_node.network.transport.leftovers import socket_room
 
 START_SECONDS = 15.0  # it takes 0.25 s on an idle machine
 STOP_SECONDS = 2.0
@@ -36,35 +36,19 @@ MEMORY_BYTES = 96 * 1024 * 1024  # soft limit of the Go heap: beyond it garbage 
 RELAY_BYTES = 256 * 1024 * 1024  # passed on in each direction before a relayed connection ends
 
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 class DaemonError(Exception):
     """The daemon said no; the text is its own."""
-
-
-class Pipe:
-    """A stream: the unix connection that the daemon copies to and from a libp2p stream."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self, size: int) -> bytes:
-        return await self._reader.readexactly(size)
-
-    async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
-
-    async def close(self) -> None:
-        # Anything but a full close is of no use: on a half-close the daemon ends both directions.
-        self._writer.close()
 
 
 class Daemon:
     """One running p2pd. It ends when this process does, however that ends: it watches one open control connection."""
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: Path) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path, room: ExitStack) -> None:
         self._process = process
-        self._folder = folder
+        self._folder, self._room = folder, room  # of its sockets
         self._lines: deque[str] = deque(maxlen=5)  # last words; may hold text of peers
         self._draining: asyncio.Task[None] | None = None
         self._leash: asyncio.StreamWriter | None = None
@@ -73,36 +57,30 @@ class Daemon:
     @classmethod
     async def start(cls, options: HostOptions) -> Self:
         """Ready to take requests, after about 0.3 s. UserError where it does not start."""
-        folder = _socket_folder(options.sockets)
-        try:
-            self = cls(await _spawn(folder, options), folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        with ExitStack() as stack:
+            parent = options.sockets or stack.enter_context(socket_room())
+            folder = Path(tempfile.mkdtemp(prefix="p2pd-", dir=parent))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            process = await _spawn(folder, options)
+            self = cls(process, folder, stack.pop_all())
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._ready()
                 self._draining = asyncio.create_task(self._drain())
                 self._leash = (await self._connect(pb().Request(type=pb().Request.PERSISTENT_CONN_UPGRADE)))[2]
-        except (TimeoutError, EOFError, OSError, DaemonError) as error:
+        except BaseException as error:
             await self.stop()
+            if not isinstance(error, TimeoutError | EOFError | OSError | DaemonError):
+                raise
             what = options.config.p2pd or "p2pd"
             raise UserError(f"the network daemon {what} did not start: {self.last_words() or error!r}") from error
-        except BaseException:
-            await self.stop()
-            raise
         return self
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    async def listen(
-        self,
-        protocols: Sequence[str],
-        welcome: Callable[[Any], bool],
-        serve: Callable[[Any, Pipe], Awaitable[None]],
-    ) -> None:
+    async def listen(self, protocols: Sequence[str], welcome: Callable[[Any], bool], serve: Serve) -> None:
         """Inbound streams of these protocols go to `serve`, with a StreamInfo (peer, addr: bytes; proto: str), unless
         `welcome` says at once that they need not."""
 
@@ -112,11 +90,8 @@ class Daemon:
             except Exception as error:  # DecodeError of protobuf, which comes with hivemind alone
                 raise ValueError("p2pd sent nonsense") from error
 
-        async def opened(info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await serve(info, Pipe(reader, writer))
-
         path = str(self._folder / "streams")
-        self._doorway = Doorway(path, read, welcome, opened)
+        self._doorway = Doorway(path, read, welcome, serve)
         address = varint.encode(400) + varint.prefixed(path.encode())  # /unix/<path>
         request = pb().StreamHandlerRequest(addr=address, proto=protocols, balanced=False)
         await self.request(pb().Request(type=pb().Request.STREAM_HANDLER, streamHandler=request))
@@ -128,13 +103,12 @@ class Daemon:
         writer.close()
         return response
 
-    async def open_stream(self, peer: bytes, protocol: str, timeout: float) -> Pipe:
+    async def open_stream(self, peer: bytes, protocol: str, timeout: float) -> Streams:
         """A stream to a connected or known peer; errors as in `request`."""
         opening = pb().StreamOpenRequest(peer=peer, proto=[protocol], timeout=whole_seconds(timeout))
         async with asyncio.timeout(timeout):
             request = pb().Request(type=pb().Request.STREAM_OPEN, streamOpen=opening)
-            _, reader, writer = await self._connect(request)
-        return Pipe(reader, writer)
+            return (await self._connect(request))[1:]
 
     async def wait_closed(self) -> str:
         """Why the daemon ended; returns once it has."""
@@ -162,7 +136,7 @@ class Daemon:
                 await self._process.wait()
         if self._draining is not None:
             await self._draining
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._room.close()
 
     async def _connect(self, request: Any) -> tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_unix_connection(str(self._folder / "control"))
@@ -251,13 +225,6 @@ def _hivemind() -> Path:
 def program(binary: str = "") -> Path:
     """The daemon's file: `binary`, or the one in hivemind's package where that is empty."""
     return Path(binary).expanduser().absolute() if binary else _hivemind() / "hivemind_cli" / "p2pd"
-
-
-def _socket_folder(parent: Path | None) -> Path:
-    if parent is not None:
-        return Path(tempfile.mkdtemp(prefix="p2pd-", dir=parent))
-    sweep(Path(tempfile.gettempdir()))
-    return private_folder()
 
 
 async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Process:

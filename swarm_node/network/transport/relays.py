@@ -14,9 +14,8 @@ from contextlib import suppress
 from protocol.messages import PeerId
 from swarm_node.common.backoff import backoff
 from swarm_node.network import varint
-from swarm_node.network.backend import Backend, CallFailed
+from swarm_node.network.backend import Backend, CallFailed, Stream
 from swarm_node.network.transport.multiaddr import parts, split_peer
-from swarm_node.network.transport.streams import Stream
 from swarm_node.network.varint import fields, read_message
 
 HOP = "/libp2p/circuit/relay/0.2.0/hop"
