@@ -217,7 +217,7 @@ def _process_frames() -> list[bytes]:
     frames: list[messages.FromNetwork] = [
         Deliver(_group(), bytes(32), US.peer_id),
         messages.Memory(port=1, exchange=Remembered(seq=3, bans={US.peer_id: 0.5}), peers={US.peer_id: ("/x",)}),
-        messages.View(number=3, view={"peers": [{"addresses": ["/x"], "round": None}]}),
+        messages.View(view={"peers": [{"addresses": ["/x"], "round": None}]}),
     ]
     return [messages.NETWORK.up.encode(frame) for frame in frames]
 

@@ -84,8 +84,7 @@ class RemoteNetwork(Network):
         self._awake = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._received = 0
-        self._views: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._questions = 0
+        self._seen, self._viewed = View({}), asyncio.Event()  # the last view, and that one has come
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
         self._shared = rules.admission(identity.peer_id).knows  # what no peer may ask of this node, it tells nobody
         self._loop = asyncio.new_event_loop()
@@ -266,10 +265,9 @@ class RemoteNetwork(Network):
                 self._alive = message
             case Said(text=text, warning=warning):
                 self._say(text, warning)
-            case View(number=number, view=view) if number in self._views and not self._views[number].done():
-                self._views[number].set_result(view)
-            case _:
-                pass
+            case View():
+                self._seen = message
+                self._viewed.set()
 
     def _say(self, text: str, warning: bool) -> None:
         self._lines.append((text, warning))
@@ -295,14 +293,11 @@ class RemoteNetwork(Network):
         }
         if self._supervisor.channel is None:
             return process
-        self._questions += 1
-        number = self._questions
-        answer = self._views[number] = self._loop.create_future()
-        self._supervisor.send(Ask(number=number))
+        self._viewed.clear()
+        self._supervisor.send(Ask())
         try:
             async with asyncio.timeout(VIEW_SECONDS):
-                return {**process, **await answer}
+                await self._viewed.wait()
         except TimeoutError:
             return process | {"running": False}
-        finally:
-            del self._views[number]
+        return {**process, **self._seen.view}

@@ -91,9 +91,7 @@ class Verdict(Message, frozen=True):
 
 
 class Ask(Message, frozen=True):
-    """Request for a view; the answer carries the same number."""
-
-    number: int
+    """Request for a view."""
 
 
 class Stop(Message, frozen=True):
@@ -120,7 +118,6 @@ class Alive(Message, frozen=True):
 class View(Message, frozen=True):
     """How the network looks from here, as plain data for `status`, `peers` and `doctor`."""
 
-    number: int
     view: dict[str, _Scalar | list[_Scalar | _Row] | dict[str, _Scalar]]
 
 

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,43 +31,6 @@ from swarm_node.network.transport.backends import MAX_CONNECTIONS, check_free, l
 from swarm_node.network.transport.multiaddr import split_peer, usefulness
 from swarm_node.settings import NetworkConfig
 
-
-class Reachability(StrEnum):
-    """How others can reach a node, the best way first."""
-
-    PUBLIC = "public"
-    RELAYED = "relayed"
-    LOCAL = "local network"
-    LOOPBACK = "loopback only"
-    OUTBOUND = "outbound only"
-
-
-_KINDS = (Reachability.PUBLIC, Reachability.RELAYED, Reachability.LOCAL, Reachability.LOOPBACK)  # as usefulness counts
-_MEANING = {
-    Reachability.PUBLIC: "others reach this node directly",
-    Reachability.RELAYED: "behind NAT, others reach this node through a relay, and then directly if the NATs allow it",
-    Reachability.LOCAL: "nodes of the local network reach this node, those beyond it only when it calls them",
-    Reachability.LOOPBACK: "only this machine reaches this node; others need a network, and --network.host 0.0.0.0",
-    Reachability.OUTBOUND: "nobody can call this node, it calls others; it trains and shares all the same",
-}
-
-
-def reachability(addresses: Sequence[str]) -> Reachability:
-    """Of the best of these full multiaddrs; but whoever has relays found no public address of its own at the start.
-
-    p2pd lists the address of the NAT as one of the node's when four others have seen it there.
-    """
-    if any("/p2p-circuit" in address for address in addresses):
-        return Reachability.RELAYED
-    return _KINDS[min(map(usefulness, addresses))] if addresses else Reachability.OUTBOUND
-
-
-def reachability_line(addresses: Sequence[str]) -> str:
-    """For a person, at the start."""
-    kind = reachability(addresses)
-    return f"network: {kind}: {_MEANING[kind]}"
-
-
 TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
@@ -79,8 +41,31 @@ SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 WATCH_SECONDS = 1.0
 OFTEN_OVERTAKEN = 3  # looks at which somebody was ahead again; once or twice is what a lost memory looks like
 TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
+REACHABILITY = {  # how others can reach a node, in the order of `usefulness`, and what that means
+    "public": "others reach this node directly",
+    "relayed": "behind NAT, others reach this node through a relay, and then directly if the NATs allow it",
+    "local network": "nodes of the local network reach this node, those beyond it only when it calls them",
+    "loopback only": "only this machine reaches this node; others need a network, and --network.host 0.0.0.0",
+    "outbound only": "nobody can call this node, it calls others; it trains and shares all the same",
+}
 
 Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning
+
+
+def reachability(addresses: Sequence[str]) -> str:
+    """Of the best of these full multiaddrs; but whoever has relays found no public address of its own at the start.
+
+    p2pd lists the address of the NAT as one of the node's when four others have seen it there.
+    """
+    if any("/p2p-circuit" in address for address in addresses):
+        return "relayed"
+    return list(REACHABILITY)[min(map(usefulness, addresses), default=-1)]
+
+
+def reachability_line(addresses: Sequence[str]) -> str:
+    """For a person, at the start."""
+    kind = reachability(addresses)
+    return f"network: {kind}: {REACHABILITY[kind]}"
 
 
 class NetworkService:
@@ -106,7 +91,7 @@ class NetworkService:
         self._max_connections = max_connections
         self._say, self._changed, self._serve_only = say, changed, rules is None
         self._port = memory.port
-        self._reach: Reachability | None = None
+        self._reach = ""
         self._restarts = 0
         self._began = self.clock()
         random = Random()

@@ -52,8 +52,8 @@ def answers(message: messages.FromTrainer, life: int) -> list[messages.FromNetwo
             return [remembers, messages.Memory(1, Remembered(seq=life)), messages.Alive(connected=life)]
         case messages.Publish(envelopes=envelopes, round=number):
             return [messages.Said(text=f"life {life} round {number}"), *map(received, envelopes)]
-        case messages.Ask(number=number):
-            return [messages.View(number=number, view={"life": life})]
+        case messages.Ask():
+            return [messages.View(view={"life": life})]
         case _:
             return []
 

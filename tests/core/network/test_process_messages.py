@@ -27,7 +27,7 @@ DOWN = [
     messages.Allow(access=LISTS),
     messages.Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
     messages.Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
-    messages.Ask(number=1),
+    messages.Ask(),
     messages.Stop(),
 ]
 UP = [
@@ -36,7 +36,7 @@ UP = [
     Refuse(Reason.WRONG_SEED),
     messages.Said(text="line\n\x1b[31m", warning=True),
     messages.Alive(connected=2),
-    messages.View(number=1, view={"a": [1, None, "b"]}),
+    messages.View(view={"a": [1, None, "b"]}),
 ]
 
 
@@ -60,6 +60,6 @@ def test_what_a_node_says_of_itself_and_remembers_fits_its_types() -> None:
     )
     service.exchange = exchange
     assert exchange.state().received and exchange.peers(now)
-    for message in (service.memory(), service.alive(), messages.View(number=1, view=service.view())):
+    for message in (service.memory(), service.alive(), messages.View(view=service.view())):
         arrived = NETWORK.up.decode(NETWORK.up.encode(message)[4:])
         assert json.dumps(to_builtins(arrived)) == json.dumps(to_builtins(message))
