@@ -4,9 +4,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from swarm_node.network import varint
-from swarm_node.network.backend import Stream
-
 MAX_BYTES = 10  # for 64 bits
 
 Data = TypeVar("Data", bytes, memoryview)
@@ -38,22 +35,19 @@ def decode(data: Data, longest: int = MAX_BYTES) -> tuple[int, Data]:
     raise ValueError("number is cut off or too long")
 
 
-async def read(exactly: Callable[[int], Awaitable[bytes]]) -> int:
-    """The number that a stream begins with; `exactly` reads so many bytes of it, and its errors are passed on.
-    ValueError where it is too long."""
+async def read_prefixed(exactly: Callable[[int], Awaitable[bytes]], longest: int) -> bytes:
+    """What a stream holds behind its length; `exactly` reads so many bytes of it, and its errors are passed on. OSError
+    where that would be more than `longest` bytes, or the length is none."""
     data = await exactly(1)
     while data[-1] >= 0x80 and len(data) < MAX_BYTES:
         data += await exactly(1)
-    return decode(data)[0]
-
-
-async def read_message(stream: Stream, longest: int) -> dict[int, int | bytes]:
-    """The fields of the next message on the stream; none if it has more than `longest` bytes. EOFError or OSError."""
     try:
-        size = await varint.read(stream.read)
-    except ValueError:
-        return {}
-    return fields(await stream.read(size)) if size <= longest else {}
+        size = decode(data)[0]
+    except ValueError as error:
+        raise OSError("a length that is none") from error
+    if size > longest:
+        raise OSError(f"a message of {size} bytes")
+    return await exactly(size)
 
 
 def fields(data: bytes) -> dict[int, int | bytes]:
@@ -62,8 +56,8 @@ def fields(data: bytes) -> dict[int, int | bytes]:
     rest = data
     with suppress(ValueError):
         while rest:
-            key, rest = varint.decode(rest)
-            value, rest = varint.decode(rest)  # wire type 0: the value, 2: the length of what follows
+            key, rest = decode(rest)
+            value, rest = decode(rest)  # wire type 0: the value, 2: the length of what follows
             if key & 7 == 0:
                 found[key >> 3] = value
             elif key & 7 == 2:

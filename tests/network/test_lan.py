@@ -90,7 +90,7 @@ async def test_two_nodes_without_bootstrap_nodes_connect() -> None:
         for backend in ("hivemind", "libp2p")
     ]
     tasks = [asyncio.create_task(life.live()) for life in lives]
-    await until_awaited(lambda: all(life.runner.connected for life in lives))
+    await until_awaited(lambda: all(life.runner.connections for life in lives))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

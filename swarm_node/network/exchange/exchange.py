@@ -11,7 +11,6 @@ goes back.
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import ClassVar
 
 from protocol import announcing, codec, limits, wire
 from protocol.admission import AdmissionRules
@@ -34,8 +33,6 @@ GONE = 3  # failed calls in a row after which a sampled peer makes room
 
 class Exchange:
     """One node's part in the swarm."""
-
-    protocols: ClassVar[Mapping[str, int]] = wire.REQUEST_LIMITS  # id -> largest request, bytes
 
     def __init__(
         self,

@@ -187,7 +187,7 @@ class NetworkService:
     def alive(self) -> Alive:
         """What the trainer is told every few seconds."""
         return Alive(
-            connected=len(self.runner.connected),
+            connected=len(self.runner.connections),
             known=len(self.exchange.view),
             strangers=self.exchange.strangers(),
             addresses=self.runner.addresses,
@@ -214,8 +214,8 @@ class NetworkService:
             "restarts": self._restarts,
             "reachability": reachability(self.runner.addresses) if self.runner.addresses else "starting",
             "addresses": self.runner.addresses,
-            "connected": len(self.runner.connected),
-            "relayed": self.runner.relayed,
+            "connected": len(self.runner.connections),
+            "relayed": list(self.runner.connections.values()).count("relayed"),
             "connections": dict(self.runner.connections),
             "bootstrap_nodes": [asdict(node) for node in self._bootstrap_nodes],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
@@ -242,7 +242,7 @@ class NetworkService:
         """A mistyped address must not pass for a swarm of one."""
         await asyncio.sleep(ENTRANCE_SECONDS)
         given = [node for node in self._bootstrap_nodes if node.given]
-        if given and not self.runner.connected:
+        if given and not self.runner.connections:
             tried = "; ".join(f"{node.addresses[0]}: {node.state or 'no answer yet'}" for node in given[:2])
             self._say(f"network: none of --peers answers ({tried}); {LOCKED_OUT}", True)
 

@@ -15,6 +15,7 @@ from protocol.limits import MAX_PUNCH_BYTES
 from protocol.messages import PeerId
 from protocol.wire import PUNCH
 from swarm_node.common.errors import UserError
+from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.parties import Connected
 from swarm_node.network.transport.backends import HostOptions, check_free
@@ -29,11 +30,11 @@ from swarm_node.network.transport.multiaddr import (
 )
 from swarm_node.network.transport.p2pd import (
     RELAY_BYTES,
-    REQUEST_SECONDS,
     Daemon,
     DaemonError,
     pb,
     program,
+    request_of,
     whole_seconds,
 )
 from swarm_node.network.transport.punching import Punching
@@ -80,8 +81,8 @@ class HivemindBackend(StreamBackend):
         self._connected: Connected[str] = Connected(options.max_connections)
         self._looked = 0.0
         self._hanging_up: asyncio.Task[None] | None = None
-        self._useful: dict[PeerId, float] = {}  # when p2pd was last told of it
-        self._silent: dict[PeerId, float] = {}  # since when every call has timed out
+        self._useful: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # when p2pd was last told of it
+        self._silent: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # since when every call has timed out
 
     @property
     def daemon(self) -> Daemon:
@@ -134,38 +135,45 @@ class HivemindBackend(StreamBackend):
         """p2pd also dials what the peer's own daemon told it when they were connected, eight addresses at a time."""
         packed = [to_bytes(split_peer(address)[0]) for address in addresses]
         target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
-        request = pb().Request(type=pb().Request.CONNECT, connect=target)
         try:
-            await self.daemon.request(request, timeout + GRACE_SECONDS)
+            await self.daemon.request(request_of("CONNECT", connect=target), timeout + GRACE_SECONDS)
         except (DaemonError, EOFError, OSError) as error:
             further = _further(str(error), addresses, timeout)
             raise DialFailed(Failure.UNREACHABLE, _detail(error), further) from error
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        """Once more if it failed as the connection was changed for a direct one."""
-        now = asyncio.get_running_loop().time
-        deadline = now() + timeout
         try:
-            reply = await super().call(peer, protocol, request, max_reply, timeout)
+            reply = await self._call(peer, protocol, request, max_reply, timeout)
         except CallFailed as error:
             if error.failure == Failure.TIMEOUT:
                 await self._note_silence(peer)
-                raise
-            self._silent.pop(peer, None)
-            lost = error.failure in (Failure.UNREACHABLE, Failure.CLOSED)
-            if not lost or not await self._punching.settled(peer):
-                raise
-            reply = await super().call(peer, protocol, request, max_reply, deadline - now())
+            else:
+                self._silent.pop(peer, None)
+            raise
         self._silent.pop(peer, None)
         await self._note_use(peer)
         return reply
 
+    async def _call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+        """Once more if it failed as the connection was changed for a direct one."""
+        deadline = asyncio.get_running_loop().time() + timeout
+        try:
+            return await super().call(peer, protocol, request, max_reply, timeout)
+        except CallFailed as error:
+            lost = error.failure in (Failure.UNREACHABLE, Failure.CLOSED)
+            if not lost or not await self._punching.settled(peer):
+                raise
+        left = deadline - asyncio.get_running_loop().time()
+        return await super().call(peer, protocol, request, max_reply, left)
+
     async def disconnect(self, peer: PeerId) -> None:
-        target = pb().DisconnectRequest(peer=peer_bytes(peer))
-        await self._reach(pb().Request(type=pb().Request.DISCONNECT, disconnect=target))
+        await self._disconnect(peer_bytes(peer))
+
+    async def _disconnect(self, peer: bytes) -> None:
+        await self._reach("DISCONNECT", disconnect=pb().DisconnectRequest(peer=peer))
 
     async def connections(self) -> list[Connection]:
-        response = await self._reach(pb().Request(type=pb().Request.LIST_PEERS))
+        response = await self._reach("LIST_PEERS")
         self._look(response.peers)
         found = []
         for info in response.peers:
@@ -175,7 +183,7 @@ class HivemindBackend(StreamBackend):
         return found
 
     async def _own_addresses(self) -> set[str]:
-        response = await self._reach(pb().Request(type=pb().Request.IDENTIFY))
+        response = await self._reach("IDENTIFY")
         return {text for data in response.identify.addrs if (text := _text(data))}
 
     async def wait_closed(self) -> str:
@@ -207,9 +215,8 @@ class HivemindBackend(StreamBackend):
 
     async def _hang_up(self, peers: Sequence[bytes]) -> None:
         for peer in peers:
-            target = pb().DisconnectRequest(peer=peer)
             with suppress(CallFailed):
-                await self._reach(pb().Request(type=pb().Request.DISCONNECT, disconnect=target))
+                await self._disconnect(peer)
                 self.counters["hung up: too many connections of one party"] += 1
 
     def _used(self, peer: PeerId) -> None:
@@ -223,8 +230,6 @@ class HivemindBackend(StreamBackend):
             del self._silent[peer]
             with suppress(CallFailed):
                 await self.disconnect(peer)
-        elif len(self._silent) > KNOWN_PEERS:
-            del self._silent[next(iter(self._silent))]
 
     async def _note_use(self, peer: PeerId) -> None:
         """The connection manager hangs up on idle peers before those that were of use."""
@@ -232,12 +237,10 @@ class HivemindBackend(StreamBackend):
         if now - self._useful.get(peer, -USE_SECONDS) < USE_SECONDS:
             return
         self._useful[peer] = now
-        if len(self._useful) > KNOWN_PEERS:
-            del self._useful[next(iter(self._useful))]
         kind = pb().ConnManagerRequest
         tag = kind(type=kind.TAG_PEER, peer=peer_bytes(peer), tag="useful", weight=USE_WEIGHT)
         with suppress(CallFailed):
-            await self._reach(pb().Request(type=pb().Request.CONNMANAGER, connManager=tag))
+            await self._reach("CONNMANAGER", connManager=tag)
 
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
         if all(each.peer != peer for each in await self.connections()):  # else p2pd would dial it, past the gate
@@ -247,9 +250,10 @@ class HivemindBackend(StreamBackend):
         except (DaemonError, EOFError, OSError) as error:  # TimeoutError is an OSError
             raise CallFailed(_why(error), _detail(error)) from error
 
-    async def _reach(self, request: Any, timeout: float = REQUEST_SECONDS) -> Any:
+    async def _reach(self, kind: str, **fields: Any) -> Any:
+        """The daemon's answer to a request of this kind."""
         try:
-            return await self.daemon.request(request, timeout)
+            return await self.daemon.request(request_of(kind, **fields))
         except (DaemonError, EOFError, OSError) as error:
             raise CallFailed(Failure.UNREACHABLE, _detail(error)) from error
 
@@ -259,9 +263,9 @@ async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
     beside = replace(options, identity=Identity.create(), listen=["/ip4/127.0.0.1/tcp/0"], bootstrap=False)
     asker = await Daemon.start(beside)
     try:
-        own = (await daemon.request(pb().Request(type=pb().Request.IDENTIFY))).identify
+        own = (await daemon.request(request_of("IDENTIFY"))).identify
         target = pb().ConnectRequest(peer=own.id, addrs=own.addrs, timeout=whole_seconds(RESERVE_SECONDS))
-        await asker.request(pb().Request(type=pb().Request.CONNECT, connect=target), RESERVE_SECONDS)
+        await asker.request(request_of("CONNECT", connect=target), RESERVE_SECONDS)
         stream = Pipe(*await asker.open_stream(own.id, HOP, RESERVE_SECONDS))
         async with asyncio.timeout(RESERVE_SECONDS):
             return await reserve(stream) >= RELAY_BYTES

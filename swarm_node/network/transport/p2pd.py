@@ -67,7 +67,7 @@ class Daemon:
             async with asyncio.timeout(START_SECONDS):
                 await self._ready()
                 self._draining = asyncio.create_task(self._drain())
-                self._leash = (await self._connect(pb().Request(type=pb().Request.PERSISTENT_CONN_UPGRADE)))[2]
+                self._leash = (await self._connect(request_of("PERSISTENT_CONN_UPGRADE")))[2]
         except BaseException as error:
             await self.stop()
             if not isinstance(error, TimeoutError | EOFError | OSError | DaemonError):
@@ -93,8 +93,8 @@ class Daemon:
         path = str(self._folder / "streams")
         self._doorway = Doorway(path, read, welcome, serve)
         address = varint.encode(400) + varint.prefixed(path.encode())  # /unix/<path>
-        request = pb().StreamHandlerRequest(addr=address, proto=protocols, balanced=False)
-        await self.request(pb().Request(type=pb().Request.STREAM_HANDLER, streamHandler=request))
+        handler = pb().StreamHandlerRequest(addr=address, proto=protocols, balanced=False)
+        await self.request(request_of("STREAM_HANDLER", streamHandler=handler))
 
     async def request(self, request: Any, timeout: float = REQUEST_SECONDS) -> Any:
         """The daemon's Response. DaemonError if it refuses, TimeoutError, and OSError or EOFError if it is gone."""
@@ -107,8 +107,7 @@ class Daemon:
         """A stream to a connected or known peer; errors as in `request`."""
         opening = pb().StreamOpenRequest(peer=peer, proto=[protocol], timeout=whole_seconds(timeout))
         async with asyncio.timeout(timeout):
-            request = pb().Request(type=pb().Request.STREAM_OPEN, streamOpen=opening)
-            return (await self._connect(request))[1:]
+            return (await self._connect(request_of("STREAM_OPEN", streamOpen=opening)))[1:]
 
     async def wait_closed(self) -> str:
         """Why the daemon ended; returns once it has."""
@@ -141,9 +140,8 @@ class Daemon:
     async def _connect(self, request: Any) -> tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_unix_connection(str(self._folder / "control"))
         try:
-            writer.write(_message(request))
-            response = pb().Response()
-            await _read_message(reader, response)
+            writer.write(varint.prefixed(request.SerializeToString()))
+            response = pb().Response.FromString(await varint.read_prefixed(reader.readexactly, MAX_CONTROL_BYTES))
             if response.type == pb().Response.ERROR:
                 raise DaemonError(response.error.msg)
         except BaseException:
@@ -194,6 +192,11 @@ def _flags(options: HostOptions) -> list[str]:
     if options.bootstrap:  # be a relay, and be sure to be reachable
         out += ["-forceReachabilityPublic=1", f"-relayDataLimit={RELAY_BYTES}"]
     return out
+
+
+def request_of(kind: str, **fields: Any) -> Any:
+    """A control request."""
+    return pb().Request(type=getattr(pb().Request, kind), **fields)
 
 
 def whole_seconds(timeout: float) -> int:
@@ -260,17 +263,3 @@ async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Proce
         os.close(key_reader)
         if confinement is not None:
             confinement.close()
-
-
-def _message(message: Any) -> bytes:
-    return varint.prefixed(message.SerializeToString())
-
-
-async def _read_message(reader: asyncio.StreamReader, message: Any) -> None:
-    try:
-        size = await varint.read(reader.readexactly)
-    except ValueError as error:
-        raise OSError("p2pd sent nonsense") from error
-    if size > MAX_CONTROL_BYTES:
-        raise OSError(f"message of {size} bytes from p2pd")
-    message.ParseFromString(await reader.readexactly(size))

@@ -24,7 +24,7 @@ from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
 from swarm_node.network.backend import Caller, CallFailed
 from swarm_node.network.transport.multiaddr import from_bytes, parts, split_peer, usefulness
 from swarm_node.network.transport.streams import StreamBackend
-from swarm_node.network.varint import read_message
+from swarm_node.network.varint import fields, read_prefixed
 
 IDENTIFY = "/ipfs/id/1.0.0"  # whoever opens it is told what the other side sees
 _OBSERVED = 4  # field of its message: binary multiaddr of the asking side
@@ -291,7 +291,7 @@ class Punching:
             async with asyncio.timeout(CALL_SECONDS):
                 stream = await self._backend.open_stream(witness, IDENTIFY)
                 try:
-                    observed = (await read_message(stream, MAX_IDENTIFY_BYTES)).get(_OBSERVED)
+                    observed = fields(await read_prefixed(stream.read, MAX_IDENTIFY_BYTES)).get(_OBSERVED)
                 finally:
                     await stream.close()
             return from_bytes(observed) if isinstance(observed, bytes) else ""

@@ -67,7 +67,7 @@ def test_success_follows_the_latest_pulls() -> None:
 def test_minting_identities_frees_no_culprit() -> None:
     reputation = Reputation()
     reputation.ban(ANN, 0.0)
-    for number in range(3 * MAX_PEERS):
+    for number in range(MAX_PEERS + 500):
         reputation.pulled(PeerId(str(number)), success=True)
     assert reputation.is_banned(ANN, 0.0)
     assert len(reputation._records) == MAX_PEERS
