@@ -20,8 +20,7 @@ from swarm_node.network.process import control
 from swarm_node.network.process.confined import confine
 from swarm_node.network.process.control import socket_path
 from swarm_node.network.process.keeper import Keeper, load_memory
-from swarm_node.network.process.sampled import SampledTasks
-from swarm_node.network.process.service import NetworkService
+from swarm_node.network.process.service import NetworkService, SampledTasks
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.leftovers import socket_room
 from swarm_node.settings import BootstrapConfig, NetworkConfig

@@ -12,6 +12,8 @@ from protocol import limits
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Reason
 
+SERVE_ROUNDS = 3  # of this node, for which a group stays available
+USEFUL, UNINFORMATIVE = "useful", "uninformative"  # what the trainer finds in a group that it could score
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=limits.MAX_SEQUENCE)]
 GroupHash = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]
 

@@ -21,9 +21,7 @@ from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Deliver, Refuse
-from swarm_node.network.exchange.offered import SERVE_ROUNDS
-from swarm_node.network.exchange.peers import UNINFORMATIVE, USEFUL
+from swarm_node.network.actions import SERVE_ROUNDS, UNINFORMATIVE, USEFUL, Deliver, Refuse
 from swarm_node.network.process import control
 from swarm_node.network.process.keeper import Keeper, load_memory
 from swarm_node.network.process.messages import (

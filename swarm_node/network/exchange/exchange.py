@@ -17,14 +17,14 @@ from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Action, Remembered
+from swarm_node.network.actions import UNINFORMATIVE, USEFUL, Action, Remembered
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
 from swarm_node.network.exchange.fetching import Fetching
-from swarm_node.network.exchange.gossip import Gossip
+from swarm_node.network.exchange.gossip import OVERTAKEN, Gossip
 from swarm_node.network.exchange.knowledge import Knowledge, PeerView, peer_views
 from swarm_node.network.exchange.offered import LocalAnnouncement
-from swarm_node.network.exchange.peers import UNINFORMATIVE, USEFUL, Sample, points
+from swarm_node.network.exchange.peers import Sample, points
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
@@ -154,6 +154,10 @@ class Exchange:
             if not access.peer(entry.announcement.author):
                 self._knowledge.view.remove(entry.announcement.author)
 
+    def lets(self, peer: PeerId, address: str) -> bool:
+        """Whether the user's lists let this peer at this multiaddr pass."""
+        return self._knowledge.access.peer(peer) and self._knowledge.access.address(address)
+
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""
         self._knowledge.local_announcement.reachable(addresses)
@@ -172,6 +176,10 @@ class Exchange:
     def peers(self, now: float) -> list[PeerView]:
         """Everybody known, those seen last first."""
         return peer_views(self._knowledge, now)
+
+    def overtaken(self) -> int:
+        """How often another node, or an earlier life, spoke as this one with a higher number."""
+        return self._knowledge.counters[OVERTAKEN]
 
     def strangers(self) -> int:
         """How many of those it met have nothing to share with this node, such as peers of another swarm."""

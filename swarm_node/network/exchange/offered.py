@@ -7,6 +7,7 @@ from itertools import islice
 from protocol import announcing, limits
 from protocol.identity import Identity
 from protocol.messages import Announcement, Round
+from swarm_node.network.actions import SERVE_ROUNDS
 from swarm_node.network.parties import trim
 
 REFRESH = 60.0  # seconds after which it is said anew, a third of what others remember it for
@@ -62,7 +63,6 @@ class LocalAnnouncement:
 
 
 MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
-SERVE_ROUNDS = 3
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 
 

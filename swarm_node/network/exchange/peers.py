@@ -18,6 +18,7 @@ from protocol import limits
 from protocol.messages import PeerId
 from protocol.rejection import Reason
 from swarm_node.common.backoff import backoff
+from swarm_node.network.actions import UNINFORMATIVE, USEFUL
 
 MAX_CONTACTS = 512
 FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
@@ -180,7 +181,6 @@ HALF_LIFE = 600.0  # seconds until guilt has halved
 QUARANTINE = 3.0  # points
 BAN = 8.0
 EWMA = 0.2  # weight of the newest pull
-USEFUL, UNINFORMATIVE = "useful", "uninformative"
 
 # What the trainer's side found in an authentic group. Points fit what can happen to an honest peer: another version or
 # other settings are no crime, a forged address is.

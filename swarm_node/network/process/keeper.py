@@ -20,7 +20,7 @@ from swarm_node.common import private
 from swarm_node.common.files import write_bytes, write_json
 from swarm_node.network.access import Access, parse
 from swarm_node.network.actions import Remembered
-from swarm_node.network.process.messages import Memory
+from swarm_node.network.process.messages import MAX_PEERS, Memory
 from swarm_node.network.transport import multiaddr
 
 ADDRESSES_FILE = "addresses"  # own full multiaddrs, one a line, for scripts that want to dial this node
@@ -29,7 +29,6 @@ PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"
 MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
 MAX_FILE_BYTES = 4 * 1024 * 1024  # of the other two
-MAX_PEERS = 64
 MAX_ADDRESSES = 4  # of one peer
 MAX_RANGES = 16
 SAVE_SECONDS = 30.0

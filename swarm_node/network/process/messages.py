@@ -15,6 +15,7 @@ from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.settings import NetworkConfig
 
+MAX_PEERS = 64  # that are remembered
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # 64 envelopes of 64 KB fit; a round has about 9 of 10 KB
 
 _Scalar = None | bool | int | float | str

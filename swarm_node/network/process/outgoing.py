@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from protocol.messages import Round
-from swarm_node.network.exchange.offered import SERVE_ROUNDS
+from swarm_node.network.actions import SERVE_ROUNDS
 from swarm_node.network.process.messages import Publish
 
 LEAST_SECONDS = 1.5  # others answer one exchange per second and peer, and a tenth more are due by the clock

@@ -14,7 +14,6 @@ from typing import Any
 from protocol.messages import PeerId
 from protocol.wire import REQUEST_LIMITS
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.network.access import Access
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
@@ -57,7 +56,6 @@ class ExchangeRunner:
         self.bootstrap_nodes = bootstrap_nodes
         self.addresses: tuple[str, ...] = ()
         self.connections: dict[PeerId, str] = {}  # "direct" or, through relays only, "relayed"
-        self.access = Access()  # the lists of this node's user
         self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
         self._backend: Backend | None = None
         self._acting: set[asyncio.Task[None]] = set()
@@ -123,7 +121,7 @@ class ExchangeRunner:
         direct = {each.peer for each in connections if not each.relayed}
         self.connections = {peer: "direct" if peer in direct else "relayed" for peer in peers}
         for each in connections:
-            if not (self.access.peer(each.peer) and self.access.address(each.address)):
+            if not self.exchange.lets(each.peer, each.address):
                 self._spawn(_disconnect(backend, each.peer))
         for peer in self.connections.keys() - before:
             self.exchange.learned(peer, ())  # whoever called us can be called back while it is connected

@@ -6,6 +6,7 @@ The network process of a trainer lives it, and so does a bootstrap node, which i
 import asyncio
 import socket
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,11 +22,9 @@ from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.gossip import OVERTAKEN
 from swarm_node.network.parties import is_public, network_of
 from swarm_node.network.process.confined import raise_limit
-from swarm_node.network.process.keeper import MAX_PEERS
-from swarm_node.network.process.messages import Alive, Memory
+from swarm_node.network.process.messages import MAX_PEERS, Alive, Memory
 from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.transport.backends import MAX_CONNECTIONS, check_free, listen_addresses, make_backend, make_gate
 from swarm_node.network.transport.multiaddr import split_peer, usefulness
@@ -197,7 +196,7 @@ class NetworkService:
     def allow(self, access: Access) -> None:
         """From now on deal with those alone whom the user's lists let pass."""
         self.exchange.allow(access)
-        self.runner.access = self._gate.where.access = access
+        self._gate.where.access = access
 
     def look(self, groups: int) -> None:
         """Fetch so many groups, where some are announced: `deliver` gets them. For a node that trains nothing."""
@@ -234,7 +233,7 @@ class NetworkService:
         times, seen = 0, 0
         while times < OFTEN_OVERTAKEN:
             await asyncio.sleep(WATCH_SECONDS)
-            before, seen = seen, self.exchange.counters().get(OVERTAKEN, 0)
+            before, seen = seen, self.exchange.overtaken()
             times += seen > before
         self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
 
@@ -270,3 +269,36 @@ def free_port() -> int:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+EVERY = 15.0  # seconds between two groups
+MOST = 240  # groups that count: those of an hour
+AUTHORS = 2  # that name a task before its name is shown: whoever lies about it shows strangers what it likes
+OTHERS = "named by one node alone"
+
+
+class SampledTasks:
+    """Counts the last groups by task. Their completions are not kept, and nobody can fetch them here."""
+
+    def __init__(self) -> None:
+        self._last: deque[tuple[PeerId, str]] = deque(maxlen=MOST)
+
+    def take(self, action: Deliver | Refuse) -> None:
+        """Of `NetworkService.deliver`: a genuine group, whose author signed its task."""
+        if isinstance(action, Deliver):
+            question = action.group.question
+            self._last.append((action.group.author, f"{question.dataset}/{question.config_id}"))
+
+    def counts(self) -> dict[str, int]:
+        """Groups by task, the most frequent first."""
+        authors: dict[str, set[PeerId]] = {}
+        for author, task in self._last:
+            authors.setdefault(task, set()).add(author)
+        found = Counter(task if len(authors[task]) >= AUTHORS else OTHERS for _, task in self._last)
+        return dict(found.most_common())
+
+    async def keep_looking(self, service: NetworkService) -> None:
+        """For ever, a group at a time."""
+        while True:
+            await asyncio.sleep(EVERY)
+            service.look(1)

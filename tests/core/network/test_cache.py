@@ -11,12 +11,11 @@ from swarm_node.network.actions import Remembered
 from swarm_node.network.process.keeper import (
     EXCHANGE_FILE,
     MAX_ADDRESSES,
-    MAX_PEERS,
     PEERS_FILE,
     load_memory,
     save_memory,
 )
-from swarm_node.network.process.messages import Memory
+from swarm_node.network.process.messages import MAX_PEERS, Memory
 
 A, B = (Identity.from_seed_bytes(bytes([n]) * 32).peer_id for n in (1, 2))
 ADDRESS = f"/ip4/192.0.2.1/tcp/31330/p2p/{A}"

@@ -2,13 +2,13 @@
 
 from protocol.messages import PeerId
 from protocol.rejection import Reason
+from swarm_node.network.actions import USEFUL
 from swarm_node.network.exchange.peers import (
     BAN_SECONDS,
     HALF_LIFE,
     MAX_PEERS,
     POINTS,
     QUARANTINE,
-    USEFUL,
     Reputation,
 )
 

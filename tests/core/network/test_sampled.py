@@ -1,6 +1,6 @@
 """A node that trains nothing looks at a few groups, to say what its swarm works on."""
 
-from swarm_node.network.process.sampled import OTHERS, SampledTasks
+from swarm_node.network.process.service import OTHERS, SampledTasks
 from tests.exchanges import Swarm
 
 
