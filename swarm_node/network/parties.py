@@ -54,6 +54,11 @@ def is_local(ip: IP) -> bool:
     return any(ip in each for each in _LOCAL)
 
 
+def network_around(ip: IP) -> str:
+    """The /24 (IPv4) or /48 (IPv6) of an address: whoever has one of its addresses has all."""
+    return str(ip_network((ip, SHARED_BITS[ip.version]), strict=False))
+
+
 @lru_cache(maxsize=4096)
 def groups_of(address: str) -> tuple[str, ...]:
     """The parties, beside the peer itself, that whoever calls from this multiaddr counts in; none on a local network.
@@ -72,7 +77,7 @@ def groups_of(address: str) -> tuple[str, ...]:
         return (*relay, *UNKNOWN)
     if is_local(ip):
         return relay
-    return (*relay, str(ip), str(ip_network((ip, SHARED_BITS[ip.version]), strict=False)))
+    return (*relay, str(ip), network_around(ip))
 
 
 def share_of(places: int) -> int:
@@ -152,16 +157,13 @@ def network_of(address: str) -> str:
     A relayed address names the relay: who sits behind one relay shares its quota. All spellings of an IPv4 address are
     in its /24.
     """
-    parts = address.split("/", 3)
-    if len(parts) < 3:
-        return ""
-    if parts[1] not in ("ip4", "ip6"):
-        return "dns" if parts[1].startswith("dns") else ""
+    kind, host = [*address.split("/", 3)[1:3], "", ""][:2]
+    if kind not in ("ip4", "ip6"):
+        return "dns" if kind.startswith("dns") and host else ""
     try:
-        ip = outer(ip_address(parts[2]))
+        return network_around(outer(ip_address(host)))
     except ValueError:
         return ""
-    return str(ip_network((ip, SHARED_BITS[ip.version]), strict=False))
 
 
 @lru_cache(maxsize=4096)

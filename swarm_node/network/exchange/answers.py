@@ -30,22 +30,22 @@ class Rate:
     burst: float
 
 
-@dataclass(slots=True)
 class Bucket:
     """Fills by itself, up to its burst. Starts full."""
 
-    rate: Rate
-    level: float
-    updated: float  # seconds
+    def __init__(self, rate: Rate, now: float, times: int = 1) -> None:
+        """Of so many times this rate; `now` in seconds."""
+        self._per_second, self._burst = rate.per_second * times, rate.burst * times
+        self._level, self._updated = self._burst, now
 
     def holds(self, amount: float, now: float) -> bool:
-        """Whether this amount is there now (`now` in seconds)."""
-        self.level = min(self.rate.burst, self.level + (now - self.updated) * self.rate.per_second)
-        self.updated = now
-        return self.level >= amount
+        """Whether this amount is there now."""
+        self._level = min(self._burst, self._level + (now - self._updated) * self._per_second)
+        self._updated = now
+        return self._level >= amount
 
     def take(self, amount: float) -> None:
-        self.level -= amount
+        self._level -= amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +55,30 @@ class Limit:
     peer: Rate
     total: Rate
 
-    @property
-    def network(self) -> Rate:
-        return Rate(self.peer.per_second * NETWORK_PEERS, self.peer.burst * NETWORK_PEERS)
-
 
 class Budgets:
     """All buckets of one node. `network` "" is an address that counts in no network: one's own LAN, or unknown."""
 
     def __init__(self, limits: Mapping[str, Limit], now: float) -> None:
         self._limits = limits
-        self._total = {kind: Bucket(limit.total, limit.total.burst, now) for kind, limit in limits.items()}
+        self._total = {kind: Bucket(limit.total, now) for kind, limit in limits.items()}
         self._shared: Lru[tuple[str, str], Bucket] = Lru(MAX_TRACKED * len(limits))  # by kind, and peer or network
 
     def allow(self, kind: str, amount: float, peer: PeerId, network: str, now: float) -> bool:
         """Whether there is room in all three buckets; then it is taken from all three, else from none."""
-        limit = self._limits[kind]
-        buckets = [self._bucket(kind, network, limit.network, now)] if network else []
+        buckets = [self._bucket(kind, network, now, NETWORK_PEERS)] if network else []
         if not all(bucket.holds(amount, now) for bucket in buckets):
             return False  # before the peer gets a bucket: a thousand identities must not push out those of others
-        buckets += [self._bucket(kind, peer, limit.peer, now), self._total[kind]]
+        buckets += [self._bucket(kind, peer, now), self._total[kind]]
         if not all(bucket.holds(amount, now) for bucket in buckets):
             return False
         for bucket in buckets:
             bucket.take(amount)
         return True
 
-    def _bucket(self, kind: str, name: str, rate: Rate, now: float) -> Bucket:
-        key = (kind, name)
-        bucket = self._shared.get(key) or Bucket(rate, rate.burst, now)
-        self._shared[key] = bucket
+    def _bucket(self, kind: str, name: str, now: float, times: int = 1) -> Bucket:
+        bucket = self._shared.get((kind, name)) or Bucket(self._limits[kind].peer, now, times)
+        self._shared[kind, name] = bucket
         return bucket
 
 

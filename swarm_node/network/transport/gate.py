@@ -16,7 +16,7 @@ from math import inf
 
 from swarm_node.common.lru import Lru
 from swarm_node.network.access import Access
-from swarm_node.network.parties import IP, PRIVATE, SHARED_BITS, Range
+from swarm_node.network.parties import IP, PRIVATE, Range, network_around
 from swarm_node.network.transport.multiaddr import parts
 
 MIN_PORT = 1024  # mail, names, time and the web listen below it; a node never needs to
@@ -107,7 +107,7 @@ class Dialable:
             return f"{target.ip} {target.port}"
         if self.is_local(target.ip):
             return str(target.ip)
-        return str(ip_network((target.ip, SHARED_BITS[target.ip.version]), strict=False))
+        return network_around(target.ip)
 
 
 class Anywhere(Dialable):
