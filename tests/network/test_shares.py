@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 
-from lab.benchmarks.internet.namespaces import Internet, reason
+from lab.benchmarks.internet.namespaces import Internet, Namespace, reason
 from lab.benchmarks.internet.remote import Remote, RemoteFailed
 from protocol.identity import Identity
 from swarm_node.extensions.libp2p import backend as libp2p_backend
@@ -127,6 +128,12 @@ async def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for
         writer.close()
 
 
+def started_side_by_side(places: list[Namespace]) -> list[Remote]:
+    """Hosts on py-libp2p, which takes long to load."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda place: Remote.start(place, "libp2p", relay=False), places))
+
+
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_24_of_the_internet_keeps_nobody_else_out_and_a_local_network_is_no_party(
@@ -147,14 +154,14 @@ def test_a_24_of_the_internet_keeps_nobody_else_out_and_a_local_network_is_no_pa
 
     far = Remote.start(places[3], "hivemind", relay=False)
     far.dial(at("45.33.77.1"))
-    crowd = [Remote.start(place, "libp2p", relay=False) for place in places[1:3] for _ in range(3)]
+    crowd = started_side_by_side(places[1:3] * 3)
     for each in crowd:
         each.dial(at(places[0].address))
     until(lambda: connected("45.33.10") <= SHARE, what="hanging up")
     assert far.echo(victim.peer_id, "there") == ">there"
     assert connected("45.33.77") == 1
 
-    home = [Remote.start(place, "libp2p", relay=False) for place in places[1:3] for _ in range(3)]
+    home = started_side_by_side(places[1:3] * 3)
     for each in home:
         each.dial(at("192.168.9.1"))
     assert [each.echo(victim.peer_id, "home") for each in home] == [">home"] * 6
@@ -175,7 +182,7 @@ def test_what_a_relay_brings_is_counted_by_the_relay_which_itself_is_kept(backen
     until(ways, what="a reservation")
     guests = internet.public("g")
     guests.run("ip", "addr", "add", "45.33.77.9/24", "dev", "eth0")
-    crowd = [Remote.start(guests, "libp2p", relay=False) for _ in range(6)]
+    crowd = started_side_by_side([guests] * 6)
     for each in crowd:
         each.dial(ways())
 

@@ -102,6 +102,7 @@ class Libp2pBackend(StreamBackend):
             await self._thread.stop()
 
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> "TrioStream":
+        """A stream to a connected peer. CallFailed where there is none, and nobody is dialled."""
         try:
             async with asyncio.timeout(timeout):
                 return TrioStream(self.thread, await self.thread.call(self._new_stream, peer, protocol))

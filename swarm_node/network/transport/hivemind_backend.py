@@ -243,6 +243,7 @@ class HivemindBackend(StreamBackend):
             await self._reach("CONNMANAGER", connManager=tag)
 
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
+        """A stream to a connected peer. CallFailed where there is none, and nobody is dialled."""
         if all(each.peer != peer for each in await self.connections()):  # else p2pd would dial it, past the gate
             raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
