@@ -69,7 +69,7 @@ def _reason(number: int | None, host: str, port: str, transport: str) -> str:
 
 
 MAX_CONNECTIONS = 64  # peers of a node that trains, at the same time
-MAX_INBOUND = 16  # requests of peers that are handled at the same time; more are refused
+MAX_INBOUND = 16  # requests of peers that are handled at the same time; others wait for their turn
 
 
 @dataclass(frozen=True)

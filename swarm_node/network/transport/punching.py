@@ -21,6 +21,7 @@ from protocol import limits
 from protocol.messages import PeerId
 from protocol.rejection import Rejected
 from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
+from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Caller, CallFailed
 from swarm_node.network.transport.multiaddr import from_bytes, parts, split_peer, usefulness
 from swarm_node.network.transport.streams import StreamBackend
@@ -89,7 +90,7 @@ class Plan:
 
     def __init__(self, own: PeerId) -> None:
         self._own = own
-        self._wanted: dict[PeerId, tuple[tuple[str, ...], float]] = {}  # relayed addresses; when to begin
+        self._wanted: Lru[PeerId, tuple[tuple[str, ...], float]] = Lru(MAX_WANTED)  # relayed addresses; when to begin
         self._last: dict[PeerId, float] = {}  # when it was their turn, the longest ago first
         self._asking: set[PeerId] = set()
         self._latest = -PATIENCE_SECONDS  # when it was anybody's turn
@@ -99,8 +100,6 @@ class Plan:
         """This node dialled these full multiaddrs. If some lead through relays, the connection may."""
         if relayed := tuple(address for address in addresses if "/p2p-circuit" in address):
             self._wanted[peer] = (relayed, self._wanted.get(peer, ((), now))[1])
-            if len(self._wanted) > MAX_WANTED:
-                del self._wanted[next(iter(self._wanted))]
 
     def waits(self, now: float) -> bool:
         """Whether `due` may name somebody."""
