@@ -61,7 +61,8 @@ async def test_an_address_this_machine_lacks_is_a_line_for_the_user(backend: str
         ({"host": "localhost"}, "'localhost' is not an IP address"),
         ({"peers": ("hello",)}, "^--peers: .*must look like"),
         ({"peers": ("/ip4/127.0.0.1/tcp/1",)}, "^--peers: .* must end in /p2p/"),
-        ({"peers": ("/ip4/127.0.0.1/tcp/1,-b/p2p/x",)}, "^--peers: .*not a port"),
+        ({"peers": ("/ip4/127.0.0.1/tcp/1 -b/p2p/x",)}, "^--peers: .*not a port"),
+        ({"peers": ("/ip4/127.0.0.1/tcp/1,-b/p2p/x",)}, "^--peers: .* must end in /p2p/"),  # a comma parts two
         ({"peers": ("/ip4/127.0.0.1/tcp/99999/p2p/x",)}, "^--peers: .*not a port"),
         ({"announce": ("/ip4/1.2.3/tcp/1",)}, "^--network.announce: "),
     ],
