@@ -14,8 +14,7 @@ from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Question, Round
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.network.alone import Alone
-from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.network.in_memory import Alone, MemorySwarm
 from swarm_node.node.learner import build_defence
 from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy

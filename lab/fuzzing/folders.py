@@ -46,7 +46,7 @@ from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
 from swarm_node.extensions.simulation import plot_command as plot
-from swarm_node.network.process import cache
+from swarm_node.network.process.keeper import load_memory
 from swarm_node.settings import NodeConfig
 
 READERS: Mapping[str, Callable[[str], object]] = {  # of the text of a notice, as no reader may take it
@@ -127,7 +127,7 @@ def read_folder(folder: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: exposition(page, {})
     yield lambda: PublicView(page, monotonic, frozenset({"gcd/easy"})).view()
     yield lambda: ask(folder)
-    yield lambda: cache.load(folder, "public")
+    yield lambda: load_memory(folder, "public")
     yield lambda: bundle.write_bundle(folder / "bundle.zip", NodeConfig(home=folder), None, ["line"])
     yield lambda: card.card(card.story(folder, 2, _model_of(folder)))
     yield lambda: plot.report_of(folder)

@@ -30,7 +30,7 @@ from protocol.identity import Identity
 from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
 from swarm_node.network.backend import Backend, Caller, CallFailed
-from swarm_node.network.exchange.addresses import full, trim
+from swarm_node.network.parties import full, trim
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.settings import LearningConfig, NetworkConfig
 

@@ -5,12 +5,13 @@ the point where it matters, by signing it or keeping it canonical.
 """
 
 import io
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from random import Random
+
+import msgspec
 
 from lab.fuzzing.mutation import mutate_json
 from protocol import admission, announcing, codec, identity, limits, wire
@@ -20,12 +21,12 @@ from protocol.messages import Announcement, Completion, Question, RolloutGroup, 
 from protocol.rejection import Rejected
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
-from swarm_node.network.actions import Action, Call, Deliver
+from swarm_node.network import varint
+from swarm_node.network.actions import Action, Call, Deliver, Remembered
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.remembered import Remembered
 from swarm_node.network.process import messages
-from swarm_node.network.transport import multiaddr, protobuf, relays
+from swarm_node.network.transport import multiaddr, relays
 from swarm_node.scoring import children, client
 from swarm_node.scoring.frames import BrokenFrame, Reader, encode
 from swarm_node.settings import NetworkConfig
@@ -208,15 +209,15 @@ def _address_bytes(data: bytes) -> str:
 
 
 def _relay_message(data: bytes) -> str:
-    found = protobuf.fields(data[: relays._MAX_ANSWER])
+    found = varint.fields(data[: relays._MAX_ANSWER])
     return f"{len(found)} fields" if len(found) < 5 else "many"
 
 
 def _process_frames() -> list[bytes]:
     frames: list[messages.FromNetwork] = [
         Deliver(_group(), bytes(32), US.peer_id),
-        messages.Memory(port=1, exchange={"seq": 3, "seen": ["x"], "bans": {"y": 0.5}}, peers={US.peer_id: ("/x",)}),
-        messages.View(number=3, view={"peers": [{"addresses": ["/x"], "round": None}]}),
+        messages.Memory(port=1, exchange=Remembered(seq=3, bans={US.peer_id: 0.5}), peers={US.peer_id: ("/x",)}),
+        messages.View(view={"peers": [{"addresses": ["/x"], "round": None}]}),
     ]
     return [messages.NETWORK.up.encode(frame) for frame in frames]
 
@@ -237,7 +238,7 @@ def _remembered() -> bytes:
 
 def _restore(data: bytes) -> str:
     try:
-        Remembered.parse(json.loads(data))
+        msgspec.json.decode(data, type=Remembered)
     except (ValueError, RecursionError):
         return "refused"
     return "ok"

@@ -166,7 +166,7 @@ def follow(swarm: Swarm, shares: dict[str, float]) -> None:
     """Let STEADY rounds pass; the share of nodes that have received an announcement, or a newer one of its author,
     after each of the MOMENTS goes to `shares`."""
     followed = swarm.rng.sample(swarm.alive(), min(SAMPLES, len(swarm.alive())))
-    newest = {member.peer: exchange.state()["seq"] for member in followed for exchange in swarm.exchanges([member])}
+    newest = {member.peer: exchange.state().seq for member in followed for exchange in swarm.exchanges([member])}
     passed = 0.0
     for moment in MOMENTS:
         swarm.world.run((moment - passed) * ROUND)

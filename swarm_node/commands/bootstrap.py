@@ -15,12 +15,11 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.landlock import OWN
-from swarm_node.network.process import cache, control
+from swarm_node.network.process import control
 from swarm_node.network.process.confined import confine
 from swarm_node.network.process.control import socket_path
-from swarm_node.network.process.keeper import Keeper
-from swarm_node.network.process.sampled import SampledTasks
-from swarm_node.network.process.service import NetworkService
+from swarm_node.network.process.keeper import Keeper, load_memory
+from swarm_node.network.process.service import NetworkService, SampledTasks
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.leftovers import socket_room
 from swarm_node.settings import BootstrapConfig, NetworkConfig
@@ -76,7 +75,7 @@ async def _serve(
         identity,
         config.swarm,
         _network(config),
-        cache.load(home, config.swarm),
+        load_memory(home, config.swarm),
         deliver=tasks.take,
         say=lambda text, warning: warn(text),
         changed=changed,

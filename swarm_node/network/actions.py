@@ -1,14 +1,21 @@
-"""What the exchange wants done. It decides, never acts: its runner does the calls and says how they went.
+"""What the exchange wants done and remembered. It never acts: its runner does the calls and says how they went.
 
 `Deliver` and `Refuse` go to the trainer as they are: see process/messages.py.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
+from protocol import limits
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Reason
+
+SERVE_ROUNDS = 3  # of this node, for which a group stays available
+USEFUL, UNINFORMATIVE = "useful", "uninformative"  # what the trainer finds in a group that it could score
+Sequence = Annotated[int, msgspec.Meta(ge=0, le=limits.MAX_SEQUENCE)]
+GroupHash = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +53,12 @@ class Disconnect:
 
 
 Action = Call | Deliver | Refuse | Disconnect
+
+
+class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the exchange must know after a restart: without it old messages would count as new."""
+
+    seq: Sequence = 0  # of the last own announcement
+    received: dict[PeerId, tuple[Sequence, float]] = {}  # author -> its last number, seconds ago
+    seen: tuple[GroupHash, ...] = ()  # groups handed to the trainer, oldest first
+    bans: dict[PeerId, float] = {}  # seconds yet to run

@@ -52,6 +52,22 @@ class Connection:
     relayed: bool
 
 
+class Stream(Protocol):
+    """A libp2p stream. Its end, in whatever way, is EOFError or OSError."""
+
+    async def read(self, size: int) -> bytes:
+        """Exactly `size` bytes."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """All of the data; raises where the other end is gone."""
+        ...
+
+    async def close(self) -> None:
+        """Never raises, never waits long."""
+        ...
+
+
 class Backend(Protocol):
     """One libp2p host on one asyncio loop. `start` once, `close` once; in between nothing raises but CallFailed."""
 

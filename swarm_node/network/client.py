@@ -21,11 +21,9 @@ from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Deliver, Refuse
-from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL
-from swarm_node.network.exchange.store import SERVE_ROUNDS
-from swarm_node.network.process import cache, control
-from swarm_node.network.process.keeper import Keeper
+from swarm_node.network.actions import SERVE_ROUNDS, UNINFORMATIVE, USEFUL, Deliver, Refuse
+from swarm_node.network.process import control
+from swarm_node.network.process.keeper import Keeper, load_memory
 from swarm_node.network.process.messages import (
     Alive,
     Allow,
@@ -40,7 +38,7 @@ from swarm_node.network.process.messages import (
     Verdict,
     View,
 )
-from swarm_node.network.process.pace import Pace
+from swarm_node.network.process.outgoing import Pace
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.rollouts.interfaces import Network
@@ -74,7 +72,7 @@ class RemoteNetwork(Network):
         self._inbox: deque[ExternalGroup] = deque()
         self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
         self._rejections: Counter[str] = Counter()
-        self._memory, self._access = cache.load(home, rules.swarm), Access()
+        self._memory, self._access = load_memory(home, rules.swarm), Access()
         self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._say)
         self._published: deque[Publish] = deque(maxlen=SERVE_ROUNDS)
         self._alive = Alive(connected=0)
@@ -84,8 +82,7 @@ class RemoteNetwork(Network):
         self._awake = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._received = 0
-        self._views: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._questions = 0
+        self._seen, self._viewed = View({}), asyncio.Event()  # the last view, and that one has come
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
         self._shared = rules.admission(identity.peer_id).knows  # what no peer may ask of this node, it tells nobody
         self._loop = asyncio.new_event_loop()
@@ -266,10 +263,9 @@ class RemoteNetwork(Network):
                 self._alive = message
             case Said(text=text, warning=warning):
                 self._say(text, warning)
-            case View(number=number, view=view) if number in self._views and not self._views[number].done():
-                self._views[number].set_result(view)
-            case _:
-                pass
+            case View():
+                self._seen = message
+                self._viewed.set()
 
     def _say(self, text: str, warning: bool) -> None:
         self._lines.append((text, warning))
@@ -295,14 +291,11 @@ class RemoteNetwork(Network):
         }
         if self._supervisor.channel is None:
             return process
-        self._questions += 1
-        number = self._questions
-        answer = self._views[number] = self._loop.create_future()
-        self._supervisor.send(Ask(number=number))
+        self._viewed.clear()
+        self._supervisor.send(Ask())
         try:
             async with asyncio.timeout(VIEW_SECONDS):
-                return {**process, **await answer}
+                await self._viewed.wait()
         except TimeoutError:
             return process | {"running": False}
-        finally:
-            del self._views[number]
+        return {**process, **self._seen.view}

@@ -17,6 +17,23 @@ from swarm_node.common.lru import Lru
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.rollouts.interfaces import Network
 
+
+class Alone(Network):
+    """Publishing and listening cost nothing and lead nowhere."""
+
+    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
+        pass
+
+    def collect(self, now: Round) -> list[ExternalGroup]:
+        return []
+
+    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
+        pass
+
+    def rejections(self) -> Mapping[str, int]:
+        return {}
+
+
 UNSENT = "unsent: too big"  # counted among the rejections: the local group does not fit into a message
 INBOX_FULL = "inbox full"  # the oldest message made room for a new one
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from protocol.identity import Identity
 from swarm_node.common.errors import Finding, Level, UserError, printable
 from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.process import cache, reachability
+from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes
-from swarm_node.network.process.service import free_port
-from swarm_node.network.transport.backends import make_backend
-from swarm_node.network.transport.listening import check_free, listen_addresses
+from swarm_node.network.process.service import free_port, reachability_line
+from swarm_node.network.transport.backends import check_free, listen_addresses, make_backend
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig, NodeConfig
 
@@ -23,7 +22,7 @@ REMEDY = "give the multiaddr of a running node with --peers, and see that its po
 
 def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Finding]:
     """What a node would find if it started now."""
-    memory = cache.load(home, config.swarm)
+    memory = load_memory(home, config.swarm)
     port = config.network.port or memory.port
     try:
         check_free(listen_addresses(config.network.host, port))
@@ -71,7 +70,7 @@ async def _try(backend: Backend, node: BootstrapNode) -> None:
 
 def reach(addresses: Sequence[str]) -> Finding:
     """How others can reach a node with these addresses."""
-    return Finding("reachability", Level.OK if addresses else Level.NOTE, reachability.line(addresses))
+    return Finding("reachability", Level.OK if addresses else Level.NOTE, reachability_line(addresses))
 
 
 def bootstrap_findings(found: Sequence[BootstrapNode]) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
-"""Unsigned LEB128, as protobuf and multiformats write lengths and codes: seven bits a byte, the lowest first."""
+"""The little that messages of libp2p need of protobuf: unsigned LEB128 numbers, fields by number, a length in front."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 MAX_BYTES = 10  # for 64 bits
@@ -34,10 +35,33 @@ def decode(data: Data, longest: int = MAX_BYTES) -> tuple[int, Data]:
     raise ValueError("number is cut off or too long")
 
 
-async def read(exactly: Callable[[int], Awaitable[bytes]]) -> int:
-    """The number that a stream begins with; `exactly` reads so many bytes of it, and its errors are passed on.
-    ValueError where it is too long."""
+async def read_prefixed(exactly: Callable[[int], Awaitable[bytes]], longest: int) -> bytes:
+    """What a stream holds behind its length; `exactly` reads so many bytes of it, and its errors are passed on. OSError
+    where that would be more than `longest` bytes, or the length is none."""
     data = await exactly(1)
     while data[-1] >= 0x80 and len(data) < MAX_BYTES:
         data += await exactly(1)
-    return decode(data)[0]
+    try:
+        size = decode(data)[0]
+    except ValueError as error:
+        raise OSError("a length that is none") from error
+    if size > longest:
+        raise OSError(f"a message of {size} bytes")
+    return await exactly(size)
+
+
+def fields(data: bytes) -> dict[int, int | bytes]:
+    """Fields of a protobuf message by number, integers and byte strings; what was read so far if it makes no sense."""
+    found: dict[int, int | bytes] = {}
+    rest = data
+    with suppress(ValueError):
+        while rest:
+            key, rest = decode(rest)
+            value, rest = decode(rest)  # wire type 0: the value, 2: the length of what follows
+            if key & 7 == 0:
+                found[key >> 3] = value
+            elif key & 7 == 2:
+                found[key >> 3], rest = rest[:value], rest[value:]
+            else:
+                break
+    return found

@@ -17,11 +17,10 @@ from swarm_node.commands.doctor import verdict
 from swarm_node.commands.table import entries
 from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.extensions.simulation.folder import PATTERNS
-from swarm_node.network.exchange.peers import PeerView
+from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.process.messages import Memory
-from swarm_node.network.process.reachability import Reachability
 from swarm_node.network.process.runner import BootstrapNode
-from swarm_node.network.process.service import NetworkService
+from swarm_node.network.process.service import REACHABILITY, NetworkService
 from swarm_node.settings import NetworkConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.options import describe
@@ -109,11 +108,11 @@ def test_the_index_names_every_page() -> None:
 def test_peers_and_bootstrap_nodes_of_a_status_have_the_fields_of_the_page() -> None:
     assert [field.name for field in fields(PeerView)] == list(rows("status.md", "peers"))
     assert [field.name for field in fields(BootstrapNode)] == list(rows("status.md", "bootstrap_nodes"))
-    assert set(re.findall("`([^`]+)`", rows("status.md", "network")["reachability"])) == {*Reachability, "starting"}
+    assert set(re.findall("`([^`]+)`", rows("status.md", "network")["reachability"])) == {*REACHABILITY, "starting"}
 
 
 def test_a_bootstrap_node_has_the_network_of_the_page() -> None:
-    memory = Memory(port=0, exchange={}, peers={})
+    memory = Memory()
     arguments = (Identity.create(), "public", NetworkConfig(), memory)
     service = NetworkService(*arguments, deliver=lambda action: None, say=lambda text, warning: None)
     assert {"running", *service.view()} == rows("status.md", "network").keys() - {

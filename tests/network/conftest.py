@@ -1,15 +1,34 @@
 """Pairs of hosts, started once for all tests of a pair of backends."""
 
 import asyncio
+import inspect
 from collections.abc import Iterator
 
 import pytest
 
 from lab.benchmarks.internet.namespaces import Internet
-from tests.network.hosts import SOON, Pair, started, until_connected
+from tests.network.hosts import SOON, Pair, open_hosts, started, until_connected
+from tests.waiting import PATIENCE
 
 BACKENDS = ("hivemind", "libp2p")
 PAIRS = [(first, second) for first in BACKENDS for second in BACKENDS]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine, and closes the hosts that it has started."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+
+    async def run() -> None:
+        open_hosts.clear()
+        try:
+            await pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+        finally:
+            await asyncio.gather(*(host.close() for host in open_hosts))
+
+    asyncio.run(asyncio.wait_for(run(), 4 * PATIENCE))
+    return True
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids="-".join)

@@ -7,11 +7,9 @@ from typing import Any, TypeVar
 
 from protocol.identity import Identity
 from protocol.messages import PeerId
-from swarm_node.network.backend import Backend, Caller, Handler
+from swarm_node.network.backend import Backend, Caller, Handler, Stream
 from swarm_node.network.transport.backends import make_backend
-from swarm_node.network.transport.hivemind_backend import HivemindBackend
-from swarm_node.network.transport.multiaddr import peer_bytes
-from swarm_node.network.transport.streams import Stream
+from swarm_node.network.transport.streams import StreamBackend
 from swarm_node.settings import NetworkConfig
 from tests.waiting import PATIENCE, until_awaited
 
@@ -47,6 +45,7 @@ async def who(caller: Caller, request: bytes) -> bytes:
     return f"{caller.peer} {caller.address}".encode()
 
 
+open_hosts: list[Backend] = []  # that a test has started; they are closed when it ends
 askers: set[PeerId] = set()  # callers whom `silent` keeps waiting, or has kept
 
 HANDLERS: dict[str, Handler] = {ECHO: echo, SILENT: silent, RAISING: raising, REFUSING: refusing, WHO: who}
@@ -60,7 +59,14 @@ async def started(backend: str, identity: Identity | None = None, bootstrap: boo
     most = {name: options.pop(name) for name in ["max_connections"] if name in options}
     host = make_backend(config(backend, **options), identity or Identity.create(), bootstrap, **most)
     await host.start(HANDLERS, dict.fromkeys(HANDLERS, LIMIT))
+    open_hosts.append(host)
     return host
+
+
+async def stopped(host: Backend) -> None:
+    """Before the test ends."""
+    open_hosts.remove(host)
+    await host.close()
 
 
 @dataclass
@@ -89,12 +95,5 @@ async def until_asked(caller: Backend) -> None:
 
 async def raw_stream(host: Backend, peer: PeerId, protocol: str) -> Stream:
     """A stream on which a test may write what no honest node writes. The hosts are connected."""
-    if isinstance(host, HivemindBackend):
-        return await host.daemon.open_stream(peer_bytes(peer), protocol, SOON)
-    from swarm_node.extensions.libp2p.backend import (  # a second to load, and often not needed
-        Libp2pBackend,
-        TrioStream,
-    )
-
-    assert isinstance(host, Libp2pBackend)
-    return TrioStream(host.thread, await host.thread.call(host._open, peer, protocol))
+    assert isinstance(host, StreamBackend)
+    return await host.open_stream(peer, protocol, SOON)

@@ -168,20 +168,11 @@ def test_a_full_volume_is_named_and_training_goes_on(tmp_path: Path, tiny: Path)
     assert "round 2 " in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--peers", "1.2.3.4:31330"), ("no multiaddr", "/ip4/1.2.3.4/tcp/31330/p2p/")),
-        (("--peers", "/ip4/127.0.0.1/tcp/31330"), ("must end in /p2p/",)),
-        (("--peers", "/ip4/127.0.0.1/tcp/99999/p2p/12D3KooWA4Xop1JaT3MHxwYMkCepYsv4iPVopMXwCz5iHYdBfeSB"), ("port",)),
-        (("--network.host", "localhost"), ("not an IP address",)),
-    ],
-)
-def test_a_wrong_address_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
-    result = ended(*arguments, "--home", tmp_path)
+def test_a_wrong_address_is_one_line(tmp_path: Path) -> None:
+    result = ended("--peers", "1.2.3.4:31330", "--home", tmp_path)
     assert result.returncode == 2
     (line,) = result.stderr.strip().splitlines()
-    assert all(word in line for word in words)
+    assert "no multiaddr: it must look like /ip4/1.2.3.4/tcp/31330/p2p/" in line
 
 
 def test_a_key_of_another_kind_is_one_line(tmp_path: Path) -> None:

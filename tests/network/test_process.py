@@ -18,7 +18,7 @@ from protocol import codec, limits, wire
 from protocol.identity import Identity
 from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.keyfile import load_or_create
-from swarm_node.network.process import cache
+from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import DIAL_SECONDS
 from swarm_node.network.process.service import free_port
 from tests.commands import ended, started
@@ -48,9 +48,11 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     with closing(a, b):
         rounds([a, b], lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0), what="sharing")
-        before = a.addresses()
+        before, process = a.addresses(), a.process()
+        assert process.memory_info().rss < 90e6
+        assert not any("torch" in Path(each.path).name for each in process.memory_maps())
 
-        daemon = a.process().children()[0]
+        daemon = process.children()[0]
         os.kill(daemon.pid, signal.SIGKILL)
         now = a.round
         rounds(
@@ -114,7 +116,7 @@ def test_a_peer_known_from_last_time_lets_a_node_in(tmp_path: Path) -> None:
     with closing(a):
         with closing(b):
             rounds([a, b], lambda: received_since(b, a.id, 0), what="sharing")
-        assert a.id in cache.load(b.home, SWARM).peers
+        assert a.id in load_memory(b.home, SWARM).peers
         again = Member(b.home, config(), b.identity)
         with closing(again):
             now = a.round
@@ -242,16 +244,6 @@ def test_a_bootstrap_node_does_without_nothing_of_its_port(tmp_path: Path) -> No
     said = process.stderr
     assert said.strip().splitlines()[-1].startswith("swarm-node: cannot listen on 127.0.0.1 port")
     assert "Traceback" not in said
-
-
-def test_the_network_process_is_small_and_knows_no_torch(tmp_path: Path) -> None:
-    a = Member(tmp_path, config())
-    with closing(a):
-        process = a.process()
-        assert process.memory_info().rss < 90e6
-        mapped = {Path(each.path).name for each in process.memory_maps()}
-        assert mapped
-        assert not any("torch" in name for name in mapped)
 
 
 def test_a_network_process_goes_with_its_trainer(tmp_path: Path) -> None:

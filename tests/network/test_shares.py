@@ -1,20 +1,19 @@
 """At the doorway of real daemons: one party holds a sixteenth of streams and connections, and others are let in."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
-from lab.benchmarks.internet.namespaces import Internet, reason
+from lab.benchmarks.internet.namespaces import Internet, Namespace, reason
 from lab.benchmarks.internet.remote import Remote, RemoteFailed
 from protocol.identity import Identity
 from swarm_node.extensions.libp2p import backend as libp2p_backend
 from swarm_node.network import parties
-from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.transport.asking import ask
-from swarm_node.network.transport.streams import Stream
+from swarm_node.network.backend import Backend, CallFailed, Stream
+from swarm_node.network.transport.streams import ask
 from tests.network.hosts import ECHO, LIMIT, SOON, raw_stream, started
 from tests.waiting import PATIENCE, until, until_awaited
 
@@ -22,10 +21,6 @@ pytestmark = pytest.mark.network
 BACKENDS = ["hivemind", "libp2p"]
 MISSING = reason()
 SHARE = 4  # of 64 connections
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 4 * PATIENCE))
 
 
 @pytest.fixture
@@ -57,103 +52,86 @@ def over_tcp(addresses: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_peer_of_the_internet_holds_a_sixteenth_of_the_streams_and_one_of_this_machine_a_quarter(
+async def test_a_peer_of_the_internet_holds_a_sixteenth_of_the_streams_and_one_of_this_machine_a_quarter(
     backend: str, internet_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        victim, caller = await started(backend), await started("hivemind")
+    victim, caller = await started(backend), await started("hivemind")
+    await caller.dial(over_tcp(await victim.addresses()), SOON)
+    assert await answered(caller, victim, 40) == 16  # of 256
+    monkeypatch.undo()
+    parties.groups_of.cache_clear()
+    local = await started("hivemind")
+    await local.dial(over_tcp(await victim.addresses()), SOON)
+    assert await answered(local, victim, 70) == 64
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_identities_at_one_address_hold_a_sixteenth_of_the_streams_together(
+    backend: str, internet_here: None
+) -> None:
+    victim, crowd = await started(backend), [await started("hivemind") for _ in range(3)]
+    for caller in crowd:
         await caller.dial(over_tcp(await victim.addresses()), SOON)
-        assert await answered(caller, victim, 40) == 16  # of 256
-        monkeypatch.undo()
-        parties.groups_of.cache_clear()
-        local = await started("hivemind")
-        await local.dial(over_tcp(await victim.addresses()), SOON)
-        assert await answered(local, victim, 70) == 64
-        for host in (victim, caller, local):
-            await host.close()
-
-    run(scenario())
+    assert sum([await answered(caller, victim, 8) for caller in crowd]) == 16
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_identities_at_one_address_hold_a_sixteenth_of_the_streams_together(backend: str, internet_here: None) -> None:
-    async def scenario() -> None:
-        victim, crowd = await started(backend), [await started("hivemind") for _ in range(3)]
-        for caller in crowd:
-            await caller.dial(over_tcp(await victim.addresses()), SOON)
-        assert sum([await answered(caller, victim, 8) for caller in crowd]) == 16
-        for host in (victim, *crowd):
-            await host.close()
+async def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(backend: str, internet_here: None) -> None:
+    victim, crowd = await started(backend), [await started("libp2p") for _ in range(10)]
+    for caller in crowd:
+        await caller.dial(over_tcp(await victim.addresses()), SOON)
 
-    run(scenario())
+    async def few() -> bool:
+        return len(await victim.connections()) <= SHARE
 
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(backend: str, internet_here: None) -> None:
-    async def scenario() -> None:
-        victim, crowd = await started(backend), [await started("libp2p") for _ in range(10)]
-        for caller in crowd:
-            await caller.dial(over_tcp(await victim.addresses()), SOON)
-
-        async def few() -> bool:
-            return len(await victim.connections()) <= SHARE
-
-        await until_awaited(few, what="hanging up")
-        late = await started("hivemind")  # lets itself in, and another makes room
-        await late.dial(over_tcp(await victim.addresses()), SOON)
-        assert await late.call(victim.peer_id, ECHO, b"me", LIMIT, SOON) == b">me"
-        await until_awaited(few, what="hanging up")
-        assert late.peer_id in {each.peer for each in await victim.connections()}
-        for host in (victim, late, *crowd):
-            await host.close()
-
-    run(scenario())
+    await until_awaited(few, what="hanging up")
+    late = await started("hivemind")  # lets itself in, and another makes room
+    await late.dial(over_tcp(await victim.addresses()), SOON)
+    assert await late.call(victim.peer_id, ECHO, b"me", LIMIT, SOON) == b">me"
+    await until_awaited(few, what="hanging up")
+    assert late.peer_id in {each.peer for each in await victim.connections()}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_one_identity_with_many_connections_is_hung_up_on(backend: str, internet_here: None) -> None:
-    async def scenario() -> None:
-        identity = Identity.create()
-        victim, many = await started(backend), [await started("hivemind", identity) for _ in range(7)]
-        for caller in many:
-            await caller.dial(over_tcp(await victim.addresses()), SOON)
+async def test_one_identity_with_many_connections_is_hung_up_on(backend: str, internet_here: None) -> None:
+    identity = Identity.create()
+    victim, many = await started(backend), [await started("hivemind", identity) for _ in range(7)]
+    for caller in many:
+        await caller.dial(over_tcp(await victim.addresses()), SOON)
 
-        async def few() -> bool:
-            return len(await victim.connections()) <= SHARE
+    async def few() -> bool:
+        return len(await victim.connections()) <= SHARE
 
-        await until_awaited(few, what="hanging up")
-        for host in (victim, *many):
-            await host.close()
-
-    run(scenario())
+    await until_awaited(few, what="hanging up")
 
 
-def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for(
+async def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for(
     internet_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """py-libp2p; p2pd makes its handshakes where nobody can look."""
     monkeypatch.setattr(libp2p_backend, "HANDSHAKE_SECONDS", PATIENCE)
 
-    async def scenario() -> None:
-        victim = await started("libp2p")
-        (address,) = over_tcp(await victim.addresses())
-        silent = []
-        for _ in range(10):
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(address.split("/")[4]))
-            greeting = asyncio.create_task(reader.read())  # all that the victim says until it hangs up
-            silent.append((greeting, writer))
-        await until_awaited(lambda: sum(greeting.done() for greeting, _ in silent) == 6, what="hanging up")
-        assert not any(greeting.done() for greeting, _ in silent[6:])  # of 64: the first made room
-        honest = await started("hivemind")
-        await honest.dial([address], SOON)
-        assert await honest.call(victim.peer_id, ECHO, b"in", LIMIT, SOON) == b">in"
-        for greeting, writer in silent:
-            greeting.cancel()
-            writer.close()
-        for host in (victim, honest):
-            await host.close()
+    victim = await started("libp2p")
+    (address,) = over_tcp(await victim.addresses())
+    silent = []
+    for _ in range(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(address.split("/")[4]))
+        greeting = asyncio.create_task(reader.read())  # all that the victim says until it hangs up
+        silent.append((greeting, writer))
+    await until_awaited(lambda: sum(greeting.done() for greeting, _ in silent) == 6, what="hanging up")
+    assert not any(greeting.done() for greeting, _ in silent[6:])  # of 64: the first made room
+    honest = await started("hivemind")
+    await honest.dial([address], SOON)
+    assert await honest.call(victim.peer_id, ECHO, b"in", LIMIT, SOON) == b">in"
+    for greeting, writer in silent:
+        greeting.cancel()
+        writer.close()
 
-    run(scenario())
+
+def started_side_by_side(places: list[Namespace]) -> list[Remote]:
+    """Hosts on py-libp2p, which takes long to load."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda place: Remote.start(place, "libp2p", relay=False), places))
 
 
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -176,14 +154,14 @@ def test_a_24_of_the_internet_keeps_nobody_else_out_and_a_local_network_is_no_pa
 
     far = Remote.start(places[3], "hivemind", relay=False)
     far.dial(at("45.33.77.1"))
-    crowd = [Remote.start(place, "libp2p", relay=False) for place in places[1:3] for _ in range(3)]
+    crowd = started_side_by_side(places[1:3] * 3)
     for each in crowd:
         each.dial(at(places[0].address))
     until(lambda: connected("45.33.10") <= SHARE, what="hanging up")
     assert far.echo(victim.peer_id, "there") == ">there"
     assert connected("45.33.77") == 1
 
-    home = [Remote.start(place, "libp2p", relay=False) for place in places[1:3] for _ in range(3)]
+    home = started_side_by_side(places[1:3] * 3)
     for each in home:
         each.dial(at("192.168.9.1"))
     assert [each.echo(victim.peer_id, "home") for each in home] == [">home"] * 6
@@ -204,7 +182,7 @@ def test_what_a_relay_brings_is_counted_by_the_relay_which_itself_is_kept(backen
     until(ways, what="a reservation")
     guests = internet.public("g")
     guests.run("ip", "addr", "add", "45.33.77.9/24", "dev", "eth0")
-    crowd = [Remote.start(guests, "libp2p", relay=False) for _ in range(6)]
+    crowd = started_side_by_side([guests] * 6)
     for each in crowd:
         each.dial(ways())
 

@@ -8,7 +8,6 @@ from protocol.identity import Identity
 from swarm_node.network.process import service
 from swarm_node.network.process.messages import Memory
 from tests.network.hosts import config, started
-from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.network
 DEAD = f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(b'd' * 32).peer_id}"
@@ -24,36 +23,29 @@ DEAD = f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(b'd' * 32).peer_id}"
     ],
     ids=["node", "bootstrap", "announcing"],
 )
-def test_it_starts(backend: str, options: dict[str, object]) -> None:
-    async def scenario() -> None:
-        host = await started(backend, **options)  # type: ignore[arg-type]
-        addresses = await host.addresses()
-        assert addresses
-        if "announce" in options:
-            assert addresses == [f"/ip4/127.0.0.1/tcp/31330/p2p/{host.peer_id}"]
-        await host.close()
-
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+async def test_it_starts(backend: str, options: dict[str, object]) -> None:
+    host = await started(backend, **options)  # type: ignore[arg-type]
+    addresses = await host.addresses()
+    assert addresses
+    if "announce" in options:
+        assert addresses == [f"/ip4/127.0.0.1/tcp/31330/p2p/{host.peer_id}"]
 
 
-def test_bootstrap_nodes_that_do_not_reply_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bootstrap_nodes_that_do_not_reply_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "ENTRANCE_SECONDS", 1.0)
     warnings: asyncio.Queue[str] = asyncio.Queue()
     lonely = service.NetworkService(
         Identity.create(),
         "test",
         config("hivemind", peers=(DEAD,), mdns=False),
-        Memory(port=0, exchange={}, peers={}),
+        Memory(),
         deliver=lambda envelope: None,
         say=lambda text, warning: warnings.put_nowait(text) if warning else None,
     )
 
-    async def scenario() -> None:
-        living = asyncio.create_task(lonely.live())
-        text = await warnings.get()
-        assert f"none of --peers answers ({DEAD}: " in text
-        assert "is the address right" in text
-        living.cancel()
-        await asyncio.gather(living, return_exceptions=True)
-
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+    living = asyncio.create_task(lonely.live())
+    text = await warnings.get()
+    assert f"none of --peers answers ({DEAD}: " in text
+    assert "is the address right" in text
+    living.cancel()
+    await asyncio.gather(living, return_exceptions=True)

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from lab.studies.eclipse import run
-from swarm_node.network.exchange.addresses import network_of
-from swarm_node.network.exchange.sample import SLOTS, Sample
+from swarm_node.network.exchange.peers import SLOTS, Sample
+from swarm_node.network.parties import network_of
 from tests.exchanges import address, identity
 
 

@@ -3,11 +3,12 @@
 from collections import Counter
 from random import Random
 
+import msgspec
 import pytest
 
 from protocol.limits import HASH_BYTES, SWARM_TAG_BYTES
 from protocol.messages import Round
-from swarm_node.network.actions import Call
+from swarm_node.network.actions import Call, Remembered
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.view import MAX_AGE
 from swarm_node.settings import NetworkConfig
@@ -221,7 +222,7 @@ def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
         swarm.run(10)
     assert renewed.delivered
     assert not seen & {delivery.content_hash for _, delivery in renewed.delivered}
-    assert after.state()["seq"] > before.state()["seq"]
+    assert after.state().seq > before.state().seq
     newest = swarm.exchanges[0].view.get(member.peer)
     assert newest
     assert newest.announcement.round == 50
@@ -245,9 +246,9 @@ def test_a_node_that_lost_its_memory_is_received_again() -> None:
 
 @pytest.mark.parametrize("spoil", [{"seq": -1}, {"seen": ["x"]}, {"bans": 3}, {"more": 1}, {"received": {"a": [1]}}])
 def test_a_spoilt_memory_is_an_error_of_one_line(spoil: dict[str, object]) -> None:
-    node = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0)
+    state = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0).state()
     with pytest.raises(ValueError, match=next(iter(spoil))) as caught:
-        node.restore({**node.state(), **spoil}, 0.0)
+        msgspec.convert({**msgspec.to_builtins(state), **spoil}, Remembered)
     assert "\n" not in str(caught.value)
 
 

@@ -453,7 +453,7 @@ def test_nobody_is_blamed_for_serving_a_group_of_another(fault: str) -> None:
     reputation = exchange._knowledge.reputation
     assert (reputation.state(author, now), reputation.state(holder, now)) == ("quarantined", "ok")
     assert reputation.of(holder).guilt_at(now) == 0.0
-    assert reputation.success(holder) < 0.6
+    assert reputation.of(holder).success < 0.6
 
 
 @pytest.mark.parametrize("fault", ["scorer raised", "not a score", "environment raised TypeError"])
@@ -461,4 +461,4 @@ def test_a_mistake_of_a_scorer_counts_against_nobody(fault: str) -> None:
     exchange, author, holder, now = serve_what_another_wrote(fault)
     reputation = exchange._knowledge.reputation
     assert (reputation.state(author, now), reputation.of(author).guilt_at(now)) == ("ok", 0.0)
-    assert (reputation.state(holder, now), reputation.success(holder)) == ("ok", 1.0)
+    assert (reputation.state(holder, now), reputation.of(holder).success) == ("ok", 1.0)

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from protocol.messages import PeerId, Round
 from swarm_node.network.actions import Action, Call, Deliver
 from swarm_node.network.backend import Caller, Failure
-from swarm_node.network.exchange.calls import OVERDUE
 from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.knowledge import OVERDUE
 from swarm_node.network.exchange.view import CAPACITY, MAX_AGE
 from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, address, identity, key_of, sealed_groups
@@ -135,7 +135,7 @@ class Schedules(RuleBasedStateMachine):
         state = self.nodes[n].state()
         self.nodes[n] = Exchange(identity(n), SWARM, NetworkConfig(), Random(n), self.now)
         self.nodes[n].restore(state, self.now)
-        assert self.nodes[n].state()["seen"] == state["seen"]
+        assert self.nodes[n].state().seen == state.seen
         self.waiting = [each for each in self.waiting if each[0] != n]
         self.done = [each for each in self.done if each[0] != n]
         self.origins[n] = []

@@ -9,8 +9,7 @@ from protocol import codec
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Round
-from swarm_node.network.alone import Alone
-from swarm_node.network.in_memory import INBOX_FULL, UNSENT, MemoryNetwork, MemorySwarm
+from swarm_node.network.in_memory import INBOX_FULL, UNSENT, Alone, MemoryNetwork, MemorySwarm
 from swarm_node.rollouts.interfaces import Network
 from tests.groups import external, group
 

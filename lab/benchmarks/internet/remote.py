@@ -42,7 +42,7 @@ class Remote:
         return str(self._do("dial", list(addresses), timeout))
 
     def echo(self, peer: PeerId, text: str, timeout: float = PATIENCE) -> str:
-        return str(self._do("echo", peer, text, timeout))
+        return self.call(peer, ECHO, text.encode(), timeout).decode()
 
     def call(self, peer: PeerId, protocol: str, request: bytes, timeout: float = PATIENCE) -> bytes:
         return bytes.fromhex(self._do("call", peer, protocol, request.hex(), timeout))
@@ -86,9 +86,6 @@ async def started(backend: str, bootstrap: bool, options: dict[str, Any]) -> Bac
 
 
 def operations(host: Backend) -> dict[str, Callable[..., Awaitable[Any]]]:
-    async def echo(peer: str, text: str, timeout: float) -> str:
-        return (await host.call(PeerId(peer), ECHO, text.encode(), LIMIT, timeout)).decode()
-
     async def call(peer: str, protocol: str, request: str, timeout: float) -> str:
         return (await host.call(PeerId(peer), protocol, bytes.fromhex(request), LIMIT, timeout)).hex()
 
@@ -100,7 +97,6 @@ def operations(host: Backend) -> dict[str, Callable[..., Awaitable[Any]]]:
 
     return {
         "dial": host.dial,
-        "echo": echo,
         "call": call,
         "counters": counters,
         "addresses": host.addresses,

@@ -5,7 +5,6 @@ The same peer id, protocols and framing as the hivemind backend, so that both ma
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -26,20 +25,16 @@ from libp2p.transport.tcp.tcp import TCP
 from libp2p.transport.upgrader import TransportUpgrader
 from multiaddr import Multiaddr
 
-from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES, Identity
+from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES
 from protocol.messages import PeerId
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.libp2p.guard import GuardedHost, GuardedSwarm, remote_address
 from swarm_node.extensions.libp2p.relay import STOP, accept, dial_through
 from swarm_node.extensions.libp2p.trio_thread import TrioThread
-from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
-from swarm_node.network.transport.asking import Asking
-from swarm_node.network.transport.dialling import Dialling
-from swarm_node.network.transport.gate import DialGate
-from swarm_node.network.transport.listening import check_free, on_interfaces
-from swarm_node.network.transport.multiaddr import peer_text, split_peer, usefulness
-from swarm_node.network.transport.relays import Relays
-from swarm_node.network.transport.streams import Answering
+from swarm_node.network.backend import Caller, CallFailed, Connection, Failure, Handler
+from swarm_node.network.transport.backends import HostOptions, check_free, on_interfaces
+from swarm_node.network.transport.multiaddr import peer_text, split_peer
+from swarm_node.network.transport.streams import Answering, StreamBackend
 
 HANDSHAKE_SECONDS = 5.0
 RESET_SECONDS = 1.0
@@ -47,34 +42,15 @@ RESET_SECONDS = 1.0
 logging.getLogger("libp2p").setLevel(logging.CRITICAL)  # it quotes peers
 
 
-class Libp2pBackend(Backend):
+class Libp2pBackend(StreamBackend):
     """Carries calls by py-libp2p, in a thread of its own."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        listen: Sequence[str],
-        announce: Sequence[str],
-        max_connections: int,
-        max_inbound: int,
-        relays: Sequence[str] = (),
-        gate: DialGate | None = None,
-    ) -> None:
-        """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
-        self.peer_id = identity.peer_id
-        self.counters: Counter[str] = Counter()
-        self._identity = identity
-        self._listen = [address for address in listen if "/tcp/" in address]
-        self._announce = announce
-        self._max_connections = max_connections
-        self._max_inbound = max_inbound
+    def __init__(self, options: HostOptions) -> None:
+        super().__init__(options)
+        self._listen = [address for address in options.listen if "/tcp/" in address]
         self._thread: TrioThread | None = None
         self._host: GuardedHost | None = None
         self._swarm: GuardedSwarm | None = None
-        self._dialling = Dialling(gate, self._dial, self.connections)
-        self._asking = Asking(self._open_in_time)
-        self._relays = Relays(self, self._open_stream, relays)
-        self._tending: asyncio.Task[None] | None = None
 
     @property
     def thread(self) -> TrioThread:
@@ -90,32 +66,21 @@ class Libp2pBackend(Backend):
 
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
         check_free(self._listen)
-        noting = {protocol: self._noting(handler) for protocol, handler in handlers.items()}
-        answering = Answering(noting, limits, self._max_inbound, self.counters)
         self._thread = TrioThread()
         await self._thread.start()
         try:
-            await self._thread.call(self._start_host, list(handlers), answering)
+            await self._thread.call(self._start_host, list(handlers), self._answering(handlers, limits))
         except Exception:
             await self._thread.stop()
             raise
-        if not any(usefulness(address) == 0 for address in await self.addresses()):
-            self._tending = asyncio.create_task(self._relays.run())
+        await self._seek_relays()
 
-    async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
-        return await self._dialling.dial(addresses, timeout)
-
-    async def _dial(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:
+    async def _connect(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:
         try:
             async with asyncio.timeout(timeout):
-                await self.thread.call(self._connect, peer, addresses)
+                await self.thread.call(self._dial_all, peer, addresses)
         except (TimeoutError, OSError) as error:
             raise CallFailed(Failure.UNREACHABLE, "no answer in time") from error
-
-    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        reply = await self._asking.call(peer, protocol, request, max_reply, timeout)
-        self._note_use(peer)
-        return reply
 
     async def disconnect(self, peer: PeerId) -> None:
         await self._reach(self.swarm.close_peer, ID.from_base58(peer))
@@ -124,32 +89,42 @@ class Libp2pBackend(Backend):
         found: list[Connection] = await self._reach(self._list_connections)
         return found
 
-    async def addresses(self) -> list[str]:
-        if self._announce:
-            known = set(self._announce)
-        else:
-            known = await self._reach(self._list_addresses) | set(self._relays.addresses())
-        return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
+    async def _own_addresses(self) -> set[str]:
+        announced: Sequence[str] = self._options.config.announce
+        return set(announced) if announced else await self._reach(self._list_addresses)
 
     async def wait_closed(self) -> str:
         return f"py-libp2p ended: {await self.thread.wait_ended() or 'stopped'}"
 
     async def close(self) -> None:
-        if self._tending is not None:
-            self._tending.cancel()
-        await self._asking.close()
+        await super().close()
         if self._thread is not None:
             await self._thread.stop()
 
-    async def _open_stream(self, peer: PeerId, protocol: str) -> "TrioStream":
-        return TrioStream(self.thread, await self.thread.call(self._open, peer, protocol))
-
-    async def _open_in_time(self, peer: PeerId, protocol: str, timeout: float) -> "TrioStream":
+    async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> "TrioStream":
+        """A stream to a connected peer. CallFailed where there is none, and nobody is dialled."""
         try:
             async with asyncio.timeout(timeout):
-                return await self._open_stream(peer, protocol)
+                return TrioStream(self.thread, await self.thread.call(self._new_stream, peer, protocol))
         except OSError as error:  # TimeoutError is one
             raise CallFailed(Failure.UNREACHABLE) from error
+
+    def _used(self, peer: PeerId) -> None:
+        self.thread.begin(self._note_use, peer)
+
+    async def _reach(self, work: Callable[..., Awaitable[Any]], *args: object) -> Any:
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                return await self.thread.call(work, *args)
+        except OSError as error:  # TimeoutError is one
+            raise CallFailed(Failure.UNREACHABLE, str(error)) from error
+
+    async def _serve(self, answering: Answering, stream: INetStream, caller: Caller, protocol: str) -> None:
+        pipe = TrioStream(self.thread, stream)
+        if answering.admits(caller, asyncio.get_running_loop().time()):
+            await answering.serve(pipe, caller, protocol)
+        else:
+            await pipe.close()
 
     # What follows runs in trio.
 
@@ -175,13 +150,13 @@ class Libp2pBackend(Backend):
                 failed.append(error)
                 started.set()
 
-        self.thread.spawn(run)
+        self.thread.begin(run)
         await started.wait()
         if failed:
             raise failed[0]
 
     def _make_swarm(self) -> GuardedSwarm:
-        key_bytes = self._identity.key_bytes()
+        key_bytes = self._options.identity.key_bytes()
         keys = create_new_key_pair(key_bytes[len(KEY_HEADER) : -PUBLIC_KEY_BYTES])
         local_id = ID.from_pubkey(keys.public_key)
         peerstore = PeerStore()
@@ -194,8 +169,8 @@ class Libp2pBackend(Backend):
         config = ConnectionConfig(
             min_connections=0,
             low_watermark=0,  # it must not dial on its own
-            high_watermark=10 * self._max_connections,  # it must not prune on its own: the census does
-            max_connections=10 * self._max_connections,
+            high_watermark=10 * self._options.max_connections,  # it must not prune on its own: the census does
+            max_connections=10 * self._options.max_connections,
             dial_timeout=HANDSHAKE_SECONDS,
             inbound_upgrade_timeout=HANDSHAKE_SECONDS,
             outbound_upgrade_timeout=HANDSHAKE_SECONDS,
@@ -210,24 +185,19 @@ class Libp2pBackend(Backend):
             [TCP()],
             retry_config=retry,
             connection_config=config,
-            max_peers=self._max_connections,
-            is_kept=self._is_kept,
+            max_peers=self._options.max_connections,
+            is_kept=lambda peer, address: self._is_kept(str(peer), address),
             counters=self.counters,
         )
-
-    def _is_kept(self, peer: ID, address: str) -> bool:
-        return self._relays.holds(PeerId(str(peer))) or self._dialling.leads_to_given(address)
 
     def _inbound(self, protocol: str, answering: Answering) -> Callable[[INetStream], Awaitable[None]]:
         async def handle(stream: INetStream) -> None:
             caller = Caller(peer_text(stream.muxed_conn.peer_id.to_bytes()), remote_address(stream.muxed_conn))
-            done = trio.Event()
-            self.thread.run_in_asyncio(lambda: self._serve(answering, stream, caller, protocol), done)
-            await done.wait()
+            await self.thread.run_in_asyncio(lambda: self._serve(answering, stream, caller, protocol))
 
         return handle
 
-    async def _connect(self, peer: PeerId, addresses: Sequence[str]) -> None:
+    async def _dial_all(self, peer: PeerId, addresses: Sequence[str]) -> None:
         """CallFailed unless one of the known addresses leads to the peer; they are dialled side by side."""
         target = ID.from_base58(peer)
         if self.swarm.get_connections(target):
@@ -260,7 +230,7 @@ class Libp2pBackend(Backend):
             await self.swarm.dial_addr(Multiaddr(relay), relay_id)
         await dial_through(self._host, self.swarm, relay_id, target)
 
-    async def _open(self, peer: PeerId, protocol: str) -> INetStream:
+    async def _new_stream(self, peer: PeerId, protocol: str) -> INetStream:
         assert self._host is not None
         if not self.swarm.get_connections(ID.from_base58(peer)):  # else the library would dial what it was told
             raise CallFailed(Failure.UNREACHABLE, "not connected")
@@ -284,42 +254,15 @@ class Libp2pBackend(Backend):
         listening = [str(address) for it in self.swarm.listeners.values() for address in it.get_addrs()]
         return {address for bound in listening for address in on_interfaces(bound)}
 
-    # And this in asyncio again.
-
-    async def _serve(self, answering: Answering, stream: INetStream, caller: Caller, protocol: str) -> None:
-        pipe = TrioStream(self.thread, stream)
-        if answering.admits(caller, asyncio.get_running_loop().time()):
-            await answering.serve(pipe, caller, protocol)
-        else:
-            await pipe.close()
-
-    def _noting(self, handler: Handler) -> Handler:
-        async def answer(caller: Caller, request: bytes) -> bytes:
-            self._note_use(caller.peer)
-            return await handler(caller, request)
-
-        return answer
-
-    def _note_use(self, peer: PeerId) -> None:
-        async def note() -> None:
-            self.swarm.census.was_useful(ID.from_base58(peer))
-
-        self.thread.post(note)
-
-    async def _reach(self, work: Callable[..., Awaitable[Any]], *args: object) -> Any:
-        try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS):
-                return await self.thread.call(work, *args)
-        except OSError as error:  # TimeoutError is one
-            raise CallFailed(Failure.UNREACHABLE, str(error)) from error
+    async def _note_use(self, peer: PeerId) -> None:
+        self.swarm.census.was_useful(ID.from_base58(peer))
 
 
 class TrioStream:
     """A libp2p stream for asyncio."""
 
     def __init__(self, thread: TrioThread, stream: INetStream) -> None:
-        self._thread = thread
-        self._stream = stream
+        self._thread, self._stream = thread, stream
 
     async def read(self, size: int) -> bytes:
         return await self._thread.call(self._read, size)
@@ -328,7 +271,7 @@ class TrioStream:
         await self._thread.call(self._write, data)
 
     async def close(self) -> None:
-        self._thread.post(self._reset)  # whoever closes has what it wanted, or gives up
+        self._thread.begin(self._reset)  # whoever closes has what it wanted, or gives up
 
     async def _read(self, size: int) -> bytes:
         data = bytearray()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend
-from swarm_node.network.transport.backends import MAX_INBOUND, HostOptions
+from swarm_node.network.transport.backends import HostOptions
 from swarm_node.settings import NetworkConfig
 
 
@@ -31,10 +31,7 @@ class Libp2p:
             from swarm_node.extensions.libp2p.backend import Libp2pBackend
         except ImportError as error:
             raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
-        limits = options.max_connections, MAX_INBOUND
-        return Libp2pBackend(
-            options.identity, options.listen, options.config.announce, *limits, options.relays, options.gate
-        )
+        return Libp2pBackend(options)
 
 
 LIBP2P = Libp2p()

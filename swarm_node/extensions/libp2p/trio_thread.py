@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -20,16 +20,15 @@ class TrioThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._ready = asyncio.Event()
         self._ended: asyncio.Future[str] = self._loop.create_future()
         self._calls: set[asyncio.Future[Any]] = set()
         self._nursery: trio.Nursery | None = None
         self._token: trio.lowlevel.TrioToken | None = None
-        self._thread = threading.Thread(target=self._run, name="trio", daemon=True)
 
     async def start(self) -> None:
-        self._thread.start()
-        await self._ready
+        threading.Thread(target=self._run, name="trio", daemon=True).start()
+        await self._ready.wait()
 
     async def call(self, work: Callable[..., Awaitable[T]], *args: object) -> T:
         """Run `work(*args)` in trio; its result or exception. Cancelling the call cancels the work.
@@ -48,7 +47,7 @@ class TrioThread:
                 else:
                     self._post(_succeed, future, result)
 
-        if not self._submit(task):
+        if not self.begin(task):
             raise TrioStopped("the network library has stopped")
         self._calls.add(future)
         try:
@@ -56,25 +55,28 @@ class TrioThread:
         finally:
             self._calls.discard(future)
             if future.cancelled():
-                self._submit_sync(scope.cancel)
+                self._submit(scope.cancel)
 
-    def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
-        """From trio: run `work()` beside everything else. An exception of it ends the loop."""
-        assert self._nursery is not None
-        self._nursery.start_soon(work)
+    def begin(self, work: Callable[..., Awaitable[None]], *args: object) -> bool:
+        """Run `work(*args)` in trio beside everything else; what it raises ends the loop. False: it has ended."""
+        if (nursery := self._nursery) is None:
+            return False
 
-    def post(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Run `work(*args)` in trio some time; it must not raise."""
-        self._submit(lambda: work(*args))
+        def start() -> None:
+            with suppress(RuntimeError):  # the nursery is closing
+                nursery.start_soon(work, *args)
 
-    def run_in_asyncio(self, work: Callable[[], Any], done: trio.Event) -> None:
-        """From trio: run the coroutine `work()` as a task in asyncio, then set `done`."""
+        return self._submit(start)
+
+    async def run_in_asyncio(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """From trio: waits for a task in asyncio that does this work."""
+        done = trio.Event()
 
         def begin() -> None:
-            task = self._loop.create_task(work())
-            task.add_done_callback(lambda _: self._submit_sync(done.set))
+            self._loop.create_task(work()).add_done_callback(lambda _: self._submit(done.set))
 
         self._post(begin)
+        await done.wait()
 
     async def wait_ended(self) -> str:
         """Why the loop ended; "" if it was stopped."""
@@ -82,24 +84,20 @@ class TrioThread:
 
     async def stop(self) -> None:
         """Cancels what runs in it, and waits for its end."""
-        nursery = self._nursery
-        if nursery is not None and self._submit_sync(nursery.cancel_scope.cancel):
+        if self._nursery is not None and self._submit(self._nursery.cancel_scope.cancel):
             await self.wait_ended()
 
-    def _submit(self, task: Callable[[], Awaitable[None]]) -> bool:
-        nursery = self._nursery
-        return nursery is not None and self._submit_sync(lambda: _start(nursery, task))
-
-    def _submit_sync(self, work: Callable[[], object]) -> bool:
-        if self._token is None:
-            return False
+    def _submit(self, work: Callable[[], object]) -> bool:
+        """To trio's thread."""
         try:
-            self._token.run_sync_soon(work)
+            if self._token is not None:
+                self._token.run_sync_soon(work)
         except trio.RunFinishedError:
             return False
-        return True
+        return self._token is not None
 
     def _post(self, work: Callable[..., object], *args: object) -> None:
+        """To asyncio's thread."""
         with suppress(RuntimeError):  # asyncio has ended before us
             self._loop.call_soon_threadsafe(work, *args)
 
@@ -112,21 +110,15 @@ class TrioThread:
         self._post(self._end, reason)
 
     async def _main(self) -> None:
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
+        async with trio.open_nursery() as self._nursery:
             self._token = trio.lowlevel.current_trio_token()
-            self._post(_succeed, self._ready, None)
+            self._post(self._ready.set)
             await trio.sleep_forever()
 
     def _end(self, reason: str) -> None:
         _succeed(self._ended, reason)
         for future in self._calls:
             _fail(future, TrioStopped(reason or "stopped"))
-
-
-def _start(nursery: trio.Nursery, task: Callable[[], Awaitable[None]]) -> None:
-    with suppress(RuntimeError):  # the nursery is closing
-        nursery.start_soon(task)
 
 
 def _succeed(future: asyncio.Future[T], result: T) -> None:

@@ -1,17 +1,86 @@
-"""Inbound streams: requests of peers. Every reply is bounded and rationed, and handling a request never raises."""
+"""Inbound streams: requests of peers. Every reply is bounded and rationed, and handling a request never raises.
+
+Asking is cheap for the one who asks, so saying no must be cheaper than answering: nothing of a request is read before
+`Budgets.allow`, which counts by peer, by network of addresses, and for everybody together.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from protocol import announcing, limits, wire
 from protocol.messages import PeerId
 from protocol.rejection import Reason, Rejected
+from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Caller
-from swarm_node.network.exchange.addresses import is_public, network_of
-from swarm_node.network.exchange.buckets import Budgets, Limit, Rate
-from swarm_node.network.exchange.incoming import Verdict, receive
+from swarm_node.network.exchange.gossip import Verdict, receive
 from swarm_node.network.exchange.knowledge import Knowledge
-from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS
+from swarm_node.network.exchange.peers import BAD_REPLY_POINTS
 from swarm_node.network.exchange.view import Entry, age_of
+from swarm_node.network.parties import is_public, network_of
+
+MAX_TRACKED = 4096  # peers, and networks, whose buckets are remembered
+NETWORK_PEERS = 4  # a network of addresses (/24) may ask for as much as this many peers
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How much is allowed: steadily, and at once."""
+
+    per_second: float
+    burst: float
+
+
+class Bucket:
+    """Fills by itself, up to its burst. Starts full."""
+
+    def __init__(self, rate: Rate, now: float, times: int = 1) -> None:
+        """Of so many times this rate; `now` in seconds."""
+        self._per_second, self._burst = rate.per_second * times, rate.burst * times
+        self._level, self._updated = self._burst, now
+
+    def holds(self, amount: float, now: float) -> bool:
+        """Whether this amount is there now."""
+        self._level = min(self._burst, self._level + (now - self._updated) * self._per_second)
+        self._updated = now
+        return self._level >= amount
+
+    def take(self, amount: float) -> None:
+        self._level -= amount
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Of one kind of thing, for one peer and for all together; a network of addresses lies in between."""
+
+    peer: Rate
+    total: Rate
+
+
+class Budgets:
+    """All buckets of one node. `network` "" is an address that counts in no network: one's own LAN, or unknown."""
+
+    def __init__(self, limits: Mapping[str, Limit], now: float) -> None:
+        self._limits = limits
+        self._total = {kind: Bucket(limit.total, now) for kind, limit in limits.items()}
+        self._shared: Lru[tuple[str, str], Bucket] = Lru(MAX_TRACKED * len(limits))  # by kind, and peer or network
+
+    def allow(self, kind: str, amount: float, peer: PeerId, network: str, now: float) -> bool:
+        """Whether there is room in all three buckets; then it is taken from all three, else from none."""
+        buckets = [self._bucket(kind, network, now, NETWORK_PEERS)] if network else []
+        if not all(bucket.holds(amount, now) for bucket in buckets):
+            return False  # before the peer gets a bucket: a thousand identities must not push out those of others
+        buckets += [self._bucket(kind, peer, now), self._total[kind]]
+        if not all(bucket.holds(amount, now) for bucket in buckets):
+            return False
+        for bucket in buckets:
+            bucket.take(amount)
+        return True
+
+    def _bucket(self, kind: str, name: str, now: float, times: int = 1) -> Bucket:
+        bucket = self._shared.get((kind, name)) or Bucket(self._limits[kind].peer, now, times)
+        self._shared[kind, name] = bucket
+        return bucket
+
 
 REFUSED = b""
 BYTES = "bytes"

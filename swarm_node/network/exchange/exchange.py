@@ -11,26 +11,20 @@ goes back.
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar
 
 from protocol import announcing, codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Action
+from swarm_node.network.actions import UNINFORMATIVE, USEFUL, Action, Remembered
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
-from swarm_node.network.exchange.calls import Calls
-from swarm_node.network.exchange.contacts import Contacts
 from swarm_node.network.exchange.fetching import Fetching
-from swarm_node.network.exchange.gossip import Gossip
-from swarm_node.network.exchange.knowledge import Knowledge
-from swarm_node.network.exchange.local_announcement import LocalAnnouncement
-from swarm_node.network.exchange.peers import PeerView, peer_views
-from swarm_node.network.exchange.remembered import Remembered
-from swarm_node.network.exchange.reputation import UNINFORMATIVE, USEFUL, points
-from swarm_node.network.exchange.store import GroupStore
+from swarm_node.network.exchange.gossip import OVERTAKEN, Gossip
+from swarm_node.network.exchange.knowledge import Knowledge, PeerView, peer_views
+from swarm_node.network.exchange.offered import LocalAnnouncement
+from swarm_node.network.exchange.peers import Sample, points
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
@@ -39,8 +33,6 @@ GONE = 3  # failed calls in a row after which a sampled peer makes room
 
 class Exchange:
     """One node's part in the swarm."""
-
-    protocols: ClassVar[Mapping[str, int]] = wire.REQUEST_LIMITS  # id -> largest request, bytes
 
     def __init__(
         self,
@@ -52,21 +44,12 @@ class Exchange:
         serve_only: bool = False,
         rules: AdmissionRules | None = None,
     ) -> None:
-        self._knowledge = Knowledge(
-            identity=identity,
-            swarm=swarm,
-            rng=random,
-            local_announcement=LocalAnnouncement(identity, swarm, now),
-            store=GroupStore(),
-            view=View(),
-            contacts=Contacts(),
-            rules=rules,
-        )
+        own, sample = LocalAnnouncement(identity, swarm, now), Sample(Random(random.random()))
+        self._knowledge = Knowledge(identity, swarm, random, own, sample, rules)
         self._serve_only = serve_only
-        self._calls = calls = Calls(self._knowledge)
         self._answers = Answers(self._knowledge, config.upload_limit, now)
-        self._gossip = Gossip(self._knowledge, calls, config.exchange_seconds, now)
-        self._fetching = Fetching(self._knowledge, calls, now)
+        self._gossip = Gossip(self._knowledge, config.exchange_seconds, now)
+        self._fetching = Fetching(self._knowledge, now)
         self._ticked = now  # seconds
 
     # What the trainer's side says.
@@ -112,7 +95,7 @@ class Exchange:
         """Whatever is due. At least once a second."""
         self._ticked = now
         actions: list[Action] = []
-        for token in self._calls.overdue(now):
+        for token in self._knowledge.overdue(now):
             actions += self.failed(token, Failure.TIMEOUT, now)
         return self._finish(actions + self._gossip.tick(now), now)
 
@@ -127,7 +110,7 @@ class Exchange:
         """A call was answered. An empty reply is a refusal."""
         if not reply:
             return self.failed(token, Failure.REFUSED, now)
-        asked = self._calls.pop(token)
+        asked = self._knowledge.asked.pop(token, None)
         if asked is None:  # too late: it was given up
             return []
         self._count(asked.protocol, "in", reply)
@@ -143,7 +126,7 @@ class Exchange:
 
     def failed(self, token: int, failure: Failure, now: float) -> list[Action]:
         """A call came to nothing."""
-        asked = self._calls.pop(token)
+        asked = self._knowledge.asked.pop(token, None)
         if asked is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
@@ -171,6 +154,10 @@ class Exchange:
             if not access.peer(entry.announcement.author):
                 self._knowledge.view.remove(entry.announcement.author)
 
+    def lets(self, peer: PeerId, address: str) -> bool:
+        """Whether the user's lists let this peer at this multiaddr pass."""
+        return self._knowledge.access.peer(peer) and self._knowledge.access.address(address)
+
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""
         self._knowledge.local_announcement.reachable(addresses)
@@ -190,6 +177,10 @@ class Exchange:
         """Everybody known, those seen last first."""
         return peer_views(self._knowledge, now)
 
+    def overtaken(self) -> int:
+        """How often another node, or an earlier life, spoke as this one with a higher number."""
+        return self._knowledge.counters[OVERTAKEN]
+
     def strangers(self) -> int:
         """How many of those it met have nothing to share with this node, such as peers of another swarm."""
         return sum(bool(contact.note) for contact in self._knowledge.contacts)
@@ -198,18 +189,17 @@ class Exchange:
         """What happened so far: refusals and rejections by reason, failures, and bytes by protocol and direction."""
         return {str(name): count for name, count in self._knowledge.counters.items()}
 
-    def state(self) -> dict[str, Any]:
-        """Plain data for a JSON file, as of the last tick."""
+    def state(self) -> Remembered:
+        """What the next process must know, as of the last tick."""
         return Remembered(
             seq=max(0, self._knowledge.local_announcement.seq),
             received=self._knowledge.view.sequences(self._ticked),
             seen=self._fetching.seen(),
             bans=self._knowledge.reputation.bans(self._ticked),
-        ).dump()
+        )
 
-    def restore(self, state: dict[str, Any], now: float) -> None:
-        """Go on where `state` was taken. ValueError where this is not such data."""
-        remembered = Remembered.parse(state)
+    def restore(self, remembered: Remembered, now: float) -> None:
+        """Go on where `state` was taken."""
         self._knowledge.local_announcement.overtake(remembered.seq)
         self._knowledge.view.restore(remembered.received, now)
         self._fetching.remember(remembered.seen)

@@ -1,32 +1,43 @@
-"""Pulling groups by content hash: from the author or a holder, another one if that fails, and checked on arrival."""
+"""Pulling groups by content hash: which for the trainer's next round, and from whom; another one if that fails.
 
+Each is checked on arrival. Whoever serves wrong bytes is at fault for that, and for a bad group its author.
+"""
+
+import math
 from collections.abc import Iterable
 
-from protocol import announcing, codec, wire
+from protocol import announcing, codec, limits, wire
 from protocol.admission import authenticate, review
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Rejected
 from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Deliver, Refuse
-from swarm_node.network.exchange.calls import Asked, Calls
-from swarm_node.network.exchange.knowledge import Knowledge
-from swarm_node.network.exchange.pulls import Want, Wants
-from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS, BAN, OTHER_POINTS, POINTS
+from swarm_node.network.exchange.knowledge import Asked, Knowledge, Want
+from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, BAN, OTHER_POINTS, POINTS
+from swarm_node.network.exchange.view import by_network, holding, youngest
+from swarm_node.network.parties import fair_sample
 
 MAX_PULLS = 8  # at the same time
 PAUSE = 0.5  # seconds until it is looked again whether there is something to fetch, after there was nothing
 PULL_DELAY = 1.0  # seconds that a round's pulls wait at most for its first exchanges; less than between two rounds
 MAX_SEEN = 2048  # groups remembered so that none is taken twice; announcements in the view name 1,024 at most
+YOUTH = 3  # origins are drawn among so many times as many of the youngest announcements as are wanted
+MIN_CHOICE = 8  # ... but at least among so many
 
 
 class Fetching:
-    """Pulls groups: which, from whom, and from whom next if that fails."""
+    """Pulls groups: which, from whom, and from whom next if that fails.
 
-    def __init__(self, knowledge: Knowledge, calls: Calls, now: float) -> None:
+    Of any origin a round gets at most one group: nobody can fill another's training set. Rounds too short to ask for
+    one by one are asked for together, and then it is so many groups of any origin.
+    """
+
+    def __init__(self, knowledge: Knowledge, now: float) -> None:
         self._knowledge = knowledge
-        self._calls = calls
         self._tag = wire.swarm_tag(knowledge.swarm)
-        self._wants = Wants(knowledge.rng)
+        self._missing = 0  # groups for which nobody has been asked yet
+        self._each = 1  # groups of one origin, at most
+        self._origins: set[PeerId] = set()  # fetched from, or being fetched from, this round
         self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
         self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)  # of groups delivered: who served them
         self._began = now  # seconds
@@ -34,28 +45,20 @@ class Fetching:
         self.round = 0
 
     def begin(self, count: int, rounds: int, now: float) -> None:
-        """The trainer would like so many groups for its next round, or its next few."""
-        self._wants.begin(count, rounds, self._calls.wants())
+        """The trainer would like so many groups for its next round, or its next few. What is under way still comes, so
+        nothing more is asked of its origins."""
+        self._missing, self._each = count, min(rounds, limits.MAX_PULLED)
+        self._origins = {want.origin for want in self._knowledge.wants()}
         self._began, self._look, self.round = now, now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:
         """Ask for what is missing. First learn what is new, then choose: what comes is used a round later anyway."""
-        if (
-            not self._wants.missing
-            or now < self._look
-            or (self._calls.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY)
-        ):
+        learning = self._knowledge.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY
+        if not self._missing or now < self._look or learning:
             return []
         actions: list[Action] = []
-        while room := MAX_PULLS - len(self._calls.busy(wire.PULL)):
-            wants = self._wants.choose(
-                room,
-                self._knowledge.view,
-                self._seen,
-                lambda peer: self._is_trusted(peer, now),
-                lambda peer: self._is_ready(peer, now),
-                self._knowledge.steady(),
-            )
+        while room := MAX_PULLS - len(self._knowledge.busy(wire.PULL)):
+            wants = self._choose(min(room, self._missing), now)
             if not wants:
                 self._look = now + PAUSE
                 break
@@ -102,18 +105,57 @@ class Fetching:
         """Who served the group, while that is remembered."""
         return self._sources.get(key)
 
+    def _choose(self, wanted: int, now: float) -> list[Want]:
+        """Up to so many wants, of as many authors as there are: half of them by peers that others cannot push out, if
+        there are so many; the others of young announcements; all spread over networks of addresses. An author is
+        trusted, and it or somebody who holds the groups is ready to be asked."""
+        view, steady, rng = self._knowledge.view, self._knowledge.steady(), self._knowledge.rng
+        able = {entry.announcement.author for entry in view if self._is_ready(entry.announcement.author, now)}
+        hints = {hint for entry in view if entry.announcement.author in able for hint in entry.announcement.held}
+        offers: dict[PeerId, list[str]] = {}
+        for entry in view:
+            author = entry.announcement.author
+            if author not in self._origins and self._is_trusted(author, now):
+                unseen = [key for key in entry.announcement.groups if key not in self._seen]
+                offers[author] = unseen if author in able else [key for key in unseen if holding(key) in hints]
+        eligible = [entry for entry in view if offers.get(entry.announcement.author)]
+        kept = [entry for entry in eligible if entry.announcement.author in steady]
+        first = [entry.announcement.author for entry in fair_sample(kept, wanted // 2, by_network, rng)]
+        others = [entry for entry in eligible if entry.announcement.author not in first]
+        young = youngest(others, max(MIN_CHOICE, YOUTH * wanted))
+        drawn = fair_sample(young, wanted - len(first), by_network, rng)
+        authors = first + [entry.announcement.author for entry in drawn]
+        self._origins.update(authors)
+        wants = []
+        for left, author in zip(range(len(authors), 0, -1), authors, strict=True):
+            share = min(self._each, math.ceil(self._missing / left), len(offers[author]))
+            self._missing -= share
+            wants.append(Want(self.round, author, tuple(rng.sample(offers[author], share))))
+        return wants
+
+    def _source(self, want: Want, now: float) -> PeerId | None:
+        """Whom to ask next: the author or a peer that says it holds the groups, by chance, so that load spreads; those
+        whose pulls succeed more often. None when nobody is left."""
+        knowledge, hints = self._knowledge, set(map(holding, want.keys))
+        holders = [entry.announcement.author for entry in knowledge.view if hints.issubset(entry.announcement.held)]
+        able = [peer for peer in dict.fromkeys([want.origin, *holders]) if self._is_ready(peer, now)]
+        names = [peer for peer in able if peer not in want.asked]
+        if not names:
+            return None
+        peer = knowledge.rng.choices(names, [max(0.05, knowledge.reputation.of(name).success) for name in names])[0]
+        want.asked.add(peer)
+        return peer
+
     def _ask(self, want: Want, now: float) -> list[Action]:
-        knowledge = self._knowledge
         want.keys = tuple(key for key in want.keys if key not in self._seen)  # came, maybe by another way
         if not want.keys:
             return []
-        success = knowledge.reputation.success
-        peer = self._wants.source(want, knowledge.view, lambda name: self._is_ready(name, now), success)
-        if peer is None:
-            self._wants.give_up(want)
+        peer = self._source(want, now)
+        if peer is None:  # another origin may take its place, not this one again this round
+            self._missing += len(want.keys) if want.round == self.round else 0
             return []
         request = wire.encode_pull(self._tag, [announcing.to_bytes(key) for key in want.keys])
-        return [self._calls.make(Asked(peer, wire.PULL, now, want=want), request)]
+        return [self._knowledge.call(Asked(peer, wire.PULL, now, want=want), request)]
 
     def _is_ready(self, peer: PeerId, now: float) -> bool:
         return self._knowledge.contacts.is_ready(peer, now) and self._is_trusted(peer, now)

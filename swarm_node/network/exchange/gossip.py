@@ -1,21 +1,115 @@
-"""Exchanges of announcements: with whom, when, and how much to ask for."""
+"""Announcements of others: with whom to exchange them, when, and how much to ask for; and taking one in.
+
+From whomever an announcement comes, it is news for the view, or a counted reason why not. Cheap questions come first.
+"""
 
 import math
+from enum import StrEnum
 from itertools import islice, zip_longest
 
-from protocol import limits, wire
-from protocol.messages import PeerId
+from protocol import announcing, limits, wire
+from protocol.messages import Announcement, PeerId
 from protocol.rejection import Rejected
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Failure
-from swarm_node.network.exchange.addresses import fair_sample
-from swarm_node.network.exchange.calls import Asked, Calls
-from swarm_node.network.exchange.contacts import Contact
-from swarm_node.network.exchange.incoming import Verdict, receive
-from swarm_node.network.exchange.knowledge import Knowledge
-from swarm_node.network.exchange.local_announcement import REFRESH
-from swarm_node.network.exchange.reputation import BAD_REPLY_POINTS
-from swarm_node.network.exchange.view import CAPACITY
+from swarm_node.network.exchange.knowledge import Asked, Knowledge
+from swarm_node.network.exchange.offered import REFRESH
+from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, Contact
+from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, Entry, by_network
+from swarm_node.network.parties import fair_sample, full, is_public, network_of
+
+OVERTAKEN = "own number overtaken: a lost memory, or two nodes with one identity"  # counter
+
+
+class Verdict(StrEnum):
+    """Values are names of counters."""
+
+    NEWS = "announcements received"
+    KNOWN = "announcements known already"
+    OLD = "announcements too old"
+    JUMP = "announcements whose number runs away"
+    OWN = "own announcements received"
+    BANNED = "announcements of banned or blocked peers"
+    FORGED = "announcements forged or malformed"  # only this is the carrier's fault: it should have checked
+
+
+def receive(
+    knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, now: float, pushed: bool = False
+) -> Verdict:
+    """Take in what `source` says or carries. `made`: when its author made it, on this node's clock. `pushed`: nobody
+    had asked."""
+    announcement = announcing.peek(sealed)
+    if isinstance(announcement, Rejected):
+        knowledge.counters[f"announcement {announcement.reason}"] += 1
+        verdict = Verdict.FORGED
+    else:
+        verdict = _objection(knowledge, announcement, sealed, made, now) or Verdict.NEWS
+        if verdict is Verdict.NEWS:
+            _take_in(knowledge, announcement, sealed, source, min(made, now), now, pushed)
+    knowledge.counters[verdict] += 1
+    return verdict
+
+
+def _take_in(
+    knowledge: Knowledge,
+    announcement: Announcement,
+    sealed: bytes,
+    source: PeerId,
+    made: float,
+    now: float,
+    pushed: bool,
+) -> None:
+    author = announcement.author
+    network = _network(knowledge, announcement)
+    before = knowledge.view.get(author)
+    pushed = pushed and (before is None or before.pushed)
+    entry = Entry(announcement, sealed, wire.key_tag(author), made, source, network, pushed)
+    knowledge.sample.offer(author, network)
+    knowledge.view.add(entry, now, knowledge.steady())
+    knowledge.contacts.announced(author, full(announcement.addresses, author))
+
+
+def _objection(
+    knowledge: Knowledge, announcement: Announcement, sealed: bytes, made: float, now: float
+) -> Verdict | None:
+    if announcement.author == knowledge.identity.peer_id:
+        return _receive_own(knowledge, announcement, sealed)
+    if not knowledge.view.is_news(announcement, now):
+        return Verdict.KNOWN
+    if now - made > MAX_AGE:
+        return Verdict.OLD
+    if knowledge.shuns(announcement.author, now) or not all(map(knowledge.access.address, announcement.addresses)):
+        return Verdict.BANNED
+    if knowledge.view.is_jump(announcement, now):
+        return Verdict.JUMP
+    return Verdict.FORGED if _is_forged(knowledge, announcement, sealed) else None
+
+
+def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> Verdict:
+    """A number not below this node's newest one is from before a crash, or from another node with the same key."""
+    local_announcement = knowledge.local_announcement
+    if announcement.seq >= local_announcement.seq and sealed != local_announcement.sealed:
+        if _is_forged(knowledge, announcement, sealed):
+            return Verdict.FORGED
+        knowledge.counters[OVERTAKEN] += 1
+        local_announcement.overtake(announcement.seq)
+    return Verdict.OWN
+
+
+def _is_forged(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> bool:
+    objection = announcing.objection(sealed, announcement, knowledge.swarm)
+    if objection:
+        knowledge.counters[f"announcement {objection}"] += 1
+    return objection is not None
+
+
+def _network(knowledge: Knowledge, announcement: Announcement) -> str:
+    """Where its author called from, if that is on the internet: proven. Else where it says it is."""
+    contact = knowledge.contacts.get(announcement.author)
+    observed = network_of(contact.observed) if contact else ""
+    claimed = network_of(announcement.addresses[0]) if announcement.addresses else ""
+    return observed if is_public(observed) or not claimed else claimed
+
 
 FANOUT = 2  # peers told of a new announcement at once
 RETRIES = 2  # others called instead, per announcement, when that fails
@@ -34,10 +128,9 @@ INCOMPATIBLE_PAUSE = 600.0  # seconds until a peer of another version or swarm i
 class Gossip:
     """Exchanges announcements with one peer after another."""
 
-    def __init__(self, knowledge: Knowledge, calls: Calls, every: float, now: float) -> None:
+    def __init__(self, knowledge: Knowledge, every: float, now: float) -> None:
         """`every`: seconds between two exchanges while a round lasts."""
         self._knowledge = knowledge
-        self._calls = calls
         self._every = every
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._appetite = MIN_NEWS  # announcements asked for per one of this node
@@ -99,7 +192,7 @@ class Gossip:
         strange = failure in (Failure.UNSUPPORTED, Failure.REFUSED)
         if strange and not self._knowledge.contacts.learn(asked.peer).answered:
             hello = wire.encode_hello(self._knowledge.swarm)
-            return [self._calls.make(Asked(asked.peer, wire.HELLO, now), hello)]
+            return [self._knowledge.call(Asked(asked.peer, wire.HELLO, now), hello)]
         if not self._retries:
             return []
         self._retries -= 1
@@ -119,9 +212,9 @@ class Gossip:
 
     def _spread(self, count: int, now: float) -> list[Action]:
         """Exchange with peers from the view, and as often with one that nobody chose for this node."""
-        busy = self._calls.busy(wire.EXCHANGE)
+        busy = self._knowledge.busy(wire.EXCHANGE)
         view = self._knowledge.view
-        order = fair_sample(list(view), len(view) if count else 0, lambda entry: entry.network, self._knowledge.rng)
+        order = fair_sample(list(view), len(view) if count else 0, by_network, self._knowledge.rng)
         authors = (entry.announcement.author for entry in order)
         peers = list(islice((peer for peer in authors if peer not in busy and self._may_call(peer, now)), count))
         steady = sorted(self._knowledge.steady().difference(peers, busy))
@@ -133,7 +226,7 @@ class Gossip:
 
     def _seek(self, now: float) -> list[Action]:
         """Nobody answers: call everybody ever known in turn, several at once, so that dead ones cost no time."""
-        room = LONELY_CALLS - len(self._calls.busy(wire.EXCHANGE, wire.HELLO))
+        room = LONELY_CALLS - len(self._knowledge.busy(wire.EXCHANGE, wire.HELLO))
         return [
             self._exchange(contact.peer, MIN_NEWS, now)
             for contact in self._neglected(LONELY_PAUSE, now)[: max(0, room)]
@@ -141,7 +234,7 @@ class Gossip:
 
     def _keep(self, now: float) -> list[Action]:
         """One peer that others cannot push out, and that gossip does not name: it is asked for its own news."""
-        busy, view = self._calls.busy(wire.EXCHANGE), self._knowledge.view
+        busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
         missing = sorted(peer for peer in self._knowledge.steady().difference(busy) if peer not in view)
         able = [peer for peer in missing if self._may_call(peer, now)]
         return [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
@@ -156,7 +249,7 @@ class Gossip:
     def _neglected(self, pause: float, now: float) -> list[Contact]:
         """Contacts not called for so long, the longest first; those that proved themselves or were given by the user
         come in turn with the others, of which anybody can make many."""
-        busy = self._calls.busy(wire.EXCHANGE, wire.HELLO)
+        busy = self._knowledge.busy(wire.EXCHANGE, wire.HELLO)
         able = [
             contact
             for contact in self._knowledge.contacts
@@ -186,4 +279,4 @@ class Gossip:
         sealed = b"" if told == local_announcement.seq else local_announcement.sealed
         request = wire.ExchangeRequest(self._tag, wanted, view.digest(), sealed)
         asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=local_announcement.seq)
-        return self._calls.make(asked, wire.encode_exchange(request))
+        return self._knowledge.call(asked, wire.encode_exchange(request))

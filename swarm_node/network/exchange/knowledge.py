@@ -1,21 +1,52 @@
-"""Everything one node knows of the swarm, and the few changes that concern several parts of it at once."""
+"""Everything one node knows of the swarm, the few changes that concern several parts of it, and the calls under way."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 
-from protocol import limits
+from protocol import limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Hello, PeerId
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Action, Disconnect
-from swarm_node.network.exchange.contacts import Contacts
-from swarm_node.network.exchange.local_announcement import LocalAnnouncement
-from swarm_node.network.exchange.reputation import Reputation
-from swarm_node.network.exchange.sample import Sample
-from swarm_node.network.exchange.store import GroupStore
+from swarm_node.network.actions import Action, Call, Disconnect
+from swarm_node.network.exchange.offered import GroupStore, LocalAnnouncement
+from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, Sample
 from swarm_node.network.exchange.view import View, holding
+from swarm_node.network.parties import full
+
+TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0}  # seconds, connecting included
+OVERDUE = 5.0  # seconds past the timeout after which a runner that says nothing has failed
+
+_MAX_REPLIES: Mapping[str, int] = {  # bytes
+    wire.EXCHANGE: limits.MAX_EXCHANGE_REPLY_BYTES,
+    wire.PULL: limits.FRAME_HEADER_BYTES + limits.MAX_MESSAGE_BYTES,  # for each group
+    wire.HELLO: limits.MAX_HELLO_BYTES,
+}
+
+
+@dataclass(slots=True)
+class Want:
+    """Groups of one origin to fetch in one call, and who was asked for them already."""
+
+    round: int  # counted by `Wants`
+    origin: PeerId
+    keys: tuple[str, ...]  # content hashes, as announced
+    asked: set[PeerId] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call under way."""
+
+    peer: PeerId
+    protocol: str
+    sent: float  # seconds
+    news: int = 0  # announcements it may bring
+    seq: int = -1  # of the own announcement it carries
+    want: Want | None = None  # the groups it is for
 
 
 @dataclass(slots=True)
@@ -26,18 +57,17 @@ class Knowledge:
     swarm: str
     rng: Random
     local_announcement: LocalAnnouncement
-    store: GroupStore
-    view: View
-    contacts: Contacts
+    sample: Sample
     rules: AdmissionRules | None = None  # what the trainer lets in; None where nobody trains: all that is genuine
-    sample: Sample = field(init=False)
+    store: GroupStore = field(default_factory=GroupStore)
+    view: View = field(default_factory=View)
+    contacts: Contacts = field(default_factory=Contacts)
     reputation: Reputation = field(default_factory=Reputation)
     counters: Counter[str] = field(default_factory=Counter)
     access: Access = field(default_factory=Access)  # the lists of this node's user
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
-
-    def __post_init__(self) -> None:
-        self.sample = Sample(Random(self.rng.random()))
+    asked: dict[int, Asked] = field(default_factory=dict)  # calls under way, by the token that their outcome has
+    tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def steady(self) -> frozenset[PeerId]:
         """Peers that others cannot push out: known for longest, or sampled."""
@@ -75,3 +105,85 @@ class Knowledge:
         if hello.swarm != self.swarm:
             return f"is in swarm {hello.swarm}, this node is in {self.swarm}"
         return ""
+
+    def call(self, asked: Asked, request: bytes) -> Call:
+        """The action that carries it out. Dials where the peer says it is, and where it was found before."""
+        self.counters[f"{wire.NAMES[asked.protocol]} bytes out"] += len(request)
+        token = next(self.tokens)
+        self.asked[token] = asked
+        contact = self.contacts.called(asked.peer, asked.sent)
+        entry = self.view.get(asked.peer)
+        announced = full(entry.announcement.addresses, asked.peer) if entry else ()
+        self.contacts.announced(asked.peer, announced)
+        most = _MAX_REPLIES[asked.protocol] * (len(asked.want.keys) if asked.want else 1)
+        return Call(
+            token=token,
+            peer=asked.peer,
+            addresses=tuple(dict.fromkeys(announced + contact.addresses)),
+            protocol=asked.protocol,
+            request=request,
+            max_reply=min(most, limits.MAX_PULL_REPLY_BYTES),  # of many groups a peer leaves out what does not fit
+            timeout=TIMEOUTS[asked.protocol],
+        )
+
+    def overdue(self, now: float) -> list[int]:
+        """Tokens of calls whose outcome nobody will tell any more."""
+        return [token for token, asked in self.asked.items() if now - asked.sent > TIMEOUTS[asked.protocol] + OVERDUE]
+
+    def wants(self) -> list[Want]:
+        """The groups being fetched."""
+        return [asked.want for asked in self.asked.values() if asked.want]
+
+    def busy(self, *protocols: str) -> list[PeerId]:
+        """The peers at the other ends of calls under way."""
+        return [asked.peer for asked in self.asked.values() if asked.protocol in protocols]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerView:
+    """A peer as this node knows it."""
+
+    peer: PeerId
+    addresses: tuple[str, ...]  # full multiaddrs, to dial it
+    last_seen: float | None  # seconds since anything came from it directly; None: only named by others
+    announced: float | None  # seconds since it made its newest announcement; None: none known
+    round: int | None  # its own count, from that announcement
+    success: float  # moving average of pulls from it, 0 to 1
+    pulls: int
+    guilt: float  # points, see peers.py
+    state: str  # "ok", "quarantined", "banned" or "blocked"
+    faults: dict[str, int]  # how often it was charged since this node knows it, by reason
+    served: int  # groups that it fetched from this node
+    authored: int  # groups by it that this node took in, from whomever
+    note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
+    latency: float | None  # seconds until it answered the last exchange; None where it was not asked
+
+
+def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
+    """Everybody known, those seen directly first."""
+    contacts = {contact.peer: contact for contact in knowledge.contacts}
+    names = dict.fromkeys([*contacts, *(entry.announcement.author for entry in knowledge.view)])
+    views = [_view(knowledge, name, contacts.get(name) or Contact(name), now) for name in names]
+    return sorted(views, key=lambda view: (view.last_seen is None, view.last_seen or 0.0, view.peer))
+
+
+def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> PeerView:
+    entry = knowledge.view.get(peer)
+    record = knowledge.reputation.of(peer)
+    announced = full(entry.announcement.addresses, peer) if entry else ()
+    return PeerView(
+        peer=peer,
+        addresses=announced or contact.addresses,
+        last_seen=now - contact.last_seen if contact.was_seen else None,
+        announced=now - entry.made if entry else None,
+        round=entry.announcement.round if entry else None,
+        success=record.success,
+        pulls=record.pulls,
+        guilt=record.guilt_at(now),
+        state=knowledge.reputation.state(peer, now) if knowledge.access.peer(peer) else "blocked",
+        faults=dict(record.faults),
+        served=record.served,
+        authored=record.authored,
+        note=contact.note,
+        latency=contact.latency,
+    )

@@ -1,58 +1,300 @@
-"""What a person sees of other peers, and what the peer cache keeps."""
+"""What this node knows of each peer by itself: how to call it, whether nobody can crowd it out, and what it has earned.
 
-from dataclasses import dataclass
+A peer that was ever talked to is kept longer than one that was only named: after a partition, or when everybody in the
+view is hostile, those are the way back. An opinion of a peer is never gossiped: opinions of others would be one more
+attack. Two are kept apart. Serving: whether pulls from a peer succeed, a moving average that steers whom to ask. Guilt:
+points for what it signed or served, halved every ten minutes; enough of them quarantine a peer (its groups are not
+pulled) and more ban it (it is hung up on).
+"""
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import inf
+from random import Random
+
+from protocol import limits
 from protocol.messages import PeerId
-from swarm_node.network.exchange.addresses import full
-from swarm_node.network.exchange.contacts import Contact
-from swarm_node.network.exchange.knowledge import Knowledge
+from protocol.rejection import Reason
+from swarm_node.common.backoff import backoff
+from swarm_node.network.actions import UNINFORMATIVE, USEFUL
+
+MAX_CONTACTS = 512
+FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
+MAX_RETRY = 60.0
+HELD_PAUSE = 20.0  # seconds until a peer that may not be dialled now is thought of again
+ANCHORS = 8  # peers known longest that still answer: gossip does not push them out
 
 
-@dataclass(frozen=True, slots=True)
-class PeerView:
-    """A peer as this node knows it."""
+@dataclass(slots=True)
+class Contact:
+    """What is known of a peer that may be called."""
 
     peer: PeerId
-    addresses: tuple[str, ...]  # full multiaddrs, to dial it
-    last_seen: float | None  # seconds since anything came from it directly; None: only named by others
-    announced: float | None  # seconds since it made its newest announcement; None: none known
-    round: int | None  # its own count, from that announcement
-    success: float  # moving average of pulls from it, 0 to 1
-    pulls: int
-    guilt: float  # points, see reputation.py
-    state: str  # "ok", "quarantined", "banned" or "blocked"
-    faults: dict[str, int]  # how often it was charged since this node knows it, by reason
-    served: int  # groups that it fetched from this node
-    authored: int  # groups by it that this node took in, from whomever
-    note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
-    latency: float | None  # seconds until it answered the last exchange; None where it was not asked
+    addresses: tuple[str, ...] = ()  # full multiaddrs
+    observed: str = ""  # where it called from; proven, but rarely to be dialled
+    answered_first: float = inf  # seconds; the first call it answered
+    last_seen: float = -inf  # last time anything came from it
+    tried: float = -inf  # last call
+    retry: float = -inf  # not before
+    failures: int = 0  # calls in a row
+    given: bool = False  # named by this node's user, cache or LAN, not by gossip
+    told: int = -1  # number of the last own announcement it has taken
+    note: str = ""  # why it is of no use, for a person
+    latency: float | None = None  # seconds until it answered the last exchange
+
+    @property
+    def answered(self) -> bool:
+        return self.answered_first < inf
+
+    @property
+    def was_seen(self) -> bool:
+        return self.last_seen > -inf
 
 
-def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
-    """Everybody known, those seen directly first."""
-    contacts = {contact.peer: contact for contact in knowledge.contacts}
-    names = dict.fromkeys([*contacts, *(entry.announcement.author for entry in knowledge.view)])
-    views = [_view(knowledge, name, contacts.get(name) or Contact(name), now) for name in names]
-    return sorted(views, key=lambda view: (view.last_seen is None, view.last_seen or 0.0, view.peer))
+class Contacts:
+    """Bounded. When full, whoever never answered goes first, then whoever has been silent longest."""
+
+    def __init__(self) -> None:
+        self._contacts: dict[PeerId, Contact] = {}
+        self.anchors: tuple[PeerId, ...] = ()  # known longest, of those that still answer
+
+    def __iter__(self) -> Iterator[Contact]:
+        return iter(self._contacts.values())
+
+    def get(self, peer: PeerId) -> Contact | None:
+        """None where this peer is not known."""
+        return self._contacts.get(peer)
+
+    def learn(self, peer: PeerId, addresses: Sequence[str] = ()) -> Contact:
+        """The contact, new if need be; addresses given replace those known."""
+        contact = self._contacts.get(peer)
+        if contact is None:
+            contact = self._contacts[peer] = Contact(peer)
+            if len(self._contacts) > MAX_CONTACTS:
+                self._evict(peer)
+        if addresses:
+            contact.addresses = tuple(addresses)[: limits.MAX_ADDRESSES]
+        return contact
+
+    def announced(self, peer: PeerId, addresses: tuple[str, ...]) -> None:
+        """Where a contact says it is now: remembered for when gossip has forgotten it."""
+        contact = self._contacts.get(peer)
+        if contact and addresses and not contact.given:
+            contact.addresses = addresses
+
+    def called(self, peer: PeerId, now: float) -> Contact:
+        """Notes that a call to it begins."""
+        contact = self.learn(peer)
+        contact.tried = now
+        return contact
+
+    def answered(self, peer: PeerId, now: float) -> Contact:
+        """Notes that it answered a call: its failures are forgotten."""
+        contact = self.learn(peer)
+        changed = not contact.answered or contact.failures >= 2
+        contact.answered_first = min(contact.answered_first, now)
+        contact.last_seen, contact.failures, contact.retry, contact.note = now, 0, -inf, ""
+        if changed:
+            self._choose_anchors()
+        return contact
+
+    def called_in(self, peer: PeerId, address: str, now: float) -> None:
+        """It called: it is alive, and there is a connection to call it back on."""
+        contact = self.learn(peer)
+        contact.observed, contact.last_seen, contact.failures, contact.retry = address, now, 0, -inf
+
+    def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> int:
+        """Another call failed; how many now, in a row. It is left alone for `pause` seconds, doubled each time."""
+        contact = self.learn(peer)
+        contact.retry = now + backoff(contact.failures, pause, max(pause, MAX_RETRY))
+        contact.failures += 1
+        if contact.failures == 2:
+            self._choose_anchors()
+        return contact.failures
+
+    def held(self, peer: PeerId, now: float) -> None:
+        """None of its addresses may be dialled now. That is no failure of the peer, which may call by itself."""
+        contact = self.learn(peer)
+        contact.retry = max(contact.retry, now + HELD_PAUSE)
+
+    def is_ready(self, peer: PeerId, now: float) -> bool:
+        """Whether it may be called again after its failures."""
+        contact = self._contacts.get(peer)
+        return contact is None or now >= contact.retry
+
+    def tried(self, peer: PeerId) -> float:
+        """When it was called last."""
+        contact = self._contacts.get(peer)
+        return contact.tried if contact else -inf
+
+    def _choose_anchors(self) -> None:
+        steady = [contact for contact in self._contacts.values() if contact.answered and contact.failures < 2]
+        steady.sort(key=lambda contact: contact.answered_first)
+        self.anchors = tuple(contact.peer for contact in steady[:ANCHORS])
+
+    def _evict(self, newcomer: PeerId) -> None:
+        others = (contact for contact in self._contacts.values() if contact.peer != newcomer)
+        worst = min(others, key=lambda c: (c.peer in self.anchors, c.answered, c.given, c.last_seen, c.tried))
+        del self._contacts[worst.peer]
+        if worst.peer in self.anchors:
+            self._choose_anchors()
 
 
-def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> PeerView:
-    entry = knowledge.view.get(peer)
-    record = knowledge.reputation.of(peer)
-    announced = full(entry.announcement.addresses, peer) if entry else ()
-    return PeerView(
-        peer=peer,
-        addresses=announced or contact.addresses,
-        last_seen=now - contact.last_seen if contact.was_seen else None,
-        announced=now - entry.made if entry else None,
-        round=entry.announcement.round if entry else None,
-        success=record.success,
-        pulls=record.pulls,
-        guilt=record.guilt_at(now),
-        state=knowledge.reputation.state(peer, now) if knowledge.access.peer(peer) else "blocked",
-        faults=dict(record.faults),
-        served=record.served,
-        authored=record.authored,
-        note=contact.note,
-        latency=contact.latency,
-    )
+SLOTS = 24
+
+
+class Sample:
+    """Up to `SLOTS` peers."""
+
+    def __init__(self, rng: Random) -> None:
+        self._secrets = [rng.randbytes(16) for _ in range(SLOTS)]
+        self._slots: list[tuple[bytes, PeerId]] = [(b"\xff" * 9, PeerId("")) for _ in range(SLOTS)]
+        self.peers: frozenset[PeerId] = frozenset()
+
+    def offer(self, peer: PeerId, network: str) -> None:
+        """Adds a peer that was met. Of one network the first stays, as long as it replies."""
+        if not network or peer in self.peers:
+            return
+        name, changed = network.encode(), False
+        for number, secret in enumerate(self._secrets):
+            key = blake2b(name, key=secret, digest_size=8).digest()
+            if key < self._slots[number][0]:
+                self._slots[number], changed = (key, peer), True
+        if changed:
+            self._count()
+
+    def drop(self, peer: PeerId) -> None:
+        """It is no longer there."""
+        if peer in self.peers:
+            self._slots = [(b"\xff" * 9, PeerId("")) if name == peer else (key, name) for key, name in self._slots]
+            self._count()
+
+    def _count(self) -> None:
+        self.peers = frozenset(peer for _, peer in self._slots if peer)
+
+
+MAX_PEERS = 4096
+BAN_SECONDS = 3600.0
+HALF_LIFE = 600.0  # seconds until guilt has halved
+QUARANTINE = 3.0  # points
+BAN = 8.0
+EWMA = 0.2  # weight of the newest pull
+
+# What the trainer's side found in an authentic group. Points fit what can happen to an honest peer: another version or
+# other settings are no crime, a forged address is.
+POINTS: Mapping[str, float] = {
+    USEFUL: -1.0,
+    UNINFORMATIVE: 0.0,
+    Reason.WRONG_SEED: 4.0,
+    Reason.LOCAL_MESSAGE: 0.0,
+    Reason.TOO_MANY_COMPLETIONS: 1.0,
+    Reason.COMPLETION_TOO_LONG: 1.0,
+    Reason.UNKNOWN_QUESTION: 1.0,
+    "slow question": 0.0,  # its author cannot know this machine
+    "slow question sought out": 1.0,
+    "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored
+    "not a score": 0.0,
+}
+OURS = "environment raised "  # so begin reasons that are no peer's doing: all groups of a round have them
+OTHER_POINTS = 1.0  # anything else it could not use: a scorer that hung, a question that could not be built
+BAD_REPLY_POINTS = 2.0  # an answer that nobody following the protocol gives
+
+
+def points(outcome: str) -> float:
+    """Of guilt, for what the trainer's side found in a group."""
+    return 0.0 if outcome.startswith(OURS) else POINTS.get(outcome, OTHER_POINTS)
+
+
+@dataclass(slots=True)
+class Record:
+    """What a peer has earned itself."""
+
+    success: float = 1.0  # moving average of pulls, 0 to 1; the benefit of the doubt first
+    pulls: int = 0
+    guilt: float = 0.0  # points, at `scored`
+    scored: float = 0.0  # seconds
+    banned_until: float = float("-inf")  # seconds
+    faults: dict[str, int] = field(default_factory=dict)  # how often it was charged, by reason
+    served: int = 0  # groups that it fetched from this node
+    authored: int = 0  # groups by it that this node admitted
+
+    def guilt_at(self, now: float) -> float:
+        """Points, of which half are forgiven every `HALF_LIFE`."""
+        return self.guilt * math.exp2((self.scored - now) / HALF_LIFE)
+
+
+_STRANGER = Record()
+
+
+class Reputation:
+    """Records of the peers dealt with most recently."""
+
+    def __init__(self) -> None:
+        self._records: dict[PeerId, Record] = {}
+
+    def of(self, peer: PeerId) -> Record:
+        """For reading only; that of a stranger where nothing is known."""
+        return self._records.get(peer, _STRANGER)
+
+    def pulled(self, peer: PeerId, success: bool) -> None:
+        """Notes how a pull from it went."""
+        record = self._touch(peer)
+        record.pulls += 1
+        record.success += EWMA * (success - record.success)
+
+    def served(self, peer: PeerId, groups: int) -> None:
+        """Notes that it fetched groups here."""
+        if groups:
+            self._touch(peer).served += groups
+
+    def authored(self, peer: PeerId) -> None:
+        """Notes that a group by it was admitted."""
+        self._touch(peer).authored += 1
+
+    def charge(self, peer: PeerId, points: float, now: float, why: str) -> bool:
+        """Add points of guilt, or take some off. Whether that makes it banned now."""
+        record = self._touch(peer)
+        if points > 0:
+            record.faults[why] = record.faults.get(why, 0) + 1
+        record.guilt, record.scored = max(0.0, record.guilt_at(now) + points), now
+        if record.guilt < BAN or self.is_banned(peer, now):
+            return False
+        self.ban(peer, now)
+        return True
+
+    def ban(self, peer: PeerId, now: float, seconds: float = BAN_SECONDS, why: str = "") -> None:
+        """From `now` on, for so many seconds."""
+        record = self._touch(peer)
+        record.banned_until = now + seconds
+        if why:
+            record.faults[why] = record.faults.get(why, 0) + 1
+
+    def is_banned(self, peer: PeerId, now: float) -> bool:
+        """Whether a ban of it still runs."""
+        return now < self.of(peer).banned_until
+
+    def is_trusted(self, peer: PeerId, now: float) -> bool:
+        """Neither banned nor in quarantine."""
+        record = self.of(peer)
+        return now >= record.banned_until and record.guilt_at(now) < QUARANTINE
+
+    def state(self, peer: PeerId, now: float) -> str:
+        """In a word: ok, quarantined or banned."""
+        if self.is_banned(peer, now):
+            return "banned"
+        return "ok" if self.is_trusted(peer, now) else "quarantined"
+
+    def bans(self, now: float) -> dict[PeerId, float]:
+        """Seconds each ban has yet to run."""
+        return {peer: record.banned_until - now for peer, record in self._records.items() if record.banned_until > now}
+
+    def _touch(self, peer: PeerId) -> Record:
+        record = self._records.pop(peer, None) or Record()
+        self._records[peer] = record
+        if len(self._records) > MAX_PEERS:
+            # Whoever weighs least goes first, so that minting identities frees no culprit.
+            oldest = list(self._records)[: MAX_PEERS // 8]
+            del self._records[min(oldest, key=lambda peer: (self.of(peer).banned_until, self.of(peer).guilt))]
+        return record

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from random import Random
 
 from protocol import announcing, limits
 from protocol.messages import Announcement, PeerId
 from swarm_node.common.lru import Lru
-from swarm_node.network.exchange.addresses import NETWORK_SHARE, fair_sample
+from swarm_node.network.parties import NETWORK_SHARE, fair_sample
 
 CAPACITY = 64  # announcements
 CROWDED = 2  # in one network of addresses, when the view is full
@@ -37,6 +38,9 @@ class Entry:
     source: PeerId  # who passed it on
     network: str  # of addresses, see addresses.network_of
     pushed: bool = False  # its author came and said so, unasked
+
+
+by_network: Callable[[Entry], str] = attrgetter("network")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +121,10 @@ class View:
         others drawn among twice as many of the youngest, so that copies differ."""
         lacking = [entry for entry in self if entry.announcement.seq > digest.get(entry.tag, -1)]
         kept = [entry for entry in lacking if entry.announcement.author in steady]
-        first = fair_sample(kept, count // 2, _network, rng)
+        first = fair_sample(kept, count // 2, by_network, rng)
         chosen = {entry.announcement.author for entry in first}
         rest = [entry for entry in lacking if entry.announcement.author not in chosen and not entry.pushed]
-        return first + fair_sample(youngest(rest, 2 * (count - len(first))), count - len(first), _network, rng)
+        return first + fair_sample(youngest(rest, 2 * (count - len(first))), count - len(first), by_network, rng)
 
     def sequences(self, now: float) -> dict[PeerId, tuple[int, float]]:
         """Last number of each author, and how many seconds ago it was received."""
@@ -133,7 +137,7 @@ class View:
 
     def _evict(self, keep: Collection[PeerId]) -> None:
         free = [entry for author, entry in self._entries.items() if author not in keep]
-        crowd = _largest(free, lambda entry: entry.network, CROWDED)
+        crowd = _largest(free, by_network, CROWDED)
         crowd = crowd or _largest(free, lambda entry: entry.source, CARRIED)
         pushed = [entry for entry in free if entry.pushed]
         crowd = crowd or (pushed if len(pushed) > PUSHED else free)
@@ -156,10 +160,6 @@ def youngest(entries: list[Entry], count: int) -> list[Entry]:
         ranked.append((seen[entry.network] // NETWORK_SHARE, len(ranked), entry))
         seen[entry.network] += 1
     return [entry for _, _, entry in sorted(ranked)[:count]]
-
-
-def _network(entry: Entry) -> str:
-    return entry.network
 
 
 def age_of(made: float, now: float) -> int:

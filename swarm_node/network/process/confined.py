@@ -1,14 +1,34 @@
 """The one place where a process that talks to strangers is confined: the network process, and a bootstrap node."""
 
+import resource
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from swarm_node.common import landlock
 from swarm_node.network.confinement import Confinement, Layers, of_this_process
-from swarm_node.network.process.descriptors import raise_limit
 from swarm_node.network.transport import backends
 from swarm_node.settings import NetworkConfig
+
+WANTED = 8192  # p2pd, which has the limit of this process, takes 64 to 512 peers, and many more that say nothing yet
+
+
+def raise_limit(wanted: int = WANTED) -> str:
+    """As far as the system allows. A line for the user where that is not far enough; else ""."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    reach = wanted if hard == unlimited else min(wanted, hard)
+    if soft != unlimited and soft < reach:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (reach, hard))
+            soft = reach
+        except (OSError, ValueError):  # macOS has a limit of its own
+            pass
+    if soft == unlimited or soft >= wanted:
+        return ""
+    return (
+        f"only {soft} open files are allowed, so a flood of connections shuts newcomers out; allow {wanted} (ulimit -n)"
+    )
 
 
 def confine(config: NetworkConfig, sockets: Path, homes: Mapping[Path, int] | None = None) -> Layers:

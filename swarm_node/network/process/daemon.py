@@ -89,9 +89,9 @@ async def _obey(
                 written.set()
             case Verdict(author=author, content_hash=content_hash, outcome=outcome):
                 service.exchange.verdict(author, content_hash, outcome, service.clock())
-            case Ask(number=number):
+            case Ask():
                 further = {"dropped": channel.dropped, "confined": list(layers.held)}
-                channel.send(View(number, service.view() | further))
+                channel.send(View(service.view() | further))
             case Allow(access=access):
                 service.allow(access)
             case _:

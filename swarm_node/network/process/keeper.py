@@ -1,22 +1,91 @@
-"""Keeps in the home folder what the network must remember, and reads the user's lists there.
+"""What the network keeps in the home folder: whom it knows (peers.json), its exchange's memory, and the user's lists.
 
-It runs beside the network and not in it: the process that talks to strangers has no access to the home.
+It runs beside the network and not in it: the process that talks to strangers has no access to the home. What is
+remembered is a convenience: a file that is missing, broken or of another swarm is left alone, and a full disk costs
+only what would have been remembered.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Annotated
 
-from swarm_node.common.files import write_bytes
-from swarm_node.network.access import Access
-from swarm_node.network.process import cache
-from swarm_node.network.process.access_file import AccessFile
-from swarm_node.network.process.messages import Memory
+import msgspec
+from msgspec import Meta
+
+from protocol.messages import PeerId
+from swarm_node.common import private
+from swarm_node.common.files import write_bytes, write_json
+from swarm_node.network.access import Access, parse
+from swarm_node.network.actions import Remembered
+from swarm_node.network.process.messages import MAX_PEERS, Memory
+from swarm_node.network.transport import multiaddr
 
 ADDRESSES_FILE = "addresses"  # own full multiaddrs, one a line, for scripts that want to dial this node
+ACCESS_FILE = "access.toml"  # the lists: no command writes them, so that scripts can, and users copy them
+PEERS_FILE = "peers.json"
+EXCHANGE_FILE = "exchange.json"
+MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
+MAX_FILE_BYTES = 4 * 1024 * 1024  # of the other two
+MAX_ADDRESSES = 4  # of one peer
+MAX_RANGES = 16
 SAVE_SECONDS = 30.0
 LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
+
+
+class _Peer(msgspec.Struct, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=128)]
+    addresses: Annotated[list[str], Meta(max_length=MAX_ADDRESSES)]
+
+
+class _Peers(msgspec.Struct, forbid_unknown_fields=True):
+    swarm: str
+    port: Annotated[int, Meta(ge=0, le=65535)]
+    peers: Annotated[list[_Peer], Meta(max_length=MAX_PEERS)]
+    private: Annotated[list[str], Meta(max_length=MAX_RANGES)] = []
+
+
+class _Exchange(msgspec.Struct):
+    swarm: str
+    state: Remembered
+
+
+def load_memory(home: Path, swarm: str) -> Memory:
+    """What this home remembers of this swarm; nothing but the port where it remembers nothing that can be used."""
+    known, kept = _Peers(swarm=swarm, port=0, peers=[]), _Exchange(swarm, Remembered())
+    with suppress(OSError, ValueError, RecursionError):
+        read = msgspec.json.decode(private.read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
+        read.private = [str(ip_network(each)) for each in read.private]
+        known = read
+    if known.swarm != swarm:
+        return Memory(port=known.port)
+    with suppress(OSError, ValueError, RecursionError):
+        kept = msgspec.json.decode(private.read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
+    found = {each.id: tuple(address for address in each.addresses if _names(address, each.id)) for each in known.peers}
+    return Memory(
+        port=known.port,
+        exchange=kept.state if kept.swarm == swarm else Remembered(),
+        peers={PeerId(peer): addresses for peer, addresses in found.items() if addresses},
+        private=tuple(known.private),
+    )
+
+
+def save_memory(home: Path, swarm: str, memory: Memory) -> None:
+    """Whole or not at all, each file. Raises OSError."""
+    peers = [{"id": peer, "addresses": addresses[:MAX_ADDRESSES]} for peer, addresses in memory.peers.items()]
+    known = {"swarm": swarm, "port": memory.port, "peers": peers[:MAX_PEERS], "private": memory.private[:MAX_RANGES]}
+    write_json(home / PEERS_FILE, known)
+    write_bytes(home / EXCHANGE_FILE, msgspec.json.encode(_Exchange(swarm, memory.exchange)))
+
+
+def _names(address: str, peer: str) -> bool:
+    """Whether the address can be dialled and names that very peer."""
+    try:
+        return multiaddr.split_peer(address)[1] == peer
+    except ValueError:
+        return False
 
 
 class Keeper:
@@ -34,14 +103,32 @@ class Keeper:
         and whether it is a warning."""
         self._home, self._swarm = home, swarm
         self._memory, self._allow, self._say = memory, allow, say
-        self._lists = AccessFile(home)
+        self._lists_seen: tuple[int, int] | None = None  # when they were written, and their size
         self._unsaved = False  # whether the last attempt to save failed
 
     def look(self) -> None:
-        """At the lists, which may change at any time."""
-        if said := self._lists.look():
-            self._say(f"network: {said}", False)
-            self._allow(self._lists.access)
+        """At the lists, which may change at any time: a restart would lose minutes of training while a flood goes on. A
+        file that cannot be read changes nothing, and is complained about once."""
+        path, before = self._home / ACCESS_FILE, self._lists_seen
+        try:
+            status = path.stat()
+        except OSError:
+            self._lists_seen = None
+            if before is not None:
+                self._allow(Access())
+                self._say(f"network: {ACCESS_FILE} is gone: nobody is blocked", False)
+            return
+        self._lists_seen = status.st_mtime_ns, status.st_size
+        if self._lists_seen == before:
+            return
+        try:
+            if status.st_size > MAX_LISTS_BYTES:
+                raise ValueError(f"larger than {MAX_LISTS_BYTES} bytes")
+            self._allow(parse(path.read_text()))
+        except (OSError, ValueError) as error:
+            self._say(f"network: {path}: {error}; what it said before goes on", False)
+        else:
+            self._say(f"network: {ACCESS_FILE} was read", False)
 
     def addresses(self, addresses: Sequence[str]) -> None:
         """Writes this node's addresses down, where that is possible: a convenience."""
@@ -61,7 +148,7 @@ class Keeper:
 
     def _save(self) -> None:
         try:
-            cache.save(self._home, self._swarm, self._memory())
+            save_memory(self._home, self._swarm, self._memory())
             self._unsaved = False
         except OSError as error:
             if not self._unsaved:

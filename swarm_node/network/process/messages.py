@@ -3,6 +3,7 @@
 Both ends are ours, but one of them reads what strangers send. So each field has a type, and the trainer checks it.
 """
 
+from msgspec import field
 from pydantic import BaseModel, ConfigDict
 
 from protocol import limits
@@ -10,23 +11,25 @@ from protocol.admission import AdmissionRules
 from protocol.messages import PeerId, Round
 from swarm_node.common.channel import Message, Talk
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Deliver, Refuse
+from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.rollouts.groups import Catalogue
 from swarm_node.settings import NetworkConfig
 
+MAX_PEERS = 64  # that are remembered
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # 64 envelopes of 64 KB fit; a round has about 9 of 10 KB
 
 _Scalar = None | bool | int | float | str
 _Row = dict[str, _Scalar | list[_Scalar] | dict[str, _Scalar]]
-ExchangeState = dict[str, int | list[str] | dict[str, int | float | list[int | float]]]  # see `Exchange.state`
 
 
 class Memory(Message, frozen=True):
     """What must outlive the network process. Sent to the trainer now and then, and on disk beside it."""
 
-    port: int  # listened on
-    exchange: ExchangeState
-    peers: dict[PeerId, tuple[str, ...]]  # addresses by which others were reached, the best first
+    port: int = 0  # listened on
+    exchange: Remembered = Remembered()
+    peers: dict[PeerId, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # addresses by which others were reached, the best first
     private: tuple[str, ...] = ()  # private ranges in which peers were that the user named: others may be dialled there
 
 
@@ -89,9 +92,7 @@ class Verdict(Message, frozen=True):
 
 
 class Ask(Message, frozen=True):
-    """Request for a view; the answer carries the same number."""
-
-    number: int
+    """Request for a view."""
 
 
 class Stop(Message, frozen=True):
@@ -118,7 +119,6 @@ class Alive(Message, frozen=True):
 class View(Message, frozen=True):
     """How the network looks from here, as plain data for `status`, `peers` and `doctor`."""
 
-    number: int
     view: dict[str, _Scalar | list[_Scalar | _Row] | dict[str, _Scalar]]
 
 

@@ -1,15 +1,64 @@
 """From the trainer's rounds to announcements: no more often than others can use them, and none without a group.
 
 Rounds may take 50 ms or an hour, and a round may have no group informative. So rounds that pass quickly are announced
-together, and a short round is filled up with groups of the last ones, which are served all the same. Pure.
+together, within a bound of traffic, and a short round is filled up with groups of the last ones, which are served all
+the same. The trainer's side hands out at the same pace what came, so that it lasts until more is expected. Pure.
 """
 
+import math
+from collections import deque
 from dataclasses import dataclass
 
 from protocol.messages import Round
-from swarm_node.network.exchange.store import SERVE_ROUNDS
+from swarm_node.network.actions import SERVE_ROUNDS
 from swarm_node.network.process.messages import Publish
-from swarm_node.network.process.pace import MOST_SECONDS, QUICK_KILOBYTES, Pace
+
+LEAST_SECONDS = 1.5  # others answer one exchange per second and peer, and a tenth more are due by the clock
+MOST_SECONDS = 3.0  # rounds that take longer are announced one by one
+ROUNDS = 4.0  # quick rounds that are announced together
+WINDOW_SECONDS = 60.0  # over which traffic is looked at
+RECENT = 8  # rounds whose length counts
+QUICK_KILOBYTES = 6000  # a minute, both ways, within which rounds of less than 3 seconds are announced more often
+
+
+class Pace:
+    """Follows this node's rounds and the bytes that its announcements cost."""
+
+    def __init__(self, kilobytes_per_minute: int = QUICK_KILOBYTES) -> None:
+        self._bound = kilobytes_per_minute * 1000 / 60.0  # bytes per second
+        self._rounds: deque[float] = deque(maxlen=RECENT + 1)  # seconds, when they were generated
+        self._told: deque[tuple[float, int]] = deque()  # announcements: when, and all bytes up to then
+
+    def generated(self, now: float) -> None:
+        """A round has been generated."""
+        self._rounds.append(now)
+
+    def announced(self, now: float, spent: int) -> None:
+        """An announcement is made; `spent`: bytes both ways since the start of this process."""
+        self._told.append((now, spent))
+        while now - self._told[0][0] > WINDOW_SECONDS:
+            self._told.popleft()
+
+    def seconds(self) -> float:
+        """From one announcement to the next."""
+        return min(MOST_SECONDS, max(LEAST_SECONDS, ROUNDS * self._round_seconds(), self._affordable()))
+
+    def per_round(self, waiting: int) -> int:
+        """How many of so many groups a round is given, so that they last until the next announcement brings more."""
+        return math.ceil(waiting * min(1.0, self._round_seconds() / self.seconds()))
+
+    def _round_seconds(self) -> float:
+        if len(self._rounds) < 2:
+            return MOST_SECONDS
+        return (self._rounds[-1] - self._rounds[0]) / (len(self._rounds) - 1)
+
+    def _affordable(self) -> float:
+        """Seconds in which what an announcement costs, by those of the last minute, stays within the bound."""
+        if len(self._told) < 2:
+            return 0.0
+        each = (self._told[-1][1] - self._told[0][1]) / (len(self._told) - 1)
+        return each / self._bound
+
 
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long
 FILLED = 8  # groups announced, where the last rounds wrote so many

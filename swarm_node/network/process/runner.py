@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from protocol.messages import PeerId
+from protocol.wire import REQUEST_LIMITS
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.network.access import Access
 from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
@@ -55,20 +55,17 @@ class ExchangeRunner:
         self.exchange = exchange
         self.bootstrap_nodes = bootstrap_nodes
         self.addresses: tuple[str, ...] = ()
-        self.connected: frozenset[PeerId] = frozenset()
-        self.connections: dict[PeerId, str] = {}  # the same, "direct" or, through relays only, "relayed"
-        self.relayed = 0  # of them, through relays only
-        self.access = Access()  # the lists of this node's user
+        self.connections: dict[PeerId, str] = {}  # "direct" or, through relays only, "relayed"
         self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
         self._backend: Backend | None = None
         self._acting: set[asyncio.Task[None]] = set()
 
     async def run(self, backend: Backend) -> str:
         """Start this backend, exchange over it until it dies, and say why it did. UserError where it cannot start."""
-        handlers = {protocol: self._handler(protocol) for protocol in self.exchange.protocols}
+        handlers = {protocol: self._handler(protocol) for protocol in REQUEST_LIMITS}
         tasks: list[asyncio.Task[Any]] = []
         try:
-            await backend.start(handlers, self.exchange.protocols)
+            await backend.start(handlers, REQUEST_LIMITS)
             self._backend = backend
             entering = [self._enter(backend, each) for each in self.bootstrap_nodes]
             loops = [backend.wait_closed(), self._tick(), self._refresh(backend), *entering]
@@ -76,7 +73,7 @@ class ExchangeRunner:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return next(str(task.result()) for task in done)  # a loop ends only by a mistake of ours: raised here
         finally:
-            self._backend, self.connected = None, frozenset()
+            self._backend, self.connections = None, {}
             await _cancel([*tasks, *self._acting])
             await backend.close()
 
@@ -120,26 +117,25 @@ class ExchangeRunner:
             await asyncio.sleep(REFRESH_SECONDS)
 
     def _meet(self, backend: Backend, connections: Sequence[Any]) -> None:
-        before, self.connected = self.connected, frozenset(each.peer for each in connections)
+        before, peers = self.connections, sorted({each.peer for each in connections})
         direct = {each.peer for each in connections if not each.relayed}
-        self.connections = {peer: "direct" if peer in direct else "relayed" for peer in sorted(self.connected)}
-        self.relayed = len(self.connected - direct)
+        self.connections = {peer: "direct" if peer in direct else "relayed" for peer in peers}
         for each in connections:
-            if not (self.access.peer(each.peer) and self.access.address(each.address)):
+            if not self.exchange.lets(each.peer, each.address):
                 self._spawn(_disconnect(backend, each.peer))
-        for peer in self.connected - before:
+        for peer in self.connections.keys() - before:
             self.exchange.learned(peer, ())  # whoever called us can be called back while it is connected
 
     async def _enter(self, backend: Backend, node: BootstrapNode) -> None:
         """Keep the way in open: dial, and dial again when the connection is lost, for ever."""
         while True:
-            if node.peer in self.connected:
+            if node.peer in self.connections:
                 node.state, node.failures = "connected", 0
                 await asyncio.sleep(REFRESH_SECONDS)  # what is connected is not looked up more often
                 continue
-            if node.given or len(self.connected) < COMPANY:
+            if node.given or len(self.connections) < COMPANY:
                 await self._dial(backend, node)
-            longest = CALM_RETRY if len(self.connected) >= COMPANY else LAST_RETRY
+            longest = CALM_RETRY if len(self.connections) >= COMPANY else LAST_RETRY
             await asyncio.sleep(jittered(backoff(node.failures, FIRST_RETRY, longest), self._random))
 
     async def _dial(self, backend: Backend, node: BootstrapNode) -> None:

@@ -6,8 +6,8 @@ The network process of a trainer lives it, and so does a bootstrap node, which i
 import asyncio
 import socket
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -20,17 +20,14 @@ from protocol.messages import PeerId
 from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Deliver, Refuse
-from swarm_node.network.exchange.addresses import is_public, network_of
+from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.incoming import OVERTAKEN
-from swarm_node.network.process import cache, reachability
-from swarm_node.network.process.descriptors import raise_limit
-from swarm_node.network.process.messages import Alive, Memory
+from swarm_node.network.parties import is_public, network_of
+from swarm_node.network.process.confined import raise_limit
+from swarm_node.network.process.messages import MAX_PEERS, Alive, Memory
 from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
-from swarm_node.network.transport.backends import MAX_CONNECTIONS, make_backend, make_gate
-from swarm_node.network.transport.listening import check_free, listen_addresses
-from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.network.transport.backends import MAX_CONNECTIONS, check_free, listen_addresses, make_backend, make_gate
+from swarm_node.network.transport.multiaddr import split_peer, usefulness
 from swarm_node.settings import NetworkConfig
 
 TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
@@ -43,8 +40,31 @@ SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 WATCH_SECONDS = 1.0
 OFTEN_OVERTAKEN = 3  # looks at which somebody was ahead again; once or twice is what a lost memory looks like
 TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
+REACHABILITY = {  # how others can reach a node, in the order of `usefulness`, and what that means
+    "public": "others reach this node directly",
+    "relayed": "behind NAT, others reach this node through a relay, and then directly if the NATs allow it",
+    "local network": "nodes of the local network reach this node, those beyond it only when it calls them",
+    "loopback only": "only this machine reaches this node; others need a network, and --network.host 0.0.0.0",
+    "outbound only": "nobody can call this node, it calls others; it trains and shares all the same",
+}
 
 Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning
+
+
+def reachability(addresses: Sequence[str]) -> str:
+    """Of the best of these full multiaddrs; but whoever has relays found no public address of its own at the start.
+
+    p2pd lists the address of the NAT as one of the node's when four others have seen it there.
+    """
+    if any("/p2p-circuit" in address for address in addresses):
+        return "relayed"
+    return list(REACHABILITY)[min(map(usefulness, addresses), default=-1)]
+
+
+def reachability_line(addresses: Sequence[str]) -> str:
+    """For a person, at the start."""
+    kind = reachability(addresses)
+    return f"network: {kind}: {REACHABILITY[kind]}"
 
 
 class NetworkService:
@@ -70,16 +90,15 @@ class NetworkService:
         self._max_connections = max_connections
         self._say, self._changed, self._serve_only = say, changed, rules is None
         self._port = memory.port
-        self._reach: reachability.Reachability | None = None
+        self._reach = ""
         self._restarts = 0
         self._began = self.clock()
         random = Random()
         now = self.clock()
         self._gate = make_gate(config, memory.private)
         self.exchange = Exchange(identity, swarm, config, random, now, self._serve_only, rules=rules)
-        if memory.exchange:
-            with suppress(ValueError):  # of an older version, or damaged: begin anew
-                self.exchange.restore(memory.exchange, now)
+        if memory.exchange != Remembered():
+            self.exchange.restore(memory.exchange, now)
         given = [(peer, address) for address in config.peers for _, peer in [split_peer(address)]]
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
@@ -156,7 +175,7 @@ class NetworkService:
         known = {view.peer: tuple(view.addresses) for view in views if view.addresses}
         for node in self._bootstrap_nodes:
             known.setdefault(node.peer, node.addresses)
-        best = dict(list(known.items())[: cache.MAX_PEERS])
+        best = dict(list(known.items())[:MAX_PEERS])
         private = tuple(map(str, self._gate.where.private))
         return Memory(port=self._port, exchange=self.exchange.state(), peers=best, private=private)
 
@@ -167,7 +186,7 @@ class NetworkService:
     def alive(self) -> Alive:
         """What the trainer is told every few seconds."""
         return Alive(
-            connected=len(self.runner.connected),
+            connected=len(self.runner.connections),
             known=len(self.exchange.view),
             strangers=self.exchange.strangers(),
             addresses=self.runner.addresses,
@@ -177,7 +196,7 @@ class NetworkService:
     def allow(self, access: Access) -> None:
         """From now on deal with those alone whom the user's lists let pass."""
         self.exchange.allow(access)
-        self.runner.access = self._gate.where.access = access
+        self._gate.where.access = access
 
     def look(self, groups: int) -> None:
         """Fetch so many groups, where some are announced: `deliver` gets them. For a node that trains nothing."""
@@ -192,10 +211,10 @@ class NetworkService:
             "backend": self._config.backend,
             "uptime": round(now - self._began, 1),
             "restarts": self._restarts,
-            "reachability": reachability.reachability(self.runner.addresses) if self.runner.addresses else "starting",
+            "reachability": reachability(self.runner.addresses) if self.runner.addresses else "starting",
             "addresses": self.runner.addresses,
-            "connected": len(self.runner.connected),
-            "relayed": self.runner.relayed,
+            "connected": len(self.runner.connections),
+            "relayed": list(self.runner.connections.values()).count("relayed"),
             "connections": dict(self.runner.connections),
             "bootstrap_nodes": [asdict(node) for node in self._bootstrap_nodes],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
@@ -204,17 +223,17 @@ class NetworkService:
 
     def _addresses_changed(self, addresses: Sequence[str]) -> None:
         self._changed(addresses)
-        kind = reachability.reachability(addresses)
+        kind = reachability(addresses)
         if kind != self._reach:
             self._reach = kind
-            self._say(reachability.line(addresses), False)
+            self._say(reachability_line(addresses), False)
 
     async def _watch_for_twins(self) -> None:
         """Another node with this identity takes this one's numbers again and again."""
         times, seen = 0, 0
         while times < OFTEN_OVERTAKEN:
             await asyncio.sleep(WATCH_SECONDS)
-            before, seen = seen, self.exchange.counters().get(OVERTAKEN, 0)
+            before, seen = seen, self.exchange.overtaken()
             times += seen > before
         self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
 
@@ -222,7 +241,7 @@ class NetworkService:
         """A mistyped address must not pass for a swarm of one."""
         await asyncio.sleep(ENTRANCE_SECONDS)
         given = [node for node in self._bootstrap_nodes if node.given]
-        if given and not self.runner.connected:
+        if given and not self.runner.connections:
             tried = "; ".join(f"{node.addresses[0]}: {node.state or 'no answer yet'}" for node in given[:2])
             self._say(f"network: none of --peers answers ({tried}); {LOCKED_OUT}", True)
 
@@ -250,3 +269,36 @@ def free_port() -> int:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+EVERY = 15.0  # seconds between two groups
+MOST = 240  # groups that count: those of an hour
+AUTHORS = 2  # that name a task before its name is shown: whoever lies about it shows strangers what it likes
+OTHERS = "named by one node alone"
+
+
+class SampledTasks:
+    """Counts the last groups by task. Their completions are not kept, and nobody can fetch them here."""
+
+    def __init__(self) -> None:
+        self._last: deque[tuple[PeerId, str]] = deque(maxlen=MOST)
+
+    def take(self, action: Deliver | Refuse) -> None:
+        """Of `NetworkService.deliver`: a genuine group, whose author signed its task."""
+        if isinstance(action, Deliver):
+            question = action.group.question
+            self._last.append((action.group.author, f"{question.dataset}/{question.config_id}"))
+
+    def counts(self) -> dict[str, int]:
+        """Groups by task, the most frequent first."""
+        authors: dict[str, set[PeerId]] = {}
+        for author, task in self._last:
+            authors.setdefault(task, set()).add(author)
+        found = Counter(task if len(authors[task]) >= AUTHORS else OTHERS for _, task in self._last)
+        return dict(found.most_common())
+
+    async def keep_looking(self, service: NetworkService) -> None:
+        """For ever, a group at a time."""
+        while True:
+            await asyncio.sleep(EVERY)
+            service.look(1)

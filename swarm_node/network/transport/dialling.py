@@ -12,8 +12,7 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import CallFailed, Connection, Failure
 from swarm_node.network.parties import Range
-from swarm_node.network.transport.dialable import Anywhere
-from swarm_node.network.transport.gate import Choice, DialGate
+from swarm_node.network.transport.gate import Anywhere, Choice, DialGate
 from swarm_node.network.transport.multiaddr import one_peer, parts, split_peer
 
 GATED_SECONDS = 6.0  # p2pd gives an address 5 s, and says which it tried if it may end by itself

@@ -4,7 +4,10 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from protocol.identity import Identity
@@ -12,33 +15,32 @@ from protocol.limits import MAX_PUNCH_BYTES
 from protocol.messages import PeerId
 from protocol.wire import PUNCH
 from swarm_node.common.errors import UserError
+from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.parties import Connected
-from swarm_node.network.transport.asking import Asking
-from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed, Dialling
-from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES, DialGate
-from swarm_node.network.transport.listening import check_free
+from swarm_node.network.transport.backends import HostOptions, check_free
+from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed
+from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES
 from swarm_node.network.transport.multiaddr import (
     from_bytes,
     peer_bytes,
     peer_text,
     split_peer,
     to_bytes,
-    usefulness,
 )
 from swarm_node.network.transport.p2pd import (
     RELAY_BYTES,
-    REQUEST_SECONDS,
     Daemon,
     DaemonError,
-    Flags,
-    Pipe,
     pb,
+    program,
+    request_of,
     whole_seconds,
 )
 from swarm_node.network.transport.punching import Punching
-from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, Relays, reserve
-from swarm_node.network.transport.streams import Answering
+from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, reserve
+from swarm_node.network.transport.streams import StreamBackend
+from swarm_node.settings import NetworkConfig
 
 RELAY_STARTS = 6
 USE_SECONDS = 30.0  # p2pd forgets with the connection what it was told of a peer
@@ -51,34 +53,36 @@ LONGEST_LOOK = 3.5  # ... and at least so often; an exchange lists them every 3 
 SILENT_SECONDS = 20.0  # calls to a peer that time out for so long, one and all, end the connection
 
 
-class HivemindBackend(Backend):
+class Pipe:
+    """A stream: the unix connection that the daemon copies to and from a libp2p stream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def read(self, size: int) -> bytes:
+        return await self._reader.readexactly(size)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        # Anything but a full close is of no use: on a half-close the daemon ends both directions.
+        self._writer.close()
+
+
+class HivemindBackend(StreamBackend):
     """Carries calls by p2pd, the go-libp2p daemon of hivemind."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        flags: Flags,
-        max_inbound: int,
-        relays: Sequence[str] = (),
-        gate: DialGate | None = None,
-    ) -> None:
-        """`relays`: full multiaddrs of nodes that may relay for this one, if it turns out to need that."""
-        self.peer_id = identity.peer_id
-        self._identity = identity
-        self._flags = flags
-        self._max_inbound = max_inbound
+    def __init__(self, options: HostOptions) -> None:
+        super().__init__(options, careful=True)
         self._daemon: Daemon | None = None
-        self._asking = Asking(self._open)
-        self._relays = Relays(self, self._open, relays)
-        self._dialling = Dialling(gate, self._connect, self.connections, careful=True)
-        self._punching = Punching(self, self._open, self._dialling.finds)
-        self.counters = self._punching.counters
-        self._connected: Connected[str] = Connected(flags.max_connections)
+        self._punching = Punching(self)
+        self._connected: Connected[str] = Connected(options.max_connections)
         self._looked = 0.0
         self._hanging_up: asyncio.Task[None] | None = None
-        self._tending: list[asyncio.Task[None]] = []
-        self._useful: dict[PeerId, float] = {}  # when p2pd was last told of it
-        self._silent: dict[PeerId, float] = {}  # since when every call has timed out
+        self._useful: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # when p2pd was last told of it
+        self._silent: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # since when every call has timed out
 
     @property
     def daemon(self) -> Daemon:
@@ -87,30 +91,27 @@ class HivemindBackend(Backend):
         return self._daemon
 
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
-        check_free(self._flags.listen)
+        check_free(self._options.listen)
         self._daemon = await self._start_daemon()
-        if not self._flags.relay_service:
+        if not self._options.bootstrap:
             handlers = {**handlers, PUNCH: self._punching.answer}
             limits = {**limits, PUNCH: MAX_PUNCH_BYTES}
-            self._tending.append(asyncio.create_task(self._punching.run()))
-        noting = {protocol: self._noting(handler) for protocol, handler in handlers.items()}
-        answering = Answering(noting, limits, self._max_inbound, self.counters)
-
+            self.spawn(self._punching.run())
+        answering = self._answering(handlers, limits)
         loop = asyncio.get_running_loop()
 
         def welcome(info: Any) -> bool:
             caller = _caller(info.peer, info.addr)
             return caller is not None and answering.admits(caller, loop.time())
 
-        async def serve(info: Any, stream: Pipe) -> None:
+        async def serve(info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if (caller := _caller(info.peer, info.addr)) is not None:
-                await answering.serve(stream, caller, info.proto)
+                await answering.serve(Pipe(reader, writer), caller, info.proto)
 
         if handlers:
             await self._daemon.listen(list(handlers), welcome, serve)
-        self._tending.append(asyncio.create_task(self._look_again()))
-        if not any(usefulness(address) == 0 for address in await self.addresses()):
-            self._tending.append(asyncio.create_task(self._relays.run()))
+        self.spawn(self._look_again())
+        await self._seek_relays()
 
     async def _start_daemon(self) -> Daemon:
         """A running daemon, and in the role of a relay one that relays more than 128 KiB.
@@ -119,14 +120,14 @@ class HivemindBackend(Backend):
         defaults; whichever comes last serves. With one thread it is the right one in 23 of 24 starts; so it is asked.
         """
         for _ in range(RELAY_STARTS):
-            daemon = await Daemon.start(self._identity, self._flags)
-            if not self._flags.relay_service or await _relays_enough(daemon, self._flags):
+            daemon = await Daemon.start(self._options)
+            if not self._options.bootstrap or await _relays_enough(daemon, self._options):
                 return daemon
             await daemon.stop()
         raise UserError("the network daemon p2pd does not become a relay; start again")
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
-        peer = await self._dialling.dial(addresses, timeout)
+        peer = await super().dial(addresses, timeout)
         self._punching.dialled(peer, addresses)
         return peer
 
@@ -134,9 +135,8 @@ class HivemindBackend(Backend):
         """p2pd also dials what the peer's own daemon told it when they were connected, eight addresses at a time."""
         packed = [to_bytes(split_peer(address)[0]) for address in addresses]
         target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
-        request = pb().Request(type=pb().Request.CONNECT, connect=target)
         try:
-            await self.daemon.request(request, timeout + GRACE_SECONDS)
+            await self.daemon.request(request_of("CONNECT", connect=target), timeout + GRACE_SECONDS)
         except (DaemonError, EOFError, OSError) as error:
             further = _further(str(error), addresses, timeout)
             raise DialFailed(Failure.UNREACHABLE, _detail(error), further) from error
@@ -151,7 +151,6 @@ class HivemindBackend(Backend):
                 self._silent.pop(peer, None)
             raise
         self._silent.pop(peer, None)
-        self._connected.used(peer, asyncio.get_running_loop().time())
         await self._note_use(peer)
         return reply
 
@@ -159,20 +158,22 @@ class HivemindBackend(Backend):
         """Once more if it failed as the connection was changed for a direct one."""
         deadline = asyncio.get_running_loop().time() + timeout
         try:
-            return await self._asking.call(peer, protocol, request, max_reply, timeout)
+            return await super().call(peer, protocol, request, max_reply, timeout)
         except CallFailed as error:
             lost = error.failure in (Failure.UNREACHABLE, Failure.CLOSED)
             if not lost or not await self._punching.settled(peer):
                 raise
         left = deadline - asyncio.get_running_loop().time()
-        return await self._asking.call(peer, protocol, request, max_reply, left)
+        return await super().call(peer, protocol, request, max_reply, left)
 
     async def disconnect(self, peer: PeerId) -> None:
-        target = pb().DisconnectRequest(peer=peer_bytes(peer))
-        await self._reach(pb().Request(type=pb().Request.DISCONNECT, disconnect=target))
+        await self._disconnect(peer_bytes(peer))
+
+    async def _disconnect(self, peer: bytes) -> None:
+        await self._reach("DISCONNECT", disconnect=pb().DisconnectRequest(peer=peer))
 
     async def connections(self) -> list[Connection]:
-        response = await self._reach(pb().Request(type=pb().Request.LIST_PEERS))
+        response = await self._reach("LIST_PEERS")
         self._look(response.peers)
         found = []
         for info in response.peers:
@@ -181,19 +182,15 @@ class HivemindBackend(Backend):
                 found.append(Connection(peer, address, relayed="/p2p-circuit" in address))
         return found
 
-    async def addresses(self) -> list[str]:
-        response = await self._reach(pb().Request(type=pb().Request.IDENTIFY))
-        known = {text for data in response.identify.addrs if (text := _text(data))} | set(self._relays.addresses())
-        return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
+    async def _own_addresses(self) -> set[str]:
+        response = await self._reach("IDENTIFY")
+        return {text for data in response.identify.addrs if (text := _text(data))}
 
     async def wait_closed(self) -> str:
         return await self.daemon.wait_closed()
 
     async def close(self) -> None:
-        for task in (*self._tending, *filter(None, [self._hanging_up])):
-            task.cancel()
-        self._punching.close()
-        await self._asking.close()
+        await super().close()
         if self._daemon is not None:
             await self._daemon.stop()
 
@@ -214,24 +211,16 @@ class HivemindBackend(Backend):
         ends = ((_peer(info.id) or info.id.hex(), _end(info)) for info in peers)
         counted = [(name, end) for name, end in ends if not self._is_kept(name, end)]
         if surplus := self._connected.surplus(counted, now):
-            self._hanging_up = asyncio.create_task(self._hang_up([names[name] for name in surplus]))
-
-    def _is_kept(self, peer: str, address: str) -> bool:
-        return self._relays.holds(PeerId(peer)) or self._dialling.leads_to_given(address)
+            self._hanging_up = self.spawn(self._hang_up([names[name] for name in surplus]))
 
     async def _hang_up(self, peers: Sequence[bytes]) -> None:
         for peer in peers:
-            target = pb().DisconnectRequest(peer=peer)
             with suppress(CallFailed):
-                await self._reach(pb().Request(type=pb().Request.DISCONNECT, disconnect=target))
+                await self._disconnect(peer)
                 self.counters["hung up: too many connections of one party"] += 1
 
-    def _noting(self, handler: Handler) -> Handler:
-        async def answer(caller: Caller, request: bytes) -> bytes:
-            self._connected.used(caller.peer, asyncio.get_running_loop().time())
-            return await handler(caller, request)
-
-        return answer
+    def _used(self, peer: PeerId) -> None:
+        self._connected.used(peer, asyncio.get_running_loop().time())
 
     async def _note_silence(self, peer: PeerId) -> None:
         """p2pd's QUIC loses connection window with each large reply that is given up, until nothing passes on a
@@ -241,8 +230,6 @@ class HivemindBackend(Backend):
             del self._silent[peer]
             with suppress(CallFailed):
                 await self.disconnect(peer)
-        elif len(self._silent) > KNOWN_PEERS:
-            del self._silent[next(iter(self._silent))]
 
     async def _note_use(self, peer: PeerId) -> None:
         """The connection manager hangs up on idle peers before those that were of use."""
@@ -250,37 +237,37 @@ class HivemindBackend(Backend):
         if now - self._useful.get(peer, -USE_SECONDS) < USE_SECONDS:
             return
         self._useful[peer] = now
-        if len(self._useful) > KNOWN_PEERS:
-            del self._useful[next(iter(self._useful))]
         kind = pb().ConnManagerRequest
         tag = kind(type=kind.TAG_PEER, peer=peer_bytes(peer), tag="useful", weight=USE_WEIGHT)
         with suppress(CallFailed):
-            await self._reach(pb().Request(type=pb().Request.CONNMANAGER, connManager=tag))
+            await self._reach("CONNMANAGER", connManager=tag)
 
-    async def _open(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
+    async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
+        """A stream to a connected peer. CallFailed where there is none, and nobody is dialled."""
         if all(each.peer != peer for each in await self.connections()):  # else p2pd would dial it, past the gate
             raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
-            return await self.daemon.open_stream(peer_bytes(peer), protocol, timeout)
+            return Pipe(*await self.daemon.open_stream(peer_bytes(peer), protocol, timeout))
         except (DaemonError, EOFError, OSError) as error:  # TimeoutError is an OSError
             raise CallFailed(_why(error), _detail(error)) from error
 
-    async def _reach(self, request: Any, timeout: float = REQUEST_SECONDS) -> Any:
+    async def _reach(self, kind: str, **fields: Any) -> Any:
+        """The daemon's answer to a request of this kind."""
         try:
-            return await self.daemon.request(request, timeout)
+            return await self.daemon.request(request_of(kind, **fields))
         except (DaemonError, EOFError, OSError) as error:
             raise CallFailed(Failure.UNREACHABLE, _detail(error)) from error
 
 
-async def _relays_enough(daemon: Daemon, flags: Flags) -> bool:
+async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
     """Ask a daemon for a reservation, as a peer would. One that cannot be asked is taken for good."""
-    beside = Flags(listen=["/ip4/127.0.0.1/tcp/0"], binary=flags.binary, sockets=flags.sockets)
-    asker = await Daemon.start(Identity.create(), beside)
+    beside = replace(options, identity=Identity.create(), listen=["/ip4/127.0.0.1/tcp/0"], bootstrap=False)
+    asker = await Daemon.start(beside)
     try:
-        own = (await daemon.request(pb().Request(type=pb().Request.IDENTIFY))).identify
+        own = (await daemon.request(request_of("IDENTIFY"))).identify
         target = pb().ConnectRequest(peer=own.id, addrs=own.addrs, timeout=whole_seconds(RESERVE_SECONDS))
-        await asker.request(pb().Request(type=pb().Request.CONNECT, connect=target), RESERVE_SECONDS)
-        stream = await asker.open_stream(own.id, HOP, RESERVE_SECONDS)
+        await asker.request(request_of("CONNECT", connect=target), RESERVE_SECONDS)
+        stream = Pipe(*await asker.open_stream(own.id, HOP, RESERVE_SECONDS))
         async with asyncio.timeout(RESERVE_SECONDS):
             return await reserve(stream) >= RELAY_BYTES
     except (DaemonError, EOFError, OSError):
@@ -342,3 +329,21 @@ def _detail(error: Exception) -> str:
     """One printable line: the daemon's messages quote what peers sent."""
     text = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
     return ascii(" ".join(text.split()))[1:-1][:400]
+
+
+class Hivemind:
+    """Makes backends that drive p2pd."""
+
+    def check_installed(self) -> None:
+        if find_spec("hivemind") is None:
+            raise UserError("hivemind is not installed; run: pip install hivemind, or choose another backend")
+
+    def prepare(self, config: NetworkConfig) -> Path | None:
+        pb()
+        return program(config.p2pd)
+
+    def make(self, options: HostOptions) -> Backend:
+        return HivemindBackend(options)
+
+
+HIVEMIND = Hivemind()

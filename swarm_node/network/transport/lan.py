@@ -48,14 +48,8 @@ class Lan:
             raise OSError(f"another node on the local network has this identity: {self._peer}") from error
         self._browser = AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._noticed])
 
-    async def tell(self, addresses: Sequence[str]) -> None:
-        """Tell others that the addresses have changed, if they have."""
-        if self._zeroconf is not None and _local(addresses) != self._told:
-            self._told = _local(addresses)
-            await self._zeroconf.async_update_service(self._service())
-
     async def run(self, addresses: Callable[[], Sequence[str]], say: Callable[[str], None]) -> None:
-        """All of the above until it is cancelled, beginning when there are addresses. `say` is told why it cannot
+        """Tells of the addresses until it is cancelled, beginning when there are some. `say` is told why it cannot
         be."""
         try:
             while not addresses():
@@ -63,7 +57,9 @@ class Lan:
             await self.start(addresses())
             while True:
                 await asyncio.sleep(TELL_SECONDS)
-                await self.tell(addresses())
+                if self._zeroconf is not None and _local(addresses()) != self._told:
+                    self._told = _local(addresses())
+                    await self._zeroconf.async_update_service(self._service())
         except OSError as error:
             say(f"no discovery on the local network: {error}; --network.no-mdns leaves it out")
         finally:

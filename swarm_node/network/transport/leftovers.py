@@ -1,9 +1,8 @@
-"""Folders of sockets in the temporary folder whose daemon was killed, with all that would have removed them."""
+"""Folders for sockets, and their removal where whoever would remove them was killed."""
 
 import fcntl
 import os
 import shutil
-import socket
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -13,17 +12,16 @@ from pathlib import Path
 from swarm_node.common.errors import UserError
 
 UNIX_PATH_BYTES = 100  # the system's limit is 108, 104 on macOS
-STALE_SECONDS = 60.0  # a daemon that starts has no socket yet
+STALE_SECONDS = 60.0  # a folder is held at once after it was made
 
 
 @contextmanager
 def socket_room(home: Path | None = None) -> Iterator[Path]:
     """A folder for the sockets of one network process, which may make none elsewhere; removed at the end. In `home`,
     where one is given and its path is short enough, else in the temporary folder. UserError."""
-    parents = (None,) if home is None else (home, None)
-    for parent in parents:
-        sweep(parent or Path(tempfile.gettempdir()))
-    folder = private_folder(*parents)
+    for parent in filter(None, (home, Path(tempfile.gettempdir()))):
+        sweep(parent)
+    folder = _private_folder(*filter(None, (home,)), Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     fcntl.flock(held, fcntl.LOCK_SH)  # while somebody holds it, no other node sweeps it away
     try:
@@ -33,28 +31,27 @@ def socket_room(home: Path | None = None) -> Iterator[Path]:
         os.close(held)
 
 
-def private_folder(*parents: Path | None) -> Path:
-    """A new folder that nobody else may enter, with a path short enough for sockets in it, in the first of `parents`
-    where that is so; None is the temporary folder. UserError."""
-    for parent in (*(parents or (None,)), "/tmp"):  # noqa: S108  mkdtemp makes a folder nobody else may enter
+def _private_folder(*parents: Path) -> Path:
+    """A new folder that nobody else may enter, in the first of `parents` where its path is short enough."""
+    for parent in parents:
         try:
             folder = Path(tempfile.mkdtemp(prefix="swarm-node-", dir=parent))
         except OSError as error:
-            raise UserError(f"no place for sockets in {parent or tempfile.gettempdir()}: {error.strerror}") from error
+            raise UserError(f"no place for sockets in {parent}: {error.strerror}") from error
         if len(str(folder)) + len("/p2pd-12345678/control") <= UNIX_PATH_BYTES:
             return folder
         folder.rmdir()
     raise UserError("paths of temporary files are too long for sockets; set TMPDIR to a short one")
 
 
-def sweep(parent: Path, older: float = STALE_SECONDS) -> None:
-    """Removes the socket folders of daemons that were killed with all that belonged to them: nobody answers there."""
+def sweep(parent: Path) -> None:
+    """Removes the socket folders that nobody holds any more."""
     for folder in parent.glob("swarm-node-????????"):
         with suppress(OSError):
             status = folder.lstat()
             ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-            ours = ours and folder.name != f"swarm-node-{os.getuid()}"
-            if ours and _age(status) > older and not (_held(folder) or _answers(folder)):
+            ours = ours and folder.name != f"swarm-node-{os.getuid()}"  # of control.py
+            if ours and _age(status) > STALE_SECONDS and not _held(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -73,13 +70,3 @@ def _held(folder: Path) -> bool:
     finally:
         os.close(opened)
     return False
-
-
-def _answers(folder: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(folder / "control"))
-        except OSError:
-            return False
-        return True

@@ -13,20 +13,19 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from protocol.identity import Identity
 from swarm_node.common.errors import UserError
 from swarm_node.network import varint
 from swarm_node.network.confinement import Confinement, of_the_daemon
-from swarm_node.network.transport.doorway import Doorway
-from swarm_node.network.transport.leftovers import private_folder, sweep
+from swarm_node.network.transport.backends import HostOptions
+from swarm_node.network.transport.doorway import Doorway, Serve
+from swarm_node.network.transport.leftovers import socket_room
 
 START_SECONDS = 15.0  # it takes 0.25 s on an idle machine
 STOP_SECONDS = 2.0
@@ -37,106 +36,51 @@ MEMORY_BYTES = 96 * 1024 * 1024  # soft limit of the Go heap: beyond it garbage 
 RELAY_BYTES = 256 * 1024 * 1024  # passed on in each direction before a relayed connection ends
 
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 class DaemonError(Exception):
     """The daemon said no; the text is its own."""
-
-
-class Pipe:
-    """A stream: the unix connection that the daemon copies to and from a libp2p stream."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self, size: int) -> bytes:
-        return await self._reader.readexactly(size)
-
-    async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
-
-    async def close(self) -> None:
-        # Anything but a full close is of no use: on a half-close the daemon ends both directions.
-        self._writer.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """What differs between nodes. Addresses are multiaddrs that were checked."""
-
-    listen: Sequence[str]
-    announce: Sequence[str] = ()  # instead of what the daemon sees itself
-    relay_service: bool = False  # be a relay, and be sure to be reachable
-    max_connections: int = 64
-    binary: str = ""  # "": the one in hivemind's package
-    sockets: Path | None = None  # where the folder of its sockets is made; None: in the temporary folder
-
-    def arguments(self) -> list[str]:
-        """As p2pd takes them."""
-        out = [
-            f"-hostAddrs={','.join(self.listen)}",
-            "-b=0",  # bootstrapping here would delay the start by 5 s for each dead peer
-            "-relay=1",  # without -autoRelay: that wants the DHT, and waits 3 minutes unless it knows four relays
-            f"-relayService={int(self.relay_service)}",
-            "-autonat=1",
-            "-natPortMap=0",
-            "-connManager=1",
-            f"-connLo={self.max_connections}",
-            f"-connHi={self.max_connections + self.max_connections // 2}",
-            "-connGrace=20s",
-            f"-idleTimeout={ORPHAN_SECONDS}s",
-        ]
-        if self.announce:
-            out.append(f"-announceAddrs={','.join(self.announce)}")
-        if self.relay_service:
-            out += ["-forceReachabilityPublic=1", f"-relayDataLimit={RELAY_BYTES}"]
-        return out
 
 
 class Daemon:
     """One running p2pd. It ends when this process does, however that ends: it watches one open control connection."""
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: Path) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path, room: ExitStack) -> None:
         self._process = process
-        self._folder = folder
+        self._folder, self._room = folder, room  # of its sockets
         self._lines: deque[str] = deque(maxlen=5)  # last words; may hold text of peers
         self._draining: asyncio.Task[None] | None = None
         self._leash: asyncio.StreamWriter | None = None
         self._doorway: Doorway | None = None
 
     @classmethod
-    async def start(cls, identity: Identity, flags: Flags) -> Self:
+    async def start(cls, options: HostOptions) -> Self:
         """Ready to take requests, after about 0.3 s. UserError where it does not start."""
-        folder = _socket_folder(flags.sockets)
-        try:
-            self = cls(await _spawn(folder, identity, flags), folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        with ExitStack() as stack:
+            parent = options.sockets or stack.enter_context(socket_room())
+            folder = Path(tempfile.mkdtemp(prefix="p2pd-", dir=parent))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            process = await _spawn(folder, options)
+            self = cls(process, folder, stack.pop_all())
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._ready()
                 self._draining = asyncio.create_task(self._drain())
-                self._leash = (await self._connect(pb().Request(type=pb().Request.PERSISTENT_CONN_UPGRADE)))[2]
-        except (TimeoutError, EOFError, OSError, DaemonError) as error:
+                self._leash = (await self._connect(request_of("PERSISTENT_CONN_UPGRADE")))[2]
+        except BaseException as error:
             await self.stop()
-            what = flags.binary or "p2pd"
+            if not isinstance(error, TimeoutError | EOFError | OSError | DaemonError):
+                raise
+            what = options.config.p2pd or "p2pd"
             raise UserError(f"the network daemon {what} did not start: {self.last_words() or error!r}") from error
-        except BaseException:
-            await self.stop()
-            raise
         return self
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    async def listen(
-        self,
-        protocols: Sequence[str],
-        welcome: Callable[[Any], bool],
-        serve: Callable[[Any, Pipe], Awaitable[None]],
-    ) -> None:
+    async def listen(self, protocols: Sequence[str], welcome: Callable[[Any], bool], serve: Serve) -> None:
         """Inbound streams of these protocols go to `serve`, with a StreamInfo (peer, addr: bytes; proto: str), unless
         `welcome` says at once that they need not."""
 
@@ -146,14 +90,11 @@ class Daemon:
             except Exception as error:  # DecodeError of protobuf, which comes with hivemind alone
                 raise ValueError("p2pd sent nonsense") from error
 
-        async def opened(info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await serve(info, Pipe(reader, writer))
-
         path = str(self._folder / "streams")
-        self._doorway = Doorway(path, read, welcome, opened)
+        self._doorway = Doorway(path, read, welcome, serve)
         address = varint.encode(400) + varint.prefixed(path.encode())  # /unix/<path>
-        request = pb().StreamHandlerRequest(addr=address, proto=protocols, balanced=False)
-        await self.request(pb().Request(type=pb().Request.STREAM_HANDLER, streamHandler=request))
+        handler = pb().StreamHandlerRequest(addr=address, proto=protocols, balanced=False)
+        await self.request(request_of("STREAM_HANDLER", streamHandler=handler))
 
     async def request(self, request: Any, timeout: float = REQUEST_SECONDS) -> Any:
         """The daemon's Response. DaemonError if it refuses, TimeoutError, and OSError or EOFError if it is gone."""
@@ -162,13 +103,11 @@ class Daemon:
         writer.close()
         return response
 
-    async def open_stream(self, peer: bytes, protocol: str, timeout: float) -> Pipe:
+    async def open_stream(self, peer: bytes, protocol: str, timeout: float) -> Streams:
         """A stream to a connected or known peer; errors as in `request`."""
         opening = pb().StreamOpenRequest(peer=peer, proto=[protocol], timeout=whole_seconds(timeout))
         async with asyncio.timeout(timeout):
-            request = pb().Request(type=pb().Request.STREAM_OPEN, streamOpen=opening)
-            _, reader, writer = await self._connect(request)
-        return Pipe(reader, writer)
+            return (await self._connect(request_of("STREAM_OPEN", streamOpen=opening)))[1:]
 
     async def wait_closed(self) -> str:
         """Why the daemon ended; returns once it has."""
@@ -196,14 +135,13 @@ class Daemon:
                 await self._process.wait()
         if self._draining is not None:
             await self._draining
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._room.close()
 
     async def _connect(self, request: Any) -> tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_unix_connection(str(self._folder / "control"))
         try:
-            writer.write(_message(request))
-            response = pb().Response()
-            await _read_message(reader, response)
+            writer.write(varint.prefixed(request.SerializeToString()))
+            response = pb().Response.FromString(await varint.read_prefixed(reader.readexactly, MAX_CONTROL_BYTES))
             if response.type == pb().Response.ERROR:
                 raise DaemonError(response.error.msg)
         except BaseException:
@@ -231,6 +169,34 @@ class Daemon:
         if line.strip():
             self._lines.append(line.decode(errors="replace").strip())
         return line.decode(errors="replace")
+
+
+def _flags(options: HostOptions) -> list[str]:
+    """As p2pd takes them. Its addresses were checked."""
+    most, announce = options.max_connections, options.config.announce
+    out = [
+        f"-hostAddrs={','.join(options.listen)}",
+        "-b=0",  # bootstrapping here would delay the start by 5 s for each dead peer
+        "-relay=1",  # without -autoRelay: that wants the DHT, and waits 3 minutes unless it knows four relays
+        f"-relayService={int(options.bootstrap)}",
+        "-autonat=1",
+        "-natPortMap=0",
+        "-connManager=1",
+        f"-connLo={most}",
+        f"-connHi={most + most // 2}",
+        "-connGrace=20s",
+        f"-idleTimeout={ORPHAN_SECONDS}s",
+    ]
+    if announce:  # instead of what the daemon sees itself
+        out.append(f"-announceAddrs={','.join(announce)}")
+    if options.bootstrap:  # be a relay, and be sure to be reachable
+        out += ["-forceReachabilityPublic=1", f"-relayDataLimit={RELAY_BYTES}"]
+    return out
+
+
+def request_of(kind: str, **fields: Any) -> Any:
+    """A control request."""
+    return pb().Request(type=getattr(pb().Request, kind), **fields)
 
 
 def whole_seconds(timeout: float) -> int:
@@ -264,25 +230,18 @@ def program(binary: str = "") -> Path:
     return Path(binary).expanduser().absolute() if binary else _hivemind() / "hivemind_cli" / "p2pd"
 
 
-def _socket_folder(parent: Path | None) -> Path:
-    if parent is not None:
-        return Path(tempfile.mkdtemp(prefix="p2pd-", dir=parent))
-    sweep(Path(tempfile.gettempdir()))
-    return private_folder()
-
-
-async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subprocess.Process:
+async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Process:
     key_reader, key_writer = os.pipe()  # the key never touches another file
-    binary, confinement = program(flags.binary), None
+    binary, confinement = program(options.config.p2pd), None
     try:
         confinement = Confinement(of_the_daemon(binary, folder))
-        os.write(key_writer, identity.key_bytes())
+        os.write(key_writer, options.identity.key_bytes())
         os.close(key_writer)
         return await asyncio.create_subprocess_exec(
             str(binary),
             f"-listen=/unix{folder}/control",
             f"-id=/dev/fd/{key_reader}",
-            *flags.arguments(),
+            *_flags(options),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -291,30 +250,16 @@ async def _spawn(folder: Path, identity: Identity, flags: Flags) -> asyncio.subp
             start_new_session=True,  # Ctrl-C is for us: the daemon ends when we have said goodbye
             env={
                 "GOLOG_LOG_LEVEL": "error",
-                "GOMAXPROCS": "1" if flags.relay_service else "2",  # 1: see HivemindBackend._start_daemon
+                "GOMAXPROCS": "1" if options.bootstrap else "2",  # 1: see HivemindBackend._start_daemon
                 "GOGC": "200",  # a third less CPU for a flood of streams than at 50, and 25 MB more while it lasts
                 "GOMEMLIMIT": str(MEMORY_BYTES),
             },
         )
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        what = f"{binary}, named by --network.p2pd," if flags.binary else "the network daemon p2pd"
+        what = f"{binary}, named by --network.p2pd," if options.config.p2pd else "the network daemon p2pd"
         raise UserError(f"{what} cannot run here ({reason}); try --network.backend libp2p") from error
     finally:
         os.close(key_reader)
         if confinement is not None:
             confinement.close()
-
-
-def _message(message: Any) -> bytes:
-    return varint.prefixed(message.SerializeToString())
-
-
-async def _read_message(reader: asyncio.StreamReader, message: Any) -> None:
-    try:
-        size = await varint.read(reader.readexactly)
-    except ValueError as error:
-        raise OSError("p2pd sent nonsense") from error
-    if size > MAX_CONTROL_BYTES:
-        raise OSError(f"message of {size} bytes from p2pd")
-    message.ParseFromString(await reader.readexactly(size))

@@ -13,19 +13,19 @@ Only then the side that had dialled through the relay changes over.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import Any
 
 from protocol import limits
 from protocol.messages import PeerId
 from protocol.rejection import Rejected
 from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
-from swarm_node.network.backend import Backend, Caller, CallFailed
+from swarm_node.common.lru import Lru
+from swarm_node.network.backend import Caller, CallFailed
 from swarm_node.network.transport.multiaddr import from_bytes, parts, split_peer, usefulness
-from swarm_node.network.transport.protobuf import read_message
-from swarm_node.network.transport.relays import OpenStream
+from swarm_node.network.transport.streams import StreamBackend
+from swarm_node.network.varint import fields, read_prefixed
 
 IDENTIFY = "/ipfs/id/1.0.0"  # whoever opens it is told what the other side sees
 _OBSERVED = 4  # field of its message: binary multiaddr of the asking side
@@ -45,8 +45,6 @@ SETTLE_SECONDS = 3.0  # a change-over takes three round trips
 DIAL_SECONDS = 5.0
 CALL_SECONDS = 5.0
 MIN_PORT = 1024  # a NAT never takes one below; many services of others listen there
-
-Finds = Callable[[PeerId, str, float], Awaitable[bool]]
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +90,7 @@ class Plan:
 
     def __init__(self, own: PeerId) -> None:
         self._own = own
-        self._wanted: dict[PeerId, tuple[tuple[str, ...], float]] = {}  # relayed addresses; when to begin
+        self._wanted: Lru[PeerId, tuple[tuple[str, ...], float]] = Lru(MAX_WANTED)  # relayed addresses; when to begin
         self._last: dict[PeerId, float] = {}  # when it was their turn, the longest ago first
         self._asking: set[PeerId] = set()
         self._latest = -PATIENCE_SECONDS  # when it was anybody's turn
@@ -102,8 +100,6 @@ class Plan:
         """This node dialled these full multiaddrs. If some lead through relays, the connection may."""
         if relayed := tuple(address for address in addresses if "/p2p-circuit" in address):
             self._wanted[peer] = (relayed, self._wanted.get(peer, ((), now))[1])
-            if len(self._wanted) > MAX_WANTED:
-                del self._wanted[next(iter(self._wanted))]
 
     def waits(self, now: float) -> bool:
         """Whether `due` may name somebody."""
@@ -160,15 +156,10 @@ class Plan:
 class Punching:
     """Takes relayed connections to direct ones, for as long as `run` runs. Belongs to one asyncio loop."""
 
-    def __init__(self, backend: Backend, open_stream: OpenStream, finds: Finds) -> None:
-        """`finds`: whether a peer is at an address, by a dial that connects to nobody."""
+    def __init__(self, backend: StreamBackend) -> None:
         self._backend = backend
-        self._open_stream = open_stream
-        self._finds = finds
         self._plan = Plan(backend.peer_id)
         self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)  # as witnesses say, and when they did
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.counters: Counter[str] = Counter()
 
     def dialled(self, peer: PeerId, addresses: Sequence[str]) -> None:
         """Notes where this peer may be reached directly."""
@@ -181,7 +172,7 @@ class Punching:
             if self._plan.waits(_now()):
                 with suppress(CallFailed):  # the daemon is gone: whoever supervises it sees that too
                     for peer, relayed in self._plan.due(await self._connected(relayed=True), _now()):
-                        self._spawn(self._ask(peer, relayed))
+                        self._backend.spawn(self._ask(peer, relayed))
 
     async def answer(self, caller: Caller, request: bytes) -> bytes:
         """Handler of the protocol."""
@@ -196,7 +187,7 @@ class Punching:
                 return self._refuse("no public address")
             if not self._plan.agrees(caller.peer, _now()):
                 return self._refuse("too often")
-            self._spawn(self._open(caller.peer, endpoints))
+            self._backend.spawn(self._open(caller.peer, endpoints))
         return encode_punch(own)
 
     async def settled(self, peer: PeerId) -> bool:
@@ -209,12 +200,8 @@ class Punching:
                     await asyncio.sleep(0.02)
         return False
 
-    def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
     def _refuse(self, reason: str) -> bytes:
-        self.counters[f"punch refused: {reason}"] += 1
+        self._backend.counters[f"punch refused: {reason}"] += 1
         return b""
 
     async def _ask(self, peer: PeerId, relayed: Sequence[str]) -> None:
@@ -224,7 +211,7 @@ class Punching:
             outcome = str(error.failure)
         finally:
             self._plan.ended(peer)
-        self.counters[f"punch: {outcome}"] += 1
+        self._backend.counters[f"punch: {outcome}"] += 1
         log.info("hole punching with %s: %s", peer, outcome)
 
     async def _punch(self, peer: PeerId, relayed: Sequence[str]) -> str:
@@ -252,18 +239,20 @@ class Punching:
         request = encode_punch(endpoints)
         theirs = decode_punch(await self._backend.call(peer, PUNCH, request, limits.MAX_PUNCH_BYTES, CALL_SECONDS))
         if isinstance(theirs, Rejected) or not all(map(may_punch, theirs)):
-            self.counters["punch reply rejected"] += 1
+            self._backend.counters["punch reply rejected"] += 1
             return []
         return theirs
 
     async def _open(self, peer: PeerId, endpoints: Sequence[Endpoint]) -> None:
         outcome = "way open" if await self._reach(peer, endpoints) else "no way through"
-        self.counters[f"punch for another: {outcome}"] += 1
+        self._backend.counters[f"punch for another: {outcome}"] += 1
 
     async def _reach(self, peer: PeerId, endpoints: Sequence[Endpoint]) -> list[str]:
         """Addresses at which this very peer answered."""
         addresses = [address_of(each) for each in endpoints]
-        answers = await asyncio.gather(*(self._finds(peer, address, PROBE_SECONDS) for address in addresses))
+        answers = await asyncio.gather(
+            *(self._backend.dialling.finds(peer, address, PROBE_SECONDS) for address in addresses)
+        )
         self._plan.tried(any(answers))
         return [address for address, answered in zip(addresses, answers, strict=True) if answered]
 
@@ -299,18 +288,13 @@ class Punching:
         """Multiaddr at which this peer sees the node; "" if it does not say."""
         with suppress(CallFailed, TimeoutError, EOFError, OSError, ValueError):
             async with asyncio.timeout(CALL_SECONDS):
-                stream = await self._open_stream(witness, IDENTIFY)
+                stream = await self._backend.open_stream(witness, IDENTIFY)
                 try:
-                    observed = (await read_message(stream, MAX_IDENTIFY_BYTES)).get(_OBSERVED)
+                    observed = fields(await read_prefixed(stream.read, MAX_IDENTIFY_BYTES)).get(_OBSERVED)
                 finally:
                     await stream.close()
             return from_bytes(observed) if isinstance(observed, bytes) else ""
         return ""
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _now() -> float:

@@ -14,10 +14,9 @@ from contextlib import suppress
 from protocol.messages import PeerId
 from swarm_node.common.backoff import backoff
 from swarm_node.network import varint
-from swarm_node.network.backend import Backend, CallFailed
+from swarm_node.network.backend import Backend, CallFailed, Stream
 from swarm_node.network.transport.multiaddr import parts, split_peer
-from swarm_node.network.transport.protobuf import fields, read_message
-from swarm_node.network.transport.streams import Stream
+from swarm_node.network.varint import fields, read_prefixed
 
 HOP = "/libp2p/circuit/relay/0.2.0/hop"
 MAX_RELAYS = 3  # reservations held at once
@@ -43,10 +42,10 @@ log = logging.getLogger(__name__)
 async def reserve(stream: Stream) -> int:
     """One exchange on a fresh hop stream. Bytes that the relay passes on per connection and direction; 0: it refused.
 
-    EOFError or OSError as the stream ends.
+    EOFError or OSError where the stream ends, or the answer is too long.
     """
     await stream.write(varint.prefixed(_RESERVE))
-    answer = await read_message(stream, _MAX_ANSWER)
+    answer = fields(await read_prefixed(stream.read, _MAX_ANSWER))
     if answer.get(_TYPE) != _STATUS or answer.get(_STATUS_CODE) != _OK:
         return 0
     limit = answer.get(_LIMIT, b"")

@@ -1,20 +1,28 @@
-"""Calls over raw streams, the same for both libraries: framing, bounds and deadlines, and a place for honest peers.
+"""Calls over raw streams, the same for both libraries: framing, bounds and deadlines, and a place for honest peers;
+and what else the backends of both do in the same way.
 
 A frame is four bytes of length, big-endian, and that many bytes. A call is a frame of the caller and one of the other
-side; an empty one is a refusal. A stream carries one call after another until the caller closes it, see asking.py.
+side; an empty one is a refusal. A stream carries one call after another until the caller closes it: opening one costs
+three quarters of a call, as the daemons at both ends negotiate a protocol and connect to a socket each.
 """
 
 import asyncio
 import logging
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakValueDictionary
 
 from protocol.messages import PeerId
-from swarm_node.network.backend import Caller, Handler
+from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler, Stream
 from swarm_node.network.parties import SHARE, Places, groups_of
+from swarm_node.network.transport.backends import MAX_INBOUND, HostOptions
+from swarm_node.network.transport.dialling import Dialling
+from swarm_node.network.transport.multiaddr import usefulness
+from swarm_node.network.transport.relays import Relays
 
 LENGTH_BYTES = 4
 CALL_SECONDS = 10.0  # an inbound call ends after this, however slowly its peer reads or writes
@@ -28,22 +36,6 @@ NEW_STREAMS = 256  # of a party in that time; honest ones ask again on those the
 SLOTS_PER_PEER = 4  # a peer on a local network holds at most 1/4 of the slots; on the internet see parties.py
 
 log = logging.getLogger(__name__)
-
-
-class Stream(Protocol):
-    """A libp2p stream. Its end, in whatever way, is EOFError or OSError."""
-
-    async def read(self, size: int) -> bytes:
-        """Exactly `size` bytes."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """All of the data; raises where the other end is gone."""
-        ...
-
-    async def close(self) -> None:
-        """Never raises, never waits long."""
-        ...
 
 
 def frame(data: bytes) -> bytes:
@@ -76,8 +68,7 @@ class Answering:
         self._open = Places(self._max_streams, self._share * STREAMS_PER_SLOT)
         self._come: Counter[str] = Counter()  # streams of each party since `_window`
         self._window = 0.0  # seconds
-        self._working: Counter[PeerId] = Counter()  # calls of each, those that wait for their turn as well
-        self._turns_at_once = max(1, slots // SHARE)
+        self._turns_at_once = max(1, slots // SHARE)  # of a party of the internet
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._counters: Counter[str] = Counter() if counters is None else counters
 
@@ -141,9 +132,6 @@ class Answering:
 
     async def _reply(self, caller: Caller, protocol: str, request: bytes) -> bytes:
         """What to answer; b"" where there is a reason to refuse."""
-        if self._working[caller.peer] >= self._share:
-            return b""
-        self._working[caller.peer] += 1
         try:
             async with AsyncExitStack() as turns:
                 for turn in self._turns_of(caller):
@@ -153,14 +141,174 @@ class Answering:
         except Exception:
             log.exception("handler of %s failed", protocol)  # our bug: this call is lost, the node goes on
             return b""
-        finally:
-            self._working[caller.peer] -= 1
-            if not self._working[caller.peer]:
-                del self._working[caller.peer]
 
     def _turns_of(self, caller: Caller) -> list[asyncio.Semaphore]:
-        """What a caller of the internet waits for before it takes a slot. From the peer to the network, for all in the
-        same order, so that no two wait for each other."""
+        """What a caller waits for before it takes a slot. From the peer to the network, for all in the same order, so
+        that no two wait for each other."""
         groups = groups_of(caller.address)
-        parties = (caller.peer, *groups) if groups else ()
-        return [self._turns.setdefault(party, asyncio.Semaphore(self._turns_at_once)) for party in parties]
+        at_once = self._turns_at_once if groups else self._share
+        turns = [f"{at_once} {party}" for party in (caller.peer, *groups)]
+        return [self._turns.setdefault(turn, asyncio.Semaphore(at_once)) for turn in turns]
+
+
+KEPT_SECONDS = 20.0  # an unused stream is closed after this; the other side waits longer (IDLE_SECONDS)
+MAX_KEPT = 64  # unused streams; the one that was used last longest ago makes room
+
+Open = Callable[[PeerId, str, float], Awaitable[Stream]]  # peer, protocol, seconds; raises CallFailed only
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    stream: Stream
+    since: float  # seconds
+
+
+class Asking:
+    """Calls over streams that `open` makes. Belongs to one asyncio loop."""
+
+    def __init__(self, open: Open) -> None:
+        self._open = open
+        self._kept: dict[tuple[PeerId, str], _Kept] = {}  # unused; the longest unused first
+
+    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+        """The reply, at most `max_reply` bytes, within `timeout` seconds. CallFailed for whatever the peer does."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        await self._tidy(loop.time() - KEPT_SECONDS)
+        if (kept := self._kept.pop((peer, protocol), None)) is not None:
+            try:
+                return await self._ask(kept.stream, (peer, protocol), request, max_reply, deadline)
+            except CallFailed as error:
+                if error.failure != Failure.CLOSED:
+                    raise  # else the other side had no more use for the stream: that is no answer to this call
+        stream = await self._open(peer, protocol, deadline - loop.time())
+        return await self._ask(stream, (peer, protocol), request, max_reply, deadline)
+
+    async def close(self) -> None:
+        await self._tidy(float("inf"))
+
+    async def _ask(
+        self, stream: Stream, key: tuple[PeerId, str], request: bytes, max_reply: int, deadline: float
+    ) -> bytes:
+        """One call. Only a stream on which all went well is kept."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                reply = await ask(stream, request, max_reply)
+        except BaseException as error:
+            await stream.close()
+            if isinstance(error, TimeoutError):
+                raise CallFailed(Failure.TIMEOUT) from error
+            raise
+        await self._keep(key, stream)
+        return reply
+
+    async def _keep(self, key: tuple[PeerId, str], stream: Stream) -> None:
+        before = self._kept.pop(key, None)  # of a call to the same peer that went on beside this one
+        self._kept[key] = _Kept(stream, asyncio.get_running_loop().time())
+        if before is None and len(self._kept) > MAX_KEPT:
+            before = self._kept.pop(next(iter(self._kept)))
+        if before is not None:
+            await before.stream.close()
+
+    async def _tidy(self, before: float) -> None:
+        """Close what was used last before then."""
+        while self._kept:
+            key, kept = next(iter(self._kept.items()))
+            if kept.since >= before:
+                return
+            del self._kept[key]
+            await kept.stream.close()
+
+
+async def ask(stream: Stream, request: bytes, max_reply: int) -> bytes:
+    """One call on a stream that nobody else uses; the deadline is the caller's. CallFailed, and then no more calls."""
+    sending = asyncio.create_task(stream.write(frame(request)))  # beside reading: a refusal may come before all is sent
+    try:
+        size = int.from_bytes(await stream.read(LENGTH_BYTES), "big")
+        if size > max_reply:
+            raise CallFailed(Failure.TOO_BIG, f"{size} bytes, more than {max_reply}")
+        if not size:
+            raise CallFailed(Failure.REFUSED)
+        reply = await stream.read(size)
+        await sending
+        return reply
+    except (EOFError, OSError) as error:
+        raise CallFailed(Failure.CLOSED) from error
+    finally:
+        sending.cancel()
+        with suppress(asyncio.CancelledError, EOFError, OSError):
+            await sending
+
+
+class StreamBackend(Backend):
+    """A backend of a library that opens streams. What the library does is left to subclasses."""
+
+    def __init__(self, options: HostOptions, careful: bool = False) -> None:
+        """`careful`: see Dialling."""
+        self.peer_id = options.identity.peer_id
+        self.counters: Counter[str] = Counter()
+        self._options = options
+        self._asking = Asking(self.open_stream)
+        self._relays = Relays(self, self.open_stream, options.relays)
+        self.dialling = Dialling(options.gate, self._connect, self.connections, careful)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Stream:
+        """A stream to a connected peer. CallFailed where there is none, and nobody is dialled."""
+
+    @abstractmethod
+    async def _connect(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:
+        """Connects to the peer, or raises CallFailed."""
+
+    @abstractmethod
+    async def _own_addresses(self) -> set[str]:
+        """Multiaddrs where this node listens or is seen, without its id."""
+
+    @abstractmethod
+    def _used(self, peer: PeerId) -> None:
+        """A call to or from this peer goes on, or went well."""
+
+    async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
+        return await self.dialling.dial(addresses, timeout)
+
+    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+        reply = await self._asking.call(peer, protocol, request, max_reply, timeout)
+        self._used(peer)
+        return reply
+
+    async def addresses(self) -> list[str]:
+        known = await self._own_addresses() | set(self._relays.addresses())
+        return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self._asking.close()
+
+    def _answering(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> Answering:
+        def noting(handler: Handler) -> Handler:
+            async def answer(caller: Caller, request: bytes) -> bytes:
+                self._used(caller.peer)
+                return await handler(caller, request)
+
+            return answer
+
+        noted = {protocol: noting(handler) for protocol, handler in handlers.items()}
+        return Answering(noted, limits, MAX_INBOUND, self.counters)
+
+    async def _seek_relays(self) -> None:
+        """Where this node has no public address of its own."""
+        if not any(usefulness(address) == 0 for address in await self.addresses()):
+            self.spawn(self._relays.run())
+
+    def _is_kept(self, peer: str, address: str) -> bool:
+        """Whether a connection is not hung up on, however many its party has."""
+        return self._relays.holds(PeerId(peer)) or self.dialling.leads_to_given(address)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs until `close` at the latest."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -10,7 +10,7 @@ from protocol import codec
 from protocol.messages import Completion, PeerId, Question, RolloutGroup
 from protocol.rejection import Reason
 from swarm_node.common.channel import AsyncChannel
-from swarm_node.network.actions import Deliver, Refuse
+from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import NETWORK
 
@@ -48,12 +48,12 @@ async def play(way: str, life: int, connection: socket.socket) -> None:
 def answers(message: messages.FromTrainer, life: int) -> list[messages.FromNetwork]:
     match message:
         case messages.Start(memory=memory):
-            remembers = messages.Said(f"life {life} remembers {memory.exchange}")
-            return [remembers, messages.Memory(1, {"life": life}, {}), messages.Alive(connected=life)]
+            remembers = messages.Said(f"life {life} remembers {memory.exchange.seq}")
+            return [remembers, messages.Memory(1, Remembered(seq=life)), messages.Alive(connected=life)]
         case messages.Publish(envelopes=envelopes, round=number):
             return [messages.Said(text=f"life {life} round {number}"), *map(received, envelopes)]
-        case messages.Ask(number=number):
-            return [messages.View(number=number, view={"life": life})]
+        case messages.Ask():
+            return [messages.View(view={"life": life})]
         case _:
             return []
 

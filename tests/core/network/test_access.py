@@ -11,7 +11,8 @@ from protocol.messages import Round
 from swarm_node.network.access import Access, parse
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.process.access_file import AccessFile
+from swarm_node.network.process.keeper import Keeper
+from swarm_node.network.process.messages import Memory
 from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, Swarm, address, announced, identity, key_of, sealed_groups
 
@@ -118,17 +119,24 @@ def test_who_took_and_who_gave_is_counted_and_why_somebody_was_charged() -> None
 
 
 def test_the_file_is_read_again_when_it_changes_and_a_mistake_in_it_changes_nothing(tmp_path: Path) -> None:
-    file, path = AccessFile(tmp_path), tmp_path / "access.toml"
-    assert file.look() == ""
+    said: list[str] = []
+    found: list[Access] = []
+    keeper = Keeper(tmp_path, "here", Memory, found.append, lambda text, _: said.append(text))
+    path = tmp_path / "access.toml"
+    keeper.look()
+    assert said == []
     path.write_text('block_tasks = ["gcd/easy"]')
-    assert file.look() == "access.toml was read"
-    assert file.look() == ""
-    assert file.access.block_tasks == {"gcd/easy"}
+    for _ in range(2):
+        keeper.look()
+    assert said == ["network: access.toml was read"]
     path.write_text('block_tasks = ["gcd/easy')
     os.utime(path, ns=(1, 1))
-    assert file.look().endswith("what it said before goes on")
-    assert file.look() == ""
-    assert file.access.block_tasks == {"gcd/easy"}
+    for _ in range(2):
+        keeper.look()
+    assert len(said) == 2
+    assert said[1].endswith("what it said before goes on")
+    assert [access.block_tasks for access in found] == [{"gcd/easy"}]
     path.unlink()
-    assert file.look() == "access.toml is gone: nobody is blocked"
-    assert file.access == Access()
+    keeper.look()
+    assert said[2:] == ["network: access.toml is gone: nobody is blocked"]
+    assert found[1:] == [Access()]

@@ -6,7 +6,6 @@ from ipaddress import ip_network
 import pytest
 
 from protocol.identity import Identity
-from swarm_node.network.transport.dialable import Dialable
 from swarm_node.network.transport.gate import (
     CROWD_SECONDS,
     LOOKUPS,
@@ -15,6 +14,7 @@ from swarm_node.network.transport.gate import (
     WINDOW_DIALS,
     WINDOW_SECONDS,
     Choice,
+    Dialable,
     DialGate,
 )
 
@@ -206,10 +206,9 @@ def test_bytes_that_went_where_nobody_announced_count_as_well() -> None:
     assert choose(it, tcp("46.1.1.1"), now=WINDOW_SECONDS + 1).addresses
 
 
-@pytest.mark.slow
 def test_what_the_gate_remembers_is_bounded() -> None:
     it = gate()
-    for number in range(20_000):
+    for number in range(5_000):
         now = number * 4.0
         it.failed(choose(it, tcp(f"{45 + number // 62500}.{number // 250 % 250}.{number % 250}.1"), now=now), now)
     assert len(it._holds) <= 4096

@@ -1,9 +1,19 @@
-"""How rounds become announcements, whatever their pace."""
+"""How rounds become announcements, whatever their pace; how often quick ones are announced, and what bounds that."""
+
+import pytest
 
 from protocol.messages import Round
 from swarm_node.network.process.messages import Publish
-from swarm_node.network.process.outgoing import FILLED, KEPT_SECONDS, MAX_WANTED, Outgoing
-from swarm_node.network.process.pace import MOST_SECONDS as SECONDS
+from swarm_node.network.process.outgoing import (
+    FILLED,
+    KEPT_SECONDS,
+    LEAST_SECONDS,
+    MAX_WANTED,
+    MOST_SECONDS,
+    Outgoing,
+    Pace,
+)
+from swarm_node.network.process.outgoing import MOST_SECONDS as SECONDS
 
 
 def written(number: int, count: int, want: int = 4) -> Publish:
@@ -56,3 +66,30 @@ def test_it_holds_and_wants_no_more_than_an_announcement_has_room_for() -> None:
     news = outgoing.due(2 * SECONDS)
     assert news is not None
     assert len(news.envelopes) == FILLED
+
+
+def paced(round_seconds: float, kilobytes: int = 10_000, each: int = 1000) -> float:
+    """Seconds between announcements after half a minute of such rounds, each announcement costing so many bytes."""
+    pace, now, told, spent = Pace(kilobytes), 0.0, 0.0, 0
+    while now < 30.0:
+        pace.generated(now)
+        if now - told >= pace.seconds():
+            told, spent = now, spent + each
+            pace.announced(now, spent)
+        now += round_seconds
+    return pace.seconds()
+
+
+def test_it_follows_the_rounds_between_its_bounds() -> None:
+    assert paced(0.05) == LEAST_SECONDS
+    assert paced(0.5) == pytest.approx(2.0)
+    assert paced(0.9) == MOST_SECONDS == paced(40.0)
+
+
+def test_before_two_rounds_nothing_is_known_of_their_length() -> None:
+    assert Pace(1000).seconds() == MOST_SECONDS
+
+
+def test_what_a_minute_may_cost_makes_it_slower_but_never_slower_than_it_is_for_slow_rounds() -> None:
+    assert paced(0.05, kilobytes=600, each=20_000) == pytest.approx(2.0)
+    assert paced(0.05, kilobytes=600, each=500_000) == MOST_SECONDS

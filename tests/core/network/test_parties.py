@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm_node.network.access import parse
-from swarm_node.network.exchange.addresses import network_of
-from swarm_node.network.parties import Connected, Places, groups_of, share_of
+from swarm_node.network.parties import Connected, Places, groups_of, network_of, share_of
 
 HOME = "/ip4/192.168.1.7/tcp/4001"
 RELAY = "/ip4/45.33.10.2/tcp/31330/p2p/12D3KooWRelay"

@@ -10,7 +10,7 @@ from protocol.messages import PeerId, Round
 from protocol.rejection import Reason
 from swarm_node.common.channel import BrokenFrame
 from swarm_node.network.access import parse
-from swarm_node.network.actions import Deliver, Refuse
+from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import NETWORK
 from swarm_node.network.process.service import NetworkService
@@ -19,7 +19,7 @@ from tests.exchanges import Swarm
 from tests.groups import group
 
 OTHER = Identity.from_seed_bytes(bytes([9]) * 32).peer_id
-MEMORY = messages.Memory(port=7, exchange={"seq": 3, "seen": ["a"]}, peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
+MEMORY = messages.Memory(port=7, exchange=Remembered(seq=3), peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
 RULES = messages.Rules(swarm="s", environments={"e": ("1", {"d": ("c",)})}, max_completions=8)
 LISTS = parse('block_peers = ["12D3x"]\nallow_networks = ["10.0.0.0/8", "fd00::/8"]')
 DOWN = [
@@ -27,7 +27,7 @@ DOWN = [
     messages.Allow(access=LISTS),
     messages.Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
     messages.Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
-    messages.Ask(number=1),
+    messages.Ask(),
     messages.Stop(),
 ]
 UP = [
@@ -36,7 +36,7 @@ UP = [
     Refuse(Reason.WRONG_SEED),
     messages.Said(text="line\n\x1b[31m", warning=True),
     messages.Alive(connected=2),
-    messages.View(number=1, view={"a": [1, None, "b"]}),
+    messages.View(view={"a": [1, None, "b"]}),
 ]
 
 
@@ -59,7 +59,7 @@ def test_what_a_node_says_of_itself_and_remembers_fits_its_types() -> None:
         own, "s", NetworkConfig(peers=(f"/ip4/192.0.2.1/tcp/1/p2p/{OTHER}",)), MEMORY, print, print
     )
     service.exchange = exchange
-    assert exchange.state()["received"] and exchange.peers(now)
-    for message in (service.memory(), service.alive(), messages.View(number=1, view=service.view())):
+    assert exchange.state().received and exchange.peers(now)
+    for message in (service.memory(), service.alive(), messages.View(view=service.view())):
         arrived = NETWORK.up.decode(NETWORK.up.encode(message)[4:])
         assert json.dumps(to_builtins(arrived)) == json.dumps(to_builtins(message))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol.messages import Completion, Round
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
-from swarm_node.network.alone import Alone
+from swarm_node.network.in_memory import Alone
 from swarm_node.node.asynchronous import MAX_DEATHS, AsynchronousNode, GeneratorFailed
 from swarm_node.node.generator import GENERATOR, GeneratedMessage, GeneratorProcess, Order
 from swarm_node.node.round import Node

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from protocol.messages import PeerId
-from swarm_node.network.exchange.reputation import QUARANTINE, Reputation, points
+from swarm_node.network.exchange.peers import QUARANTINE, Reputation, points
 from swarm_node.scoring import contract
 from swarm_node.scoring.building import Builder
 

@@ -19,7 +19,7 @@ from swarm_node.extensions.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.session import Contributor
 from swarm_node.extensions.contribute.start import take_key
-from swarm_node.network.alone import Alone
+from swarm_node.network.in_memory import Alone
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import ContributeConfig

@@ -7,7 +7,7 @@ import pytest
 
 from lab.studies.churn import Change, phones, recorded, synthetic
 from lab.studies.hundred import SIDES, address
-from swarm_node.network.exchange.addresses import network_of
+from swarm_node.network.parties import network_of
 
 
 def test_a_synthetic_trace_takes_turns_for_each_node_and_is_away_as_often_as_it_says() -> None:
