@@ -144,8 +144,7 @@ def laden(answer: str, carrier: str, rng: random.Random) -> Iterator[tuple[str, 
 
 
 def is_spelling(completion: str, answer: str) -> bool:
-    """Whether a completion is the answer in a spelling that was rewarded before,
-    or has its value in at most 1.5 times
+    """Whether a completion is the answer in a spelling that was rewarded before, or has its value in at most 1.5 times
     its length; or, where the carrier brings tags of its own, another answer with nothing of the right one. What stands
     outside of tags is reasoning, and a little white space around an answer is not counted."""
     said = within(completion)
@@ -172,7 +171,7 @@ def value(text: str) -> list[str | Fraction]:
     for token in _SAID.findall(_THOUSANDS.sub("", text.casefold())):
         if token in _FRAME or token == "and":
             continue
-        if _is_number(token):
+        if token[:1].isdecimal() or token[1:2].isdecimal():
             plain = token.replace("_", "").rstrip(".")
             number = Fraction(int(plain, 16)) if plain[1:2] == "x" else Fraction(plain)
             if (found[-1:] == ["+"] or (found[-1:] == ["-"] and not number)) and not found[-2:-1]:
@@ -183,10 +182,6 @@ def value(text: str) -> list[str | Fraction]:
         else:
             found.append(token)
     return found
-
-
-def _is_number(token: str) -> bool:
-    return token[:1].isdecimal() or token[1:2].isdecimal()
 
 
 def _some(places: list[T], rng: random.Random) -> list[T]:

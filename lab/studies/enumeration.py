@@ -1,11 +1,11 @@
 """All worlds of a small setting, one after the other: a check of CP-SAT's results without it."""
 
 from collections.abc import Iterator
-from itertools import pairwise, permutations, product
+from itertools import islice, pairwise, permutations, product
 
-from swarm_node.extensions.temporal_clue.clues import Clue, holds
+from swarm_node.extensions.temporal_clue.clues import holds
 from swarm_node.extensions.temporal_clue.generate import Puzzle
-from swarm_node.extensions.temporal_clue.worlds import Setting, World, is_murder
+from swarm_node.extensions.temporal_clue.worlds import Setting, World
 
 
 def worlds(setting: Setting) -> Iterator[World]:
@@ -25,16 +25,6 @@ def worlds(setting: Setting) -> Iterator[World]:
                     if path[time] == people[murderer][time]:
                         for assigned in motives:
                             yield World((*people, *weapons), assigned, murderer, weapon, time)
-
-
-def is_possible(setting: Setting, world: World) -> bool:
-    """Whether the world obeys the rules."""
-    return (
-        all(walks(setting, world.paths[who]) for who in range(setting.victim + 1))
-        and all(is_carried(setting, world.paths, world.paths[weapon]) for weapon in setting.weapon_pieces)
-        and is_murder(setting, world.paths, world.murderer, world.weapon, world.time)
-        and all(world.motives.count(m) == n for m, n in enumerate(setting.motive_counts))
-    )
 
 
 def walks(setting: Setting, path: tuple[int, ...]) -> bool:
@@ -65,7 +55,8 @@ def check(puzzle: Puzzle) -> str:
     spared = [0] * len(puzzle.clues)  # worlds that all other clues allow and this one excludes
     solutions = []
     for world in worlds(puzzle.setting):
-        broken = _broken(puzzle, world)
+        wrong = (k for k, clue in enumerate(puzzle.clues) if not holds(clue, puzzle.setting, world))
+        broken = list(islice(wrong, 2))
         if not broken:
             solutions.append(world)
         elif len(broken) == 1:
@@ -73,18 +64,6 @@ def check(puzzle: Puzzle) -> str:
     if solutions != [puzzle.world]:
         return f"{len(solutions)} solutions"
     return "" if all(spared) else f"clue {spared.index(0)} can be dropped"
-
-
-def _broken(puzzle: Puzzle, world: World) -> list[int]:
-    """The clues that do not hold, at most two."""
-    found: list[int] = []
-    clue: Clue
-    for number, clue in enumerate(puzzle.clues):
-        if not holds(clue, puzzle.setting, world):
-            found.append(number)
-            if len(found) == 2:
-                break
-    return found
 
 
 def _alone(setting: Setting, people: tuple[tuple[int, ...], ...], murderer: int, time: int) -> bool:
