@@ -57,7 +57,7 @@ def configured_policy(
         check_template(policy.tokenizer, system, arguments)
     except Damaged as error:
         raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
-    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""))
+    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), config.model.chat_template)
     return policy
 
 

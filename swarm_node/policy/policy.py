@@ -46,6 +46,7 @@ class Frame:
     system: str = ""  # what the model is told before each prompt
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the chat template
     stop: str = ""  # where the node's own completions end with it; "" for EOS
+    chat: bool = True  # a prompt is a turn of a chat, for a model with a chat template; else text to go on with
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Policy:
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
         system, arguments = self.frame.system, self.frame.arguments
-        if not self.tokenizer.chat_template:
+        if not self.tokenizer.chat_template or not self.frame.chat:
             return list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
         turns = [{"role": "system", "content": system}] if system else []
         turns.append({"role": "user", "content": text})

@@ -31,6 +31,9 @@ class ModelConfig(Section):
     needs the extra `memory` (bitsandbytes)."""
     template_arguments: Annotated[str, AfterValidator(json_object)] = ""
     """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'."""
+    chat_template: bool = True
+    """Hand prompts over as turns of a chat, where the model has a chat template. Off: as text to go on with, which
+    questions with shots are."""
     lora_rank: Count = 0
     """Rank of LoRA adapters (peft), which are trained in place of the weights: on all linear layers but the
     output head, their output multiplied by 2. 0 trains all weights."""
