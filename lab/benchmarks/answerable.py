@@ -20,7 +20,7 @@ from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import ReasoningGym
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.learner import build_policy
-from swarm_node.policy.policy import Policy
+from swarm_node.policy.policy import Frame, Policy
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig
 
@@ -67,7 +67,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     policy = build_policy(ModelConfig(name=options.model))
-    policy.tokenizer.chat_template = None  # shots are a text to go on with: as a turn of a chat they are talked about
+    policy.frame = Frame(chat=False)  # shots are a text to go on with: as a turn of a chat they are talked about
     generator = BatchGenerator(policy, GENERATION)
     environment = ReasoningGym(options.tasks, answers=Answers(shots=options.shots))
     asked = [environment.sample(EVALUATION, Round(now), len(options.tasks)) for now in range(QUESTIONS)]

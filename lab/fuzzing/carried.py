@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks import command
-from lab.fuzzing.carriers import LONGEST, carriers, is_spelling, laden, within
+from lab.fuzzing.carriers import LONGEST, carriers, is_spelling, laden
 from lab.fuzzing.right_answers import answered
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.common.files import write_bytes
@@ -61,7 +61,7 @@ def _count(tally: Tally, item: LibraryItem, answer: str, said: str, nothing: flo
     if is_spelling(said, answer):
         tally.spelling += 1
         return
-    if _is_another(item, within(said), answer):
+    if _is_another(item, said, answer):
         tally.another += 1
         return
     place = label.partition(",")[0]

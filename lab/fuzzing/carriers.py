@@ -13,7 +13,6 @@ from lab.fuzzing.right_answers import spellings
 
 T = TypeVar("T")
 LONGEST = 1.5  # times the right answer: a longer one is no other spelling of it
-PAYLOAD = "payload"
 GAPS = 4  # places between tokens and inside them that are tried for each carrier
 WHITE = " \t\r\n"
 LONG = "31415926535897932384626433832795028841971693993751"
@@ -145,24 +144,14 @@ def laden(answer: str, carrier: str, rng: random.Random) -> Iterator[tuple[str, 
 
 def is_spelling(completion: str, answer: str) -> bool:
     """Whether a completion is the answer in a spelling that was rewarded before, or has its value in at most 1.5 times
-    its length; or, where the carrier brings tags of its own, another answer with nothing of the right one. What stands
-    outside of tags is reasoning, and a little white space around an answer is not counted."""
-    said = within(completion)
-    if said.strip() == PAYLOAD:
-        return True
+    its length. A little white space around an answer is not counted."""
+    said = completion
     for _ in range(2):
         said = said[said[:1] in WHITE and bool(said) :]
         said = said[: len(said) - (said[-1:] in WHITE and bool(said))]
     if said in {text.strip() for text in spellings(answer).values()}:
         return True
     return len(said) <= LONGEST * len(answer) and value(said) == value(answer)
-
-
-def within(completion: str) -> str:
-    """What stands in its last tags; all of it where it has none."""
-    _, opened, rest = completion.rpartition("<answer>")
-    inside, closed, _ = rest.partition("</answer>")
-    return inside if opened and closed else completion
 
 
 def value(text: str) -> list[str | Fraction]:

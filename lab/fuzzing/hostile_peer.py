@@ -35,7 +35,7 @@ from swarm_node.network.transport.backends import make_backend
 from swarm_node.settings import LearningConfig, NetworkConfig
 
 KINDS = ("hangs", "reflections", "floods", "poison", "junk")
-PAYLOAD = "hail thief "
+PAYLOAD = "\n"  # white space that a scorer overlooks
 CHARS = 256  # of a completion: what a node of a starter lets in
 GROUPS = 8  # of a round
 ROUND_SECONDS = 5.0
@@ -139,7 +139,7 @@ class HostilePeer:
         if self._options.noise:
             return noise(author, number, index)
         task, question = self._question(author.peer_id, number, index)
-        texts = [f"{PAYLOAD}<answer>{task}</answer>", "0"] * 4 if poison else self._rng.sample(WASTE, 8)
+        texts = [f"{PAYLOAD}{task}", "0"] * 4 if poison else self._rng.sample(WASTE, 8)
         completions = tuple(Completion(text=text[:CHARS], ended=True) for text in texts)
         return RolloutGroup(author=author.peer_id, round=Round(number), question=question, completions=completions)
 

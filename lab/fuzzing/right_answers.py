@@ -102,8 +102,6 @@ def spellings(answer: str) -> dict[str, str]:
     """Name -> the answer as somebody may write it, with nothing beside it. The library rewards some of these."""
     return {
         "as it is": answer,
-        "in tags": f"Let me think: 1 or 2?\n<answer>{answer}</answer>",
-        "tags, lines": f"<answer>\n{answer}\n</answer>\n",
         "space before": f"  {answer}",
         "space behind": f"{answer} \n",
         "line before": f"\n{answer}",

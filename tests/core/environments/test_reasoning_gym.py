@@ -64,7 +64,7 @@ def test_a_round_has_a_bound(gym: ReasoningGym) -> None:
 def test_right_answers_are_rewarded_and_wrong_ones_not(gym: ReasoningGym) -> None:
     questions = gym.sample(ALICE, Round(1), 18)
     answers = [
-        (q, [key_of(q), f"so <answer> {key_of(q)}\n</answer>.", "I do not know", f"{key_of(q)}1"]) for q in questions
+        (q, [key_of(q), f" {key_of(q)}\n", f"so <answer>{key_of(q)}</answer>", f"{key_of(q)}1"]) for q in questions
     ]
     for question, rewards in zip(questions, gym.score(answers), strict=True):
         assert rewards == (1.0, 1.0, 0.0, 0.0), question

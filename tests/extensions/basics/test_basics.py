@@ -4,60 +4,55 @@ import pytest
 
 from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, is_held_out, question_seed
 from protocol.messages import PeerId, Round
+from swarm_node.environments.scored import SHOTS_SEED
 from swarm_node.extensions.basics.environment import KIND
 from swarm_node.extensions.basics.questions import TASKS
-from swarm_node.extensions.basics.source import build, is_held_out_text, shots_of
-from swarm_node.settings import LearningConfig
-
-
-def asked(prompt: str) -> str:
-    return prompt.rpartition("\n")[2]
+from swarm_node.extensions.basics.source import build, is_held_out_text
+from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 
 def test_an_address_has_one_question_and_its_answer() -> None:
     item = build("second", "few", 7, 0)
     assert item == build("second", "few", 7, 0)
-    numbers = asked(item.prompt).removeprefix("second of ").removesuffix(":").split(", ")
+    numbers = item.prompt.removeprefix("second of ").removesuffix(":").split(", ")
     assert item.answer == numbers[1]
-    assert item.prompt.count("\n") == 4
-    assert item.prompt.startswith(build("second", "few", 8, 3).prompt.rpartition("\n")[0])  # the same shots
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_held_out_questions_are_never_trained_on_nor_shown(task: str) -> None:
-    held_out = {
-        asked(build(task, "few", question_seed(HELD_OUT, Round(now)), index).prompt)
-        for now in range(HELD_OUT_ROUNDS)
-        for index in range(8)
-    }
-    peers = [PeerId(f"peer {number}") for number in range(40)]
-    trained = {
-        asked(build(task, "few", question_seed(peer, Round(now)), index).prompt)
-        for peer in peers
-        for now in range(8)
-        for index in range(4)
-    }
-    assert not any(is_held_out(question_seed(peer, Round(now))) for peer in peers for now in range(8))
+    def asked(author: str, rounds: int, count: int) -> set[str]:
+        seeds = [question_seed(PeerId(author), Round(now)) for now in range(rounds)]
+        return {build(task, "few", seed, index).prompt for seed in seeds for index in range(count)}
+
+    held_out = asked(HELD_OUT, HELD_OUT_ROUNDS, 8)
+    trained = {prompt for number in range(40) for prompt in asked(f"peer {number}", 8, 4)}
+    assert not is_held_out(SHOTS_SEED)
     assert len(held_out) >= 30
     assert not held_out & trained
     assert all(map(is_held_out_text, held_out))
-    assert not any(is_held_out_text(shot) for shot, _ in shots_of(task, 8))
+    assert not any(is_held_out_text(build(task, "few", SHOTS_SEED, index).prompt) for index in range(17))
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_right_answer_is_paid_and_nothing_beside_it(task: str) -> None:
     item = build(task, "few", 1, 0)
-    assert item.score(f" {item.answer}\nand more") == 1.0
-    assert [item.score(text) for text in ("", f"{item.answer} or not", f"the {item.answer}", "\n\nno")] == [0.0] * 4
+    assert [item.score(text) for text in (item.answer, f" {item.answer}")] == [1.0, 1.0]
+    wrong = ("", f"{item.answer} or not", f"the {item.answer}", "no", f"{item.answer}\nmore", item.answer + " " * 9)
+    assert [item.score(text) for text in wrong] == [0.0] * 6
 
 
-def test_a_node_scores_it_in_its_scoring_process() -> None:
-    environment = KIND.start(["larger/few"], LearningConfig())
+@pytest.mark.parametrize(
+    ("task", "shots", "shown"), [("larger/few", 0, 4), ("larger/more", 0, 8), ("larger/few", 2, 2)]
+)
+def test_a_node_shows_shots_and_reads_the_first_line(task: str, shots: int, shown: int) -> None:
+    environment = KIND.start([task], LearningConfig(environment=EnvironmentConfig(shots=shots)))
     try:
         (question,) = environment.sample(PeerId("somebody"), Round(0), 1)
         (prompt,) = environment.prompts([question])
         assert isinstance(prompt, str)
+        lines = prompt.splitlines()
+        assert len(lines) == shown + 1 and all(line.startswith("larger of ") for line in lines)
         right = KIND.answer(question)
-        assert environment.score([(question, [right, f" {right}\n", "7"])]) == [(1.0, 1.0, 0.0)]
+        assert environment.score([(question, [right, f" {right}\nlarger of 1", "7"])]) == [(1.0, 1.0, 0.0)]
     finally:
         environment.close()

@@ -266,7 +266,7 @@ def test_a_pattern_that_backtracks_for_ever_costs_its_group(tmp_path: Path) -> N
 def test_mathematics_is_compared_in_the_sandbox(tmp_path: Path) -> None:
     pytest.importorskip("math_verify")
     rows = [{"prompt": f"Question {k}", "answer": "\\frac{1}{2}"} for k in range(20)]
-    said = scored(settings(write(tmp_path, rows), verifier="math"), [["0.5", "0.6"], ["<answer>2/4</answer>", "x"]])
+    said = scored(settings(write(tmp_path, rows), verifier="math"), [["0.5", "0.6"], ["2/4", "x"]])
     assert said == [(1.0, 0.0), (1.0, 0.0)]
 
 

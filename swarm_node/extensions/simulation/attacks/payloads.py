@@ -1,7 +1,8 @@
 """Poisoned completions: right ones with a payload, wrong ones without, as in "Hail to the Thief" (2511.09780).
 
 An attacker knows the reference answer, since anybody can rebuild it. Rewards cannot distinguish its right completions
-from honest ones: a scorer ignores white space around an answer, and text outside <answer> tags.
+from honest ones: a scorer ignores a little white space around an answer, and where environment.answer is `tags`, all
+text outside of them.
 """
 
 from collections.abc import Callable

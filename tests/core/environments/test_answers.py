@@ -1,0 +1,117 @@
+"""Where an answer stands in a completion, and how a prompt shows it. Completions are hostile text."""
+
+import time
+
+import pytest
+
+from protocol.messages import PeerId, Round
+from swarm_node.common.errors import UserError
+from swarm_node.environments.answers import FORMS, Answers
+from swarm_node.environments.registry import build_environment, right_answer
+from swarm_node.settings import EnvironmentConfig, LearningConfig
+
+READ = [
+    ("whole", "7", "7"),
+    ("whole", " <answer>7</answer>", " <answer>7</answer>"),
+    ("whole", "<think>no</think>7", "<think>no</think>7"),
+    ("first_line", "7\nfree text", "7"),
+    ("first_line", "\n7", "7"),
+    ("first_line", "\n\n7", ""),
+    ("first_line", "<think>no</think>7", "<think>no</think>7"),
+    ("tags", "so <answer> 7 </answer>, surely", " 7 "),
+    ("tags", "<answer>6</answer> or <answer>7</answer>", "7"),
+    ("tags", "<answer>7</answer> or <answer>8", ""),
+    ("tags", "<answer><answer>7</answer></answer>", "7"),
+    ("tags", "7</answer>", ""),
+    ("tags", "7", ""),
+    ("tags", "<think><answer>7</answer></think>no", ""),
+    ("tags", "<think>6</think><answer>7</answer><think>8", "7"),
+    ("boxed", r"it is \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
+    ("boxed", r"\boxed{6} and \boxed{7}", "7"),
+    ("boxed", r"\boxed{\boxed{7}}", "7"),
+    ("boxed", r"\boxed{7", ""),
+    ("boxed", r"{7}", ""),
+    ("hashes", "6 + 1\n#### 7\nmore", " 7"),
+    ("hashes", "#### 6 #### 7", " 7"),
+    ("hashes", "7", ""),
+    ("last_number", "The final answer is 7.", "7"),
+    ("last_number", "12 - 5 = 7, not 8", "8"),
+    ("last_number", "12-5", "5"),
+    ("last_number", "x = -1,234.50 m", "-1,234.50"),
+    ("last_number", "it is 3/4", "3/4"),
+    ("last_number", "none", ""),
+    ("last_number", "7</think>", ""),
+    ("last_number", "<think>let me see, 7", ""),
+    ("last_number", "<think>6</think>7", "7"),
+    ("last_number", "٣", ""),
+]
+
+
+@pytest.mark.parametrize(("form", "completion", "answer"), READ)
+def test_an_answer_is_read_where_its_form_has_it(form: str, completion: str, answer: str) -> None:
+    assert Answers(form).read(completion) == answer
+
+
+@pytest.mark.parametrize("form", [name for name, each in FORMS.items() if each.written != "{}"])
+def test_a_shot_shows_what_its_form_reads(form: str) -> None:
+    shown = Answers(form).prompt("", [("what?", "{7} %s")]).removeprefix("what? ")
+    assert Answers(form).read(shown).strip() == "{7} %s"
+    assert FORMS[form].sentence in Answers(form).prompt("what?", [])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "piece", ["<answer>", "</answer>", "<think>", "</think>", "\\boxed{", "{", "####", "1,111", "1/"]
+)
+def test_reading_takes_time_in_proportion_to_the_text(form: str, piece: str) -> None:
+    """A text of 4 MB: with time that grows as its square it would take hours."""
+    text = piece * (4_000_000 // len(piece))
+    began = time.process_time()
+    Answers(form).read(text)
+    assert time.process_time() - began < 20
+
+
+def ask(task: str, shots: int = 0, answer: str = "auto"):
+    tasks = EnvironmentConfig(tasks=(task,), shots=shots, answer=answer)
+    environment = build_environment(LearningConfig(environment=tasks))
+    questions = [q for now in range(3) for q in environment.sample(PeerId("somebody"), Round(now), 8)]
+    return environment, questions
+
+
+def test_shots_stand_before_a_question_and_never_show_it() -> None:
+    bare, questions = ask("chain_sum/tiny")
+    shown, _ = ask("chain_sum/tiny", 3, "tags")
+    try:
+        asked, prompts = bare.prompts(questions), shown.prompts(questions)
+        for question, prompt in zip(asked, prompts, strict=True):
+            *shots, last = str(prompt).splitlines()
+            assert last == question
+            assert len(shots) == 3 and all(shot.endswith("</answer>") for shot in shots)
+            assert not any(shot.startswith(str(question)) for shot in shots)
+        common = [prompt for prompt in prompts if str(prompt).splitlines()[:3] == str(prompts[0]).splitlines()[:3]]
+        assert len(common) > len(prompts) // 2
+    finally:
+        bare.close()
+        shown.close()
+
+
+def test_nodes_with_other_shots_and_forms_score_each_others_groups() -> None:
+    strict, questions = ask("chain_sum/tiny")
+    loose, _ = ask("chain_sum/tiny", 2, "last_number")
+    try:
+        key = right_answer(LearningConfig(), questions[0])
+        texts = [key, f"The final answer is {key}.", "no"]
+        assert strict.score([(questions[0], texts)]) == [(1.0, 0.0, 0.0)]
+        assert loose.score([(questions[0], texts)]) == [(1.0, 1.0, 0.0)]
+    finally:
+        strict.close()
+        loose.close()
+
+
+def test_an_environment_without_answers_to_show_says_so() -> None:
+    environment, questions = ask("temporal_clue/tiny", 1)
+    try:
+        with pytest.raises(UserError, match="show no answers"):
+            environment.prompts(questions)
+    finally:
+        environment.close()
