@@ -15,8 +15,7 @@ from tests.models import VOCABULARY
 
 TEMPERATURES = (1.0, 0.7, 1.2)
 PACKED = [new([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]), new([5, 6, 21], [[22, 23, 24, 25], [22, 27]])]
-ALONE = [piece for group in PACKED for piece in group.pieces(0)]
-WAYS = {"padded": None, "mask": Packing.MASK, "blocks": Packing.BLOCKS, "native": Packing.NATIVE}
+WAYS = {"padded": None, "blocks": Packing.BLOCKS, "native": Packing.NATIVE}
 
 
 def allowed(batch: Batch) -> Tensor:
@@ -35,10 +34,7 @@ def use_chunks(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
 def gradients(policy: Policy, way: Packing | None, temperature: float, thread: bool = False) -> list[Tensor]:
     """Log-probs, entropy, and the gradient of every parameter."""
     policy.__dict__["packing"] = way
-    if way in (Packing.BLOCKS, Packing.NATIVE):
-        batch = build_tree(PACKED, policy.device, 1)
-    else:
-        batch = build_rows(PACKED if way is Packing.MASK else ALONE, policy.pad_id, policy.device)
+    batch = build_tree(PACKED, policy.device, 1) if way else build_rows(PACKED, policy.pad_id, policy.device)
     log_probs, entropy = policy.log_probs(batch, temperature)
     loss = (log_probs * torch.linspace(-1, 1, len(log_probs))).sum()
     if thread:  # as on a GPU, where autograd has threads of its own

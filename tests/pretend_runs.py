@@ -20,7 +20,7 @@ from tests.pretend import Pretend, host_of, on_pretend
 CONFIG = GenerationConfig(max_completion_length=18, stop_below=-4.0)
 PROMPTS = ["1+1=", "a longer question:", "x"]
 DECODERS = (LlamaDecoder, ModelDecoder, RecomputeDecoder)
-WAYS = {"tree attention": Packing.BLOCKS, "4-D mask": Packing.MASK, "padded": None}
+WAYS = {"tree attention": Packing.BLOCKS, "padded": None}
 
 
 def made(family: str, *, lora: bool = False, autocast: torch.dtype | None = None) -> tuple[Any, Any]:

@@ -13,12 +13,13 @@ import time
 from functools import partial
 from typing import Any
 
+from swarm_node.network.alone import Alone
+
 from lab.benchmarks import command
 from protocol.messages import PeerId, Round
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment
 from swarm_node.extensions.basics.questions import TASKS
-from swarm_node.network.alone import Alone
 from swarm_node.node.evaluation import answer
 from swarm_node.node.learner import build_node
 from swarm_node.settings import (

@@ -32,12 +32,14 @@ class Decoder(Protocol):
         """Make room for so many steps, which follow."""
         ...
 
-    def step(self, tokens: Tensor) -> Tensor:
-        """Feed one token per slot, [slots]; logits [slots, vocabulary] of the next. `reserve` comes first."""
+    def step(self, tokens: Tensor, running: Tensor) -> Tensor:
+        """Feed one token per slot, [slots]; logits [slots, vocabulary] of the next. `reserve` comes first. Nobody reads
+        those of slots that are not `running`."""
         ...
 
     def keep(self, slots: Tensor) -> None:
-        """Go on with these slots only: [prompts', group'] of old slot numbers, a row per prompt."""
+        """Go on with these slots only: [prompts', group'] of old slot numbers, a row per prompt. One may come more than
+        once. -1 is an empty slot, which is on a CPU only."""
         ...
 
 
@@ -88,7 +90,7 @@ def block(decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots) -> tup
     their log-probs, [steps, slots]."""
     tokens, log_probs = [], []
     for one in uniform.unbind(0):
-        at, taken = drawing(decoder.step(at.token), one, at)
+        at, taken = drawing(decoder.step(at.token, at.running), one, at)
         tokens.append(at.token)
         log_probs.append(taken)
     if len(tokens) == 1:

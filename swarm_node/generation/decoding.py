@@ -9,6 +9,7 @@ from transformers.cache_utils import DynamicLayer
 
 from swarm_node.policy.device import on_host, probed, to_device
 from swarm_node.policy.policy import Policy, agreement
+from swarm_node.policy.tree import WORTH
 
 
 def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -82,7 +83,7 @@ class ModelDecoder:
     def reserve(self, tokens: int) -> None:
         """Nothing to do: `prefill` has made room for all."""
 
-    def step(self, tokens: Tensor) -> Tensor:
+    def step(self, tokens: Tensor, running: Tensor) -> Tensor:
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
         output = _forward(
             self._policy,
@@ -97,7 +98,7 @@ class ModelDecoder:
         return logits
 
     def keep(self, slots: Tensor) -> None:
-        rows = slots.flatten()
+        rows = slots.flatten().clamp_min(0)
         self._cache.batch_select_indices(rows)
         self._mask, self._position = self._mask[rows], self._position[rows]
 
@@ -119,13 +120,13 @@ class RecomputeDecoder:
     def reserve(self, tokens: int) -> None:
         """Nothing to do: there is no cache."""
 
-    def step(self, tokens: Tensor) -> Tensor:
+    def step(self, tokens: Tensor, running: Tensor) -> Tensor:
         for sequence, token in zip(self._sequences, on_host(tokens).tolist(), strict=True):
             sequence.append(token)
         return self._forward()
 
     def keep(self, slots: Tensor) -> None:
-        self._sequences = [self._sequences[slot] for slot in on_host(slots.flatten()).tolist()]
+        self._sequences = [self._sequences[slot].copy() for slot in on_host(slots.flatten()).tolist()]
 
     def _forward(self) -> Tensor:
         by_length: dict[int, list[int]] = {}
@@ -143,12 +144,13 @@ class RecomputeDecoder:
 
 @torch.inference_mode()
 def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
-    """Whether prefill, step and keep give the logits of the full forward on two prompts of different length. None where
-    they fail."""
+    """Whether prefill, step and keep give the logits of the full forward, on two prompts that begin alike and are of
+    different length. None where they fail."""
     vocabulary = policy.model.get_input_embeddings().weight.shape[0]
-    prompts = [[(7 * i + 3) % vocabulary for i in range(9)], [(11 * i + 1) % vocabulary for i in range(5)]]
-    fed = [torch.tensor([(13 * i + k) % vocabulary for i in range(4)], device=policy.device) for k in (2, 5)]
-    slots = torch.tensor([[1], [2]], device=policy.device)
+    first = [(7 * i + 3) % vocabulary for i in range(WORTH + 5)]
+    prompts = [first, [*first[:WORTH], *[(11 * i + 1) % vocabulary for i in range(3)]]]
+    fed = [torch.tensor([(13 * i + k) % vocabulary for i in range(4)], device=policy.device) for k in (2, 5, 7)]
+    slots = torch.tensor([[[0, 1], [2, 3]], [[1, 1], [2, 3]], [[0, -1], [2, 3]]], device=policy.device)
 
     def both() -> tuple[Tensor, Tensor]:
         ours = _probe(decoder_type(policy), prompts, fed, slots)
@@ -163,10 +165,10 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
 
 
 def _probe(decoder: Any, prompts: list[list[int]], fed: list[Tensor], slots: Tensor) -> Tensor:
+    running = torch.ones_like(fed[0], dtype=torch.bool)
     seen = [decoder.prefill(prompts, 2, 4)]
-    decoder.reserve(1)
-    seen.append(decoder.step(fed[0]))
-    decoder.keep(slots)
-    decoder.reserve(1)
-    seen.append(decoder.step(fed[1][slots.flatten()]))
+    for tokens, kept in zip(fed, slots, strict=True):
+        decoder.reserve(1)
+        decoder.keep(kept)
+        seen.append(decoder.step(tokens, running)[kept.flatten() >= 0])
     return torch.cat(seen)

@@ -1,4 +1,4 @@
-"""Sampling: every prompt is prefilled once, expanded to its group, and all questions of a round decode together.
+"""Sampling: what prompts share is prefilled once, and all questions of a round decode together.
 
 Rows are kept in slots [prompts, group]. When half of them have ended the others are moved together, so that a few
 long completions do not cost what all of them would. Randomness is one uniform number per row and token, sampled ahead
@@ -18,6 +18,7 @@ from torch import Tensor
 from swarm_node.common.errors import UserError
 from swarm_node.generation.block import BLOCK, Decoder, Drawing, Slots, Work, block
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
+from swarm_node.generation.distinct import COMPACT_BELOW, Distinct
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops
@@ -27,8 +28,6 @@ from swarm_node.policy.policy import Policy
 from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
-
-COMPACT_BELOW = 0.5  # share of rows still running at which the others are dropped; moving the cache costs about a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +154,7 @@ class BatchGenerator:
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         decoder, row = self._decoder_type(policy), to_device(active.flatten(), policy.device)
+        decoder = Distinct(decoder) if self._block == 1 else decoder
         at = Slots.start(rows, policy.device)
         so_far: list[list[int]] = [[] for _ in range(rows)]
         with policy.casts_held():

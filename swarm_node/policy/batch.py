@@ -1,10 +1,10 @@
 """Groups as token ids, micro-batches of them, and the tensors of a micro-batch. `tokenise` alone encodes for training.
 
-A batch has one of two layouts. In *rows* a row is a prompt and one completion, or a prompt, once, with all completions
-of its group behind it. Prompts are padded on the left, so a completion follows its prompt directly, and only the last
-columns need logits. In a *tree* (tree.py) all groups share one row without a pad, and tokens that sequences have in
-common at their beginning stand there once. In both a completion sees only its prompt and itself, positions count from
-the start of its prompt, and its last token is predicted but never fed. `Policy.packing` finds the layout for a model.
+A batch has one of two layouts. In *rows* a row is a prompt and one completion. Prompts are padded on the left, so a
+completion follows its prompt directly, and only the last columns need logits. In a *tree* (tree.py) all groups share
+one row without a pad, and tokens that sequences have in common at their beginning stand there once. In both a
+completion sees only its prompt and itself, positions count from the start of its prompt, and its last token is
+predicted but never fed. `Policy.packing` finds the layout for a model.
 
 The name of a tensor ends in its shape, here and where a policy or a loss computes: R rows, L columns of a row, T
 predicted tokens of a batch (group by group, completion by completion, in order), U columns that predict one or more of
@@ -24,7 +24,6 @@ from swarm_node.policy.tree import WORTH, Tree, grow
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 
 MAX_PADDING = 0.3  # pads per real token in a micro-batch
-MAX_PACKED = 4096  # columns of a packed row: its mask grows with their square, and peers choose the lengths
 UNKNOWN = float("nan")
 
 Recorded = Sequence[Sequence[float] | None]  # for each completion a value for every token; None: none was recorded
@@ -197,7 +196,7 @@ class Batch:
 
     ids_RL: Tensor
     positions_RL: Tensor
-    mask: Tensor | None  # rows: [R, L], or bool [R, 1, L, L], True where attention is allowed; a tree has none
+    mask: Tensor | None  # of rows: [R, L]; a tree has none
     tree: Tree | None  # None for rows
     keep: int  # only the last so many columns of a row predict tokens
     columns_U: Tensor  # those that predict, as indices into the flattened [R * keep] ones
@@ -212,44 +211,21 @@ class Batch:
 
 
 def build_rows(groups: Sequence[TokenGroup], pad_id: int, device: torch.device) -> Batch:
-    """A row for each group. Uses a plain 2-D mask unless a row holds more than one completion."""
-    width = max(len(group.prompt_ids) for group in groups)
-    length = width + max(group.fed for group in groups)
-    keep = length - width + 1
-    ids, positions, segments = [], [], []
+    """A row for each completion."""
+    pairs = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
+    width, keep = max(len(prompt) for prompt, _ in pairs), max(len(completion) for _, completion in pairs)
+    ids, positions, mask = [], [], []
     source: list[int] = []
-    for number, group in enumerate(groups):
-        prompt = len(group.prompt_ids)
-        row_ids = [pad_id] * (width - prompt) + list(group.prompt_ids)
-        row_positions = [0] * (width - prompt) + list(range(prompt))
-        row_segments = [-1] * (width - prompt) + [0] * prompt  # -1 pad, 0 prompt, k-th completion k
-        for k, completion in enumerate(group.completion_ids, start=1):
-            # Token 0 is predicted by the prompt's last column, which is kept column 0; token j by that of token j - 1.
-            offset = number * keep + len(row_ids) - width
-            source += [number * keep, *range(offset + 1, offset + len(completion))]
-            row_ids += completion[:-1]
-            row_positions += range(prompt, prompt + len(completion) - 1)
-            row_segments += [k] * (len(completion) - 1)
-        tail = length - len(row_ids)
-        ids.append(row_ids + [pad_id] * tail)
-        positions.append(row_positions + [0] * tail)
-        segments.append(row_segments + [-1] * tail)
-    segments_RL = torch.tensor(segments, device=device)
-    packed = any(len(group.completion_ids) > 1 for group in groups)
-    mask = tree_mask(segments_RL) if packed else (segments_RL >= 0).long()
-    return _batch(groups, device, to_device(ids, device), to_device(positions, device), mask, None, keep, source)
-
-
-def tree_mask(segments_RL: Tensor) -> Tensor:
-    """bool [R, 1, L, L] from the segments of columns: causal, and only within the prompt or the column's completion.
-
-    A pad sees only itself: a row of the mask without any True would give NaN in softmax.
-    """
-    length = segments_RL.shape[1]
-    query, key = segments_RL[:, :, None], segments_RL[:, None, :]
-    causal = torch.ones(length, length, dtype=torch.bool, device=segments_RL.device).tril()
-    allowed = causal & (key >= 0) & ((key == 0) | (key == query))
-    return (allowed | torch.eye(length, dtype=torch.bool, device=segments_RL.device)).unsqueeze(1)
+    for number, (prompt, completion) in enumerate(pairs):
+        fed = [*prompt, *completion[:-1]]
+        left, right = width - len(prompt), keep - len(completion)
+        ids.append([pad_id] * left + fed + [pad_id] * right)
+        positions.append([0] * left + list(range(len(fed))) + [0] * right)
+        mask.append([0] * left + [1] * len(fed) + [0] * right)
+        # Token 0 is predicted by the prompt's last column, which is kept column 0; token j by that of token j - 1.
+        source += range(number * keep, number * keep + len(completion))
+    ids_RL, positions_RL, mask_RL = (to_device(rows, device) for rows in (ids, positions, mask))
+    return _batch(groups, device, ids_RL, positions_RL, mask_RL, None, keep, source)
 
 
 def build_tree(groups: Sequence[TokenGroup], device: torch.device, worth: int = WORTH) -> Batch:

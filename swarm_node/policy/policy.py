@@ -23,7 +23,6 @@ from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
-from swarm_node.policy.tree import Tree
 from swarm_node.policy.tried import Tried, folder_digest, subject
 
 NO_LIMIT = 2**31  # context of models without positions
@@ -32,12 +31,11 @@ SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are no
 
 
 class Packing(Enum):
-    """Ways to attend over rows that hold a prompt once, best first. The value says it to the user."""
+    """Ways to attend over a tree of sequences, best first. The value says it to the user."""
 
     FLEX = "packed, FlexAttention"
     NATIVE = "packed, native forward"
     BLOCKS = "packed, tree attention"
-    MASK = "packed, 4-D mask"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,39 +175,23 @@ class Policy:
 
     def _computed(self, batch: Batch, way: Packing | None, module: Any) -> Tensor:
         """[U, V or D] of what `module` puts out, which are logits for the model and hidden states for its body."""
-        if batch.tree is not None:
-            return self._of_tree(batch, batch.tree, way, module)
-        wanted = {"logits_to_keep": batch.keep} if module is self.model else {}
-        with self._recomputing(), self._autocast():
-            output = module(
-                input_ids=batch.ids_RL,
-                attention_mask=batch.mask,
-                position_ids=batch.positions_RL,
-                use_cache=False,
-                **wanted,
-            )
-        kept = _put_out(output)[:, -batch.keep :]  # some models ignore logits_to_keep
-        return kept.reshape(-1, kept.shape[-1])[batch.columns_U]
-
-    def _of_tree(self, batch: Batch, tree: Tree, way: Packing | None, module: Any) -> Tensor:
-        if way is Packing.NATIVE:
+        if way is Packing.NATIVE and batch.tree is not None:
             native = self._native_forward
-            compute = native.logits if module is self.model else native.hidden
-            return compute(batch, self.checkpointing)
+            return (native.logits if module is self.model else native.hidden)(batch, self.checkpointing)
+        inputs = {"input_ids": batch.ids_RL, "position_ids": batch.positions_RL, "use_cache": False}
+        if batch.tree is None:
+            wanted = {"logits_to_keep": batch.keep} if module is self.model else {}
+            with self._recomputing(), self._autocast():
+                output = module(attention_mask=batch.mask, **inputs, **wanted)
+            kept = _put_out(output)[:, -batch.keep :]  # some models ignore logits_to_keep
+            return kept.reshape(-1, kept.shape[-1])[batch.columns_U]
         wanted = {"logits_to_keep": batch.columns_U} if module is self.model and self._selects_logits else {}
         with (
-            tree_attention.attending(self.model, tree, _kernel(way)) as mask,
-            self._recomputing(partial(tree_attention.within, tree)),
+            tree_attention.attending(self.model, batch.tree, _kernel(way)) as mask,
+            self._recomputing(partial(tree_attention.within, batch.tree)),
             self._autocast(),
         ):
-            output = module(
-                input_ids=batch.ids_RL,
-                attention_mask=mask,
-                position_ids=batch.positions_RL,
-                use_cache=False,
-                **wanted,
-            )
-        found = _put_out(output)[0]
+            found = _put_out(module(attention_mask=mask, **inputs, **wanted))[0]
         return found if wanted else found[batch.columns_U]
 
     def _recomputing(self, around: Around = nullcontext) -> AbstractContextManager[Any]:
@@ -250,9 +232,9 @@ class Policy:
 
     @cached_property
     def packing(self) -> Packing | None:
-        """The best way for this model to train on packed rows, found by trying, not by its name; None if there is none.
+        """The best way for this model to train on a tree, found by trying, not by its name; None if there is none.
 
-        A way is taken if a packed row gives the logits that padded rows give.
+        A way is taken if a tree gives the logits that padded rows give.
         """
         if self._has_window():
             return None
@@ -261,11 +243,10 @@ class Policy:
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
         longer = [*completions[1], *completions[2]]  # begins as another does, and its prompt as another prompt
         packed = [unrecorded(prompt, [*completions, longer]), unrecorded([*prompt[:6], *prompt[1:]], completions[:2])]
-        padded = [piece for group in packed for piece in group.pieces(0)]
 
         @cache
         def reference() -> Tensor:
-            batch = build_rows(padded, self.pad_id, self.device)
+            batch = build_rows(packed, self.pad_id, self.device)
             return attempt(lambda: self._computed(batch, None, self.model)[batch.source_T], "in trying packed rows")
 
         with torch.no_grad(), self.exact():
@@ -288,8 +269,7 @@ class Policy:
             return None
 
         def attended() -> Tensor:
-            in_rows = way is Packing.MASK
-            batch = build_rows(packed, self.pad_id, self.device) if in_rows else build_tree(packed, self.device, 1)
+            batch = build_tree(packed, self.device, 1)
             return self._computed(batch, way, self.model)[batch.source_T]
 
         ours = probed(attended, "in trying packed rows")  # a model may refuse; padded rows always work

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from swarm_node.policy.batch import (
-    MAX_PACKED,
     Batch,
     TokenGroup,
     build_rows,
@@ -81,7 +80,7 @@ class GrpoTrainer:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
             advantages: from the rewards of a group.
             ranks: those that make the same update together, each the gradient of its share of the rows.
-            layout: packed: each prompt once with its completions behind it. padded: one completion a row. auto: packed
+            layout: packed: what sequences begin with in common once. padded: one completion a row. auto: packed
                 if the model's logits agree, tested once.
             recompute: whether a block of the model keeps its input alone and is computed again on the way back: a third
                 more work, a small part of the memory. None: where a micro-batch would not fit otherwise.
@@ -166,25 +165,14 @@ class GrpoTrainer:
         return found
 
     def _rows(self, groups: list[TokenGroup]) -> list[TokenGroup]:
-        """The groups in pieces of which each is a row."""
-        return [piece for group in groups for piece in group.pieces(self._columns(group))]
-
-    def _columns(self, group: TokenGroup) -> int:
-        """Of a row at most; a mask is kept small, since it grows with their square."""
-        if self.packing is None:
-            return 0
-        widest = max(MAX_PACKED, 2 * len(group.prompt_ids))
-        return min(widest, self._token_budget) if self.packing is Packing.MASK else self._token_budget
+        """The groups in pieces that fit into a micro-batch; without a tree each completion is one."""
+        columns = 0 if self.packing is None else self._token_budget
+        return [piece for group in groups for piece in group.pieces(columns)]
 
     def _build(self, rows: Sequence[TokenGroup]) -> Batch:
-        if self._end_to_end:
-            return build_tree(rows, self._policy.device)
-        return build_rows(rows, self._policy.pad_id, self._policy.device)
-
-    @property
-    def _end_to_end(self) -> bool:
-        """Whether rows lie end to end, without pads."""
-        return self.packing in (Packing.FLEX, Packing.NATIVE, Packing.BLOCKS)
+        if self.packing is None:
+            return build_rows(rows, self._policy.pad_id, self._policy.device)
+        return build_tree(rows, self._policy.device)
 
     def _step(self, groups: list[TokenGroup], totals: Totals) -> None:
         """One optimiser step over `groups`; gradients of micro-batches add up."""
@@ -210,7 +198,7 @@ class GrpoTrainer:
         def work() -> tuple[float, Totals]:
             rows_of_all, counted = self._rows(groups), Totals(steps=totals.steps)
             rows = [rows_of_all[i] for i in self._ranks.dealt([row.length for row in rows_of_all])]
-            batches = self._batching(rows, self._token_budget, pads=not self._end_to_end)
+            batches = self._batching(rows, self._token_budget, pads=self.packing is None)
             return sum(self._backward([rows[i] for i in indices], size, counted) for indices in batches), counted
 
         shares = self._ranks.gather(self._fitting(work, totals))

@@ -2,7 +2,7 @@
 
 Against the library's forward it saves work rather than changing it: q, k and v are one product, as are gate and up;
 the group attends to its shared prompt with one product per prompt and head instead of a copy of the prompt's cache per
-completion; new keys and values go into buffers that grow in blocks, one pair per layer; prompts are not padded; LoRA
+completion; new keys and values go into buffers that grow in blocks, one pair per layer; prompts are a tree; LoRA
 adapters are merged into a copy. What a step reads and writes has a place on the device that does not depend on numbers
 of the host, so that a graph of some steps can be used again until buffers move.
 
@@ -19,11 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from swarm_node.policy import tree_attention
 from swarm_node.policy.device import to_device
 from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.llama.merging import merged_weight, require_mergeable
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
+from swarm_node.policy.tree import grow
 from swarm_node.policy.tree_attention import attention_dtype
 
 BLOCK = 16  # tokens by which the room for keys and values grows on a CPU, where a step costs what it attends to
@@ -70,6 +72,11 @@ def put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
         buffer.index_copy_(3, at, new)
 
 
+def _spread(x: Tensor, places: Tensor, count: int) -> Tensor:
+    """[count, ...] with the rows of x in these places, and zeros in others."""
+    return x.new_zeros(count, *x.shape[1:]).index_copy_(0, places, x)
+
+
 class LlamaDecoder:
     """Implements generator.Decoder. Takes a snapshot of the policy's weights when made."""
 
@@ -99,36 +106,29 @@ class LlamaDecoder:
         self._bias = torch.empty(0)  # [P * kv, 1, longest + room]: 0, or -inf at pads and at tokens not yet written
         self._new = 0  # tokens for which there was room since prefill
         self._most = 0  # there will ever be
+        self._some: Tensor | None = None  # slots that are not empty; None for all
         self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
-        """Only attention later sees pads: prompts are fed end to end, 1.05 times as fast as padded ones."""
-        sizes = [len(p) for p in prompts]
-        asked, longest = len(prompts), max(sizes)
-        ids = to_device([token for p in prompts for token in p], self._device)
-        ends = torch.tensor(sizes)
-        on_cpu = torch.arange(longest) < ends[:, None]
-        place = to_device(on_cpu.flatten().nonzero()[:, 0], self._device)
-        real, lengths = to_device(on_cpu, self._device), to_device(ends, self._device)
-        self._prefix, self._new, self._most = [], 0, max_new
+        """What prompts begin with in common is fed once. Only attention later sees pads."""
+        asked, longest = len(prompts), max(map(len, prompts))
+        tree, found = grow(prompts, self._device)
+        # Pads repeat the last token, since a weight of 0 does not hide a NaN, and that one is the prompt's own.
+        places = [[own[min(k, len(p) - 1)] for k in range(longest)] for own, p in zip(found, prompts, strict=True)]
+        columns, lengths = to_device(places, self._device), to_device([len(p) for p in prompts], self._device)
+        real = torch.arange(longest, device=self._device) < lengths[:, None]
+        self._prefix, self._new, self._most, self._some = [], 0, max_new, None
         self._at.zero_()
-        cos, sin = self._rope_table(place % longest)
-
-        def padded(x: Tensor) -> Tensor:  # [P, heads, longest, dim]; zeros, since a weight of 0 does not hide a NaN
-            spread = x.new_zeros(asked * longest, *x.shape[1:]).index_copy_(0, place, x)
-            return spread.view(asked, longest, *x.shape[1:]).transpose(1, 2)
+        cos, sin = self._rope_table(tree.positions_L)
 
         def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            keys, values = padded(k).transpose(2, 3).flatten(0, 1), padded(v).flatten(0, 1)
-            self._prefix.append((keys.contiguous(), values.contiguous()))
+            keys, values = (x[columns].transpose(1, 2).flatten(0, 1) for x in (k, v))  # [P * kv, longest, dim]
+            self._prefix.append((keys.transpose(1, 2).contiguous(), values.contiguous()))
             q, k, v = (x.to(self._attended) for x in (q, k, v))
-            parts = (torch.split(x.transpose(0, 1).unsqueeze(0), sizes, dim=2) for x in (q, k, v))
-            attention = partial(F.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
-            seen = [attention(*part) for part in zip(*parts, strict=True)]
-            return torch.cat(seen, dim=2)[0].transpose(0, 1).flatten(1).to(self._dtype)
+            return tree_attention.attend(q, k, v, tree).flatten(1).to(self._dtype)
 
-        hidden = self._forward(self._embedding[ids], cos, sin, attend, lengths.cumsum(0) - 1)
+        hidden = self._forward(self._embedding[tree.ids_L], cos, sin, attend, columns[:, -1])
         bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(~real, float("-inf"))
         self._bias = bias.repeat_interleave(self._kv_heads, 0).unsqueeze(1)
         nothing = bias.new_empty(asked, self._kv_heads, group_size, 0, self._head_dim)
@@ -144,15 +144,23 @@ class LlamaDecoder:
             self._grow()
 
     @torch.inference_mode()
-    def step(self, tokens: Tensor) -> Tensor:
+    def step(self, tokens: Tensor, running: Tensor) -> Tensor:
         longest = self._prefix[0][1].shape[1]
         self._bias.index_fill_(2, self._at + longest, 0.0)
         cos, sin = (table.index_select(2, self._at).view(-1, 1, self._head_dim) for table in (self._cos, self._sin))
-        hidden = self._forward(self._embedding[tokens], cos, sin, self._attend_new)
+        if self._some is None:
+            logits = self._head(self._forward(self._embedding[tokens], cos, sin, self._attend_new))
+        else:
+            some, attend = self._some, partial(self._attend_some, self._some, len(tokens))
+            found = self._head(self._forward(self._embedding[tokens[some]], cos[some], sin[some], attend))
+            logits = _spread(found, some, len(tokens))
         self._at.add_(1)
-        return self._head(hidden)
+        return logits
 
     def keep(self, slots: Tensor) -> None:
+        self._some = None
+        if self._device.type == "cpu" and bool((slots < 0).any()):
+            self._some, slots = (slots.flatten() >= 0).nonzero()[:, 0], slots.clamp_min(0)
         group = self._cos.shape[1]
         prompts, members = slots[:, 0] // group, slots % group
         rows = prompts[:, None]
@@ -174,6 +182,10 @@ class LlamaDecoder:
         more = BLOCK if self._device.type == "cpu" else max(BLOCK, min(missing, DEVICE_BLOCK))
         self._suffix = [(F.pad(k, (0, 0, 0, more)), F.pad(v, (0, 0, 0, more))) for k, v in self._suffix]
         self._bias = F.pad(self._bias, (0, more), value=float("-inf"))
+
+    def _attend_some(self, some: Tensor, slots: int, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The same for some slots only."""
+        return self._attend_new(index, *(_spread(x, some, slots) for x in (q, k, v)))[some]
 
     def _attend_new(self, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """One new token per slot attends to its prompt (one product per prompt) and to its own new tokens."""

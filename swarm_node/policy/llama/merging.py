@@ -6,6 +6,7 @@ sum is refused, since fresh adapters change nothing and no comparison of logits 
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 WRAPPERS = ("base_layer", "modules_to_save")  # what peft calls a module inside another
@@ -31,14 +32,15 @@ def merged_weight(module: Any) -> Tensor:
     weight: Tensor = module.base_layer.weight.detach().float()
     for name in module.active_adapters:
         if name in module.lora_A:
-            weight = weight + module.get_delta_weight(name).detach().float()
+            down, up = (part[name].weight.detach().float() for part in (module.lora_A, module.lora_B))
+            weight = torch.addmm(weight, up, down, alpha=module.scaling[name])
     return weight
 
 
 def _require_plain_lora(module: Any) -> None:
     base = getattr(module, "base_layer", None)
     named = f"{type(module).__name__} around {type(base).__name__}"
-    if type(base) is not nn.Linear or not hasattr(module, "lora_A") or not hasattr(module, "get_delta_weight"):
+    if type(base) is not nn.Linear or not hasattr(module, "lora_A") or not hasattr(module, "scaling"):
         raise TypeError(f"{named} is not LoRA on a plain linear layer")
     if module.lora_variant or any(module.lora_bias.values()) or module.merged or module.disable_adapters:
         raise TypeError(f"{named} is not plain LoRA at work")

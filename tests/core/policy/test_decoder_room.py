@@ -13,13 +13,14 @@ PROMPTS = [[3, 4, 5], list(range(3, 3 + BLOCK)), [9] * (BLOCK + 1), [6]]  # belo
 
 @torch.inference_mode()
 def logits(decoder, steps: int, moves: dict[int, list[list[int]]]) -> list[torch.Tensor]:
-    found = [decoder.prefill(PROMPTS, 3, steps)]
+    found, slots = [decoder.prefill(PROMPTS, 3, steps)], torch.arange(3 * len(PROMPTS))
     for step in range(steps):
         if step in moves:
-            decoder.keep(torch.tensor(moves[step]))
+            slots = torch.tensor(moves[step])
+            decoder.keep(slots)
         decoder.reserve(1)
-        rows = len(found[-1]) if step not in moves else torch.tensor(moves[step]).numel()
-        found.append(decoder.step((torch.arange(rows) * 7 + step) % VOCABULARY))
+        filled = slots.flatten() >= 0
+        found.append(decoder.step((torch.arange(slots.numel()) * 7 + step) % VOCABULARY, filled)[filled])
     return found
 
 
@@ -29,7 +30,7 @@ def logits(decoder, steps: int, moves: dict[int, list[list[int]]]) -> list[torch
     "moves",
     [
         {},
-        {0: [[2, 1], [6, 8], [10, 9]]},  # before anything is written
+        {0: [[2, 1, 1], [6, 8, -1], [10, 9, -1]]},  # before anything is written; one twice, and empty ones
         {BLOCK: [[1, 0], [5, 4], [11, 10]], 2 * BLOCK - 1: [[3, 2]]},  # with all room taken, and with one place left
     ],
     ids=["none", "first", "at blocks"],

@@ -14,7 +14,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.gradients import ALONE, TEMPERATURES, WAYS, assert_alike, gradients, use_chunks
+from tests.gradients import PACKED, TEMPERATURES, WAYS, assert_alike, gradients, use_chunks
 from tests.models import text_group, tiny_policy
 
 
@@ -39,10 +39,10 @@ def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("temperature", TEMPERATURES)
-def test_chunks_change_no_gradient(kind, way, temperature, in_chunks) -> None:
+def test_neither_chunks_nor_a_tree_change_a_gradient(kind, way, temperature, in_chunks) -> None:
     if way == "native" and kind != "plain":
         return  # it knows plain layers only, and says so: test_llama_training
-    direct = gradients(KINDS[kind](tiny_policy("Qwen2")), WAYS[way], temperature)
+    direct = gradients(KINDS[kind](tiny_policy("Qwen2")), None, temperature)
     in_chunks(True)
     policy = KINDS[kind](tiny_policy("Qwen2"))
     ours = gradients(policy, WAYS[way], temperature)
@@ -107,7 +107,7 @@ def test_whole_updates_with_a_penalty_are_the_same(kind, layout, in_chunks) -> N
 def test_a_block_keeps_its_input_alone() -> None:
     kept: list[int] = []
     policy = tiny_policy()
-    batch = build_rows(ALONE, policy.pad_id, policy.device)
+    batch = build_rows(PACKED, policy.pad_id, policy.device)
     for again in (False, True):
         policy.checkpointing = again
         total = 0

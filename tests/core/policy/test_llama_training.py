@@ -16,7 +16,6 @@ PACKED = [
     new([5, 6, 8], [[9, 10], [9, 11], [11]]),
     new([9], [[12]]),
 ]
-PADDED = [piece for group in PACKED for piece in group.pieces(0)]
 MODELS = [
     ("Llama", {}),
     ("Llama", {"attention_bias": True, "mlp_bias": True}),
@@ -45,7 +44,7 @@ def test_logits_and_gradients_are_those_of_the_library_on_padded_rows(family, op
             if "norm" in name or "bias" in name:
                 parameter.add_(torch.randn_like(parameter), alpha=0.3)
     assert policy.packing is Packing.NATIVE
-    expected = logits_and_gradients(policy, build_rows(PADDED, policy.pad_id, CPU), policy.logits)
+    expected = logits_and_gradients(policy, build_rows(PACKED, policy.pad_id, CPU), policy.logits)
     native = LlamaTraining(policy.model)
     tree = build_tree(PACKED, CPU, 1)
     ours = logits_and_gradients(policy, tree, lambda batch: native.logits(batch)[batch.source_T])

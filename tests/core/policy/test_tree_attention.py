@@ -106,10 +106,10 @@ def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
     assert all(p.grad is None or torch.isfinite(p.grad).all() for p in policy.model.parameters())
 
 
-def test_a_model_that_takes_only_a_mask_gets_one() -> None:
+def test_a_model_whose_attention_cannot_be_chosen_trains_on_padded_rows() -> None:
     policy = tiny_policy("Mistral")
     policy.model.set_attn_implementation = lambda _: (_ for _ in ()).throw(ValueError("not mine to choose"))
-    assert policy.packing is Packing.MASK
+    assert policy.packing is None
 
 
 def test_flex_attention_is_not_taken_on_a_cpu() -> None:

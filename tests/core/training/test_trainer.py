@@ -12,7 +12,6 @@ from swarm_node.common import plugins
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.batch import dynamic_batches, tokenise
 from swarm_node.policy.log_probs import log_probs_of
-from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import clipped
@@ -331,18 +330,6 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
     assert report.optimizer_steps == 2
     assert max(sizes) <= 600
     assert sum(sizes) > 32 * 100
-
-
-def test_the_mask_of_a_packed_row_stays_small_whatever_a_peer_sends() -> None:
-    policy = tiny_policy(max_position_embeddings=1024, num_hidden_layers=1)
-    widths: list[int] = []
-    policy.model.register_forward_pre_hook(
-        lambda _, __, inputs: widths.append(inputs["input_ids"].shape[1]), with_kwargs=True
-    )
-    policy.__dict__["packing"] = Packing.MASK  # as of a model that takes nothing better
-    trainer = trainer_of(policy, layout="packed", token_budget=10**5)
-    trainer.update([text_group([0.0] * 4 + [1.0], ["1" * 1000] * 5)])
-    assert 1000 < max(widths) <= 4096
 
 
 # --- external completions that are not trusted
