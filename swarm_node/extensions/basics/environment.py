@@ -19,12 +19,14 @@ class BasicsKind(EnvironmentKind):
     """What is registered: every task with 4 shots (`few`) and with 8 (`more`)."""
 
     name = "basics"
-    continued = True
     # Four at a time. Those that come first were learned soonest: docs/tutorials/first_run.md
     first_tasks = tuple(
         f"{task}/few" for task in ("next", "second", "third", "swap", "last", "second_word", "largest", "first")
     )
     tasks: Tasks = MappingProxyType({task: tuple(source.FEW) for task in TASKS})
+
+    def continues(self, config: Asking) -> bool:
+        return True
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ScoredEnvironment:
         settings = config.environment

@@ -54,10 +54,11 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     columns = (config.prompt, config.answer, config.template)
     made = questions.gather(reading.rows(config.file, questions.columns(*columns)), *columns)
     verifier = _verifier(config)
-    sides = made.split(config.held_out)
+    sides = questions.with_shots(made.split(config.held_out), config.shots)
     if not sides[TRAIN]:
         raise UserError(f"data set {config.file}: no question is left to train on: give a smaller held_out")
-    version = questions.version(made, config.held_out, {k: v for k, v in verifier.items() if k != "place"})
+    agreed = {key: value for key, value in verifier.items() if key != "place"}
+    version = questions.version(made, config.held_out, agreed | ({"shots": config.shots} if config.shots else {}))
     if out:
         _write(Path(out), {"version": version, "verifier": verifier}, sides)
     return {

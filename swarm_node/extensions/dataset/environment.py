@@ -90,6 +90,9 @@ class DatasetKind(EnvironmentKind):
     def brought(self, config: Asking) -> Sequence[str]:
         return (f"{NAME}/{TRAIN}",) if section_of(config, DatasetConfig).file else ()
 
+    def continues(self, config: Asking) -> bool:
+        return section_of(config, DatasetConfig).shots > 0
+
     def leaves(self, config: Asking) -> str:
         return f"the questions of {section_of(config, DatasetConfig).file}"
 

@@ -56,6 +56,22 @@ class Questions:
         return sides
 
 
+def with_shots(sides: dict[str, list[Question]], count: int) -> dict[str, list[Question]]:
+    """Both sides behind so many answered questions of the one to train on, with as many different answers as it has."""
+    if not count:
+        return sides
+    seen, ranked = Counter[str](), []
+    for number, each in enumerate(sides[TRAIN]):
+        ranked.append((seen[text_of(each.answer)], number, each))
+        seen[text_of(each.answer)] += 1
+    shots = [each for _, _, each in sorted(ranked, key=lambda entry: entry[:2])[:count]]
+    head = "".join(f"{each.prompt} {text_of(each.answer)}\n" for each in shots)
+    return {
+        side: [Question(head + each.prompt, each.answer) for each in members if each not in shots]
+        for side, members in sides.items()
+    }
+
+
 def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -> Questions:
     """UserError where no row has the columns, or there is more than a scoring process should hold."""
     found: dict[str, Question] = {}

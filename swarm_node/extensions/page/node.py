@@ -40,6 +40,7 @@ class NodeWatch:
         self._history, self._recent = History(), Recent()
         self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
         self._validations = History()
+        self._learned: dict[str, Any] = {}  # by the newest validation
         self._tasks: dict[str, None] = {}
         self._started: dict[str, Any] = {}
         self.totals: Counter[str] = Counter()  # what only grows, over all events of the file
@@ -71,6 +72,7 @@ class NodeWatch:
             "whole": self._history.columns(),
             "recent": self._recent.columns(),
             "validations": self._validations.columns(),
+            "learned": self._learned,
             "tasks": list(self._tasks),
             "phases": list(PHASES),
             "lines": list(self._lines),
@@ -91,11 +93,12 @@ class NodeWatch:
             case "RoundDone":
                 self._take_round(checked.report(record["report"]))
             case "Validated":
-                number, reward = checked.validated(record)
+                (number, reward), learned = checked.validated(record), checked.learned(record)
                 self._validations.add(number, {"reward": reward})
                 self.validated = reward
                 self.totals["validations"] += 1
-                self._news.add({"validated": [number, reward]})
+                self._learned = learned
+                self._news.add({"validated": [number, reward], "learned": learned})
             case "CheckpointSaved":
                 number = checked.whole(record["round"])
                 self.totals["checkpoints"] += 1
