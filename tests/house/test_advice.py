@@ -51,6 +51,8 @@ SAID_BY = {
     "extensions/hub/gguf.py": ("model export",),
     "extensions/hub/push.py": ("model push",),
     "extensions/hub/pushing.py": ("run",),
+    "extensions/lessons": ("run",),
+    "extensions/lessons/ask.py": ("ask",),
     "extensions/libp2p": NETWORK,
     "extensions/page": ("page",),
     "extensions/ray": SIMULATIONS,
