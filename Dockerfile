@@ -48,7 +48,11 @@ RUN pip install --no-compile --no-deps . \
     && python -c 'import swarm_node.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \
     && for backend in hivemind libp2p; do \
         swarm-node doctor --home /tmp/home --network.backend $backend || [ $? = 1 ] || exit 1; done \
-    && rm -rf /tmp/home && pip uninstall -qy setuptools pip
+    && rm -rf /tmp/home
+# The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. What
+# the hub gives stays in its own cache, which is linked to, so that lies beside it.
+RUN XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -m swarm_node.policy.named smollm2-135m \
+    && rm -f /opt/swarm-node/share/swarm-node/models/.*.lock && chmod -R a+rX /opt/swarm-node/share && pip uninstall -qy setuptools pip
 
 FROM ${BASE}
 RUN apt-get update -q \

@@ -3,24 +3,24 @@
 import torch
 from torch import Tensor
 
-from swarm_node.extensions.fp8.quantise import Recipe, quantise
+from swarm_node.extensions.fp8.quantise import BLOCK, quantise
 
 HALF_STEP = 2.0**-4  # of E4M3: largest relative error of rounding, 3 bits after the point
 SMALLEST = 2.0**-10  # largest absolute error where a number is too small for that, in units of its scale
 
 
-def rounding(x: Tensor, recipe: Recipe, side: int) -> Tensor:
+def rounding(x: Tensor, side: int) -> Tensor:
     """Bound of the error of every number of `x` in FP8."""
-    quantised = quantise(x, recipe, side)
+    quantised = quantise(x, side)
     scales = quantised.scales.repeat_interleave(quantised.side, 0)[: x.shape[0]]
-    scales = scales.repeat_interleave(quantised.group, 1)[:, : x.shape[1]]
+    scales = scales.repeat_interleave(BLOCK, 1)[:, : x.shape[1]]
     return HALF_STEP * x.abs().double() + SMALLEST * scales.double()
 
 
-def assert_within_bound(ours: Tensor, left: Tensor, right: Tensor, recipe: Recipe, side: int) -> None:
+def assert_within_bound(ours: Tensor, left: Tensor, right: Tensor, side: int) -> None:
     """`ours` against left @ right^T in float64, by the worst that rounding both operands can do."""
     a, b = left.double().abs(), right.double().abs()
-    bound = (a + rounding(left, recipe, 1)) @ (b + rounding(right, recipe, side)).T - a @ b.T
+    bound = (a + rounding(left, 1)) @ (b + rounding(right, side)).T - a @ b.T
     error = (ours.double() - left.double() @ right.double().T).abs()
     assert (error <= bound + 1e-5 * (a @ b.T)).all()
     if left.shape[1] > 1:  # a single number is its own scale
@@ -30,12 +30,12 @@ def assert_within_bound(ours: Tensor, left: Tensor, right: Tensor, recipe: Recip
 def assert_three_products_within_bound(layer, tokens: int) -> None:
     """Of an Fp8Linear with a bias: forward, gradient of its input, gradient of its weight."""
     x = torch.randn(tokens, layer.in_features) * torch.rand(tokens, 1) * 9
-    dy, recipe = torch.randn(tokens, layer.out_features), layer.kernel.recipe
+    dy = torch.randn(tokens, layer.out_features)
     x.requires_grad_()
     y = layer(x)
     y.backward(dy)
     weight = layer.weight.detach()
-    assert_within_bound(y.detach() - layer.bias.detach(), x.detach(), weight, recipe, recipe.side)
-    assert_within_bound(x.grad, dy, weight.t(), recipe, recipe.side)
-    assert_within_bound(layer.weight.grad, dy.t(), x.detach().t(), recipe, 1)
+    assert_within_bound(y.detach() - layer.bias.detach(), x.detach(), weight, BLOCK)
+    assert_within_bound(x.grad, dy, weight.t(), BLOCK)
+    assert_within_bound(layer.weight.grad, dy.t(), x.detach().t(), 1)
     torch.testing.assert_close(layer.bias.grad, dy.sum(0))

@@ -14,7 +14,7 @@ from swarm_node.policy.policy import Packing, Policy
 from tests.models import VOCABULARY
 
 TEMPERATURES = (1.0, 0.7, 1.2)
-PACKED = [new([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]), new([20, 21], [[22, 23, 24, 25], [26, 27]])]
+PACKED = [new([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]), new([5, 6, 21], [[22, 23, 24, 25], [22, 27]])]
 ALONE = [piece for group in PACKED for piece in group.pieces(0)]
 WAYS = {"padded": None, "mask": Packing.MASK, "blocks": Packing.BLOCKS, "native": Packing.NATIVE}
 
@@ -22,8 +22,8 @@ WAYS = {"padded": None, "mask": Packing.MASK, "blocks": Packing.BLOCKS, "native"
 def allowed(batch: Batch) -> Tensor:
     """The mask of a tree in full, bool [L, L], which the code under test never makes."""
     assert batch.tree is not None
-    key, query, parent = batch.tree.segments_L[None, :], batch.tree.segments_L[:, None], batch.tree.parents_L[:, None]
-    return ((key == query) | (key == parent)).tril()
+    first, past = batch.tree.leaves_L2.T
+    return ((first[None, :] <= first[:, None]) & (first[:, None] < past[None, :])).tril()
 
 
 def use_chunks(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
@@ -36,7 +36,7 @@ def gradients(policy: Policy, way: Packing | None, temperature: float, thread: b
     """Log-probs, entropy, and the gradient of every parameter."""
     policy.__dict__["packing"] = way
     if way in (Packing.BLOCKS, Packing.NATIVE):
-        batch = build_tree(PACKED, policy.device)
+        batch = build_tree(PACKED, policy.device, 1)
     else:
         batch = build_rows(PACKED if way is Packing.MASK else ALONE, policy.pad_id, policy.device)
     log_probs, entropy = policy.log_probs(batch, temperature)

@@ -19,8 +19,7 @@ from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.learner import build_defence
 from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.catalogue import Catalogue
-from swarm_node.rollouts.groups import ExternalGroup, Generated, ScoredGroup, Selection, Skipped, Tokens
+from swarm_node.rollouts.groups import Catalogue, ExternalGroup, Generated, ScoredGroup, Selection, Skipped, Tokens
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.sampler import Sampler, UniformSampler

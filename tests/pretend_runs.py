@@ -64,11 +64,6 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
         chosen = policy()
         return [generator.choose_decoder(chosen, "auto").__name__, str(chosen.packing)]
 
-    def interrupted() -> int:
-        asked = iter([False, True, False, False, False])
-        writer = generator.BatchGenerator(policy(), CONFIG, lambda: next(asked))
-        return len(writer.generate(PROMPTS, 4, "s"))
-
     def resume() -> int:
         model, _ = made("Qwen2")
         there = Policy(model, characters(), torch.device("cpu"), None, "Qwen2")
@@ -91,6 +86,5 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
         found[f"train {name}"] = lambda way=way: train(way)
     found["train tree attention LoRA"] = lambda: train(Packing.BLOCKS, lora=True)
     found["trials"] = choose
-    found["new weights in the middle"] = interrupted
     found["resume"] = resume
     return found

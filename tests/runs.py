@@ -1,4 +1,4 @@
-"""What a node and a simulation write, made by hand: for tests of those who read it."""
+"""What a node writes, made by hand: for tests of those who read it."""
 
 import json
 from pathlib import Path
@@ -28,23 +28,6 @@ def round_done(number: int, **fields: Any) -> dict[str, Any]:
         "external_by_peer": {},
     }
     return {"time": 1.8e9 + number, "event": "RoundDone", "report": report | fields, "peers": 2}
-
-
-def cell_round(arm: str, seed: int, number: int, reward: float) -> dict[str, Any]:
-    return {
-        "time": 1.8e9 + number,
-        "event": "CellRound",
-        "arm": arm,
-        "seed": seed,
-        "round": number,
-        "reward": reward,
-        "reward_by_task": {"gcd/easy": reward},
-        "entropy": 1.0,
-        "informative_share": 0.5,
-        "external_groups": 0.0,
-        "seconds": {"round": 1.0},
-        "metrics": dict.fromkeys(METRICS, 1.0),
-    }
 
 
 def sampled(task: str, number: int = 0) -> dict[str, Any]:

@@ -21,7 +21,6 @@ class Engine:
     def __init__(self, folder: Path) -> None:
         self.folder, self.lock = folder, Lock()
         self.models: dict[str, Any] = {}
-        self.asleep = False
 
     def rpc(self, body: dict[str, Any]) -> dict[str, Any]:
         assert body == {"method": "reload_weights"}
@@ -38,17 +37,9 @@ class Engine:
             self.models[body["lora_name"]] = PeftModel.from_pretrained(base, body["lora_path"]).eval()
         return "Success: LoRA adapter added successfully."  # in words, as vLLM does
 
-    def sleep(self, body: dict[str, Any]) -> dict[str, Any]:
-        self.asleep = True
-        return {}
-
-    def wake(self, body: dict[str, Any]) -> dict[str, Any]:
-        self.asleep = False
-        return {}
-
     @torch.no_grad()
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
-        assert body["return_token_ids"] and body["logprobs"] == 0 and not self.asleep
+        assert body["return_token_ids"] and body["logprobs"] == 0
         model = self.models[body["model"]]
         assert (body["top_p"], body["top_k"]) == (1.0, -1)  # the whole distribution, whatever the model's own file says
         generator = torch.Generator().manual_seed(body["seed"])
@@ -89,8 +80,6 @@ def main() -> None:
                 "/collective_rpc": engine.rpc,
                 "/v1/load_lora_adapter": engine.load_adapter,
                 "/reset_prefix_cache": lambda _: {"success": True},
-                "/sleep": engine.sleep,
-                "/wake_up": engine.wake,
             }
             self.reply(routes[self.path.partition("?")[0]](body))
 

@@ -117,12 +117,12 @@ def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = to
     model.generation_config.eos_token_id = config.vocab_size  # never generated
     made = Policy(model, common.tokenizer(), DEVICE, None if weights == torch.bfloat16 else torch.bfloat16)
     if precision != "bf16":
-        made.precision = swap_linears(model, kernels.choose(DEVICE, "auto"), precision == "fp8")
+        made.precision = swap_linears(model, kernels.choose(DEVICE), precision == "fp8")
     return made
 
 
 def products(plan: Plan, size: str) -> Figures:
-    """Of the widest layer: milliseconds in BF16, in FP8 by every kernel that works, and of quantising its operands.
+    """Of the widest layer: milliseconds in BF16, in FP8, and of quantising its operands.
 
     `dx` and `dw` are the gradients' products, `along_tokens` is what quantising an operand of the last one takes.
     """
@@ -130,20 +130,18 @@ def products(plan: Plan, size: str) -> Figures:
     shapes = (plan.trained_tokens, hidden), (feed_forward, hidden), (plan.trained_tokens, feed_forward)
     x, weight, dy = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in shapes)
     works: dict[str, Callable[[], object]] = {"bf16": lambda: x @ weight.t()}
-    working = [kernel for kernel in kernels.FAST if kernels.works(kernel, DEVICE)]
-    for kernel in working or [kernels.REFERENCE]:
-        recipe, name, how = kernel.recipe, kernel.product.__name__, kernel.quantiser.__name__
-        forwards, backwards = weights_of(weight, kernel)
-        pairs = {
-            "": (kernel.quantise(x), forwards),
-            "_dx": (kernel.quantise(dy), backwards),
-            "_dw": (kernel.quantise(dy.t()), kernel.quantise(x.t())),
-        }
-        works |= {f"{name}{what}": partial(kernel.product, *pair, torch.bfloat16) for what, pair in pairs.items()}
-        name = f"{how}_by_{'blocks' if recipe.group else 'rows'}"
-        works |= {name: partial(kernel.quantise, x), f"{name}_along_tokens": partial(kernel.quantise, x.t())}
-        if DEVICE.type == "cuda" and kernel.quantiser is quantise:
-            works[f"{name}_compiled"] = partial(torch.compile(quantise), x, recipe)
+    kernel = kernels.choose(DEVICE)
+    name, how = kernel.product.__name__, kernel.quantise.__name__
+    forwards, backwards = weights_of(weight, kernel)
+    pairs = {
+        "": (kernel.quantise(x), forwards),
+        "_dx": (kernel.quantise(dy), backwards),
+        "_dw": (kernel.quantise(dy.t()), kernel.quantise(x.t())),
+    }
+    works |= {f"{name}{what}": partial(kernel.product, *pair, torch.bfloat16) for what, pair in pairs.items()}
+    works |= {how: partial(kernel.quantise, x), f"{how}_along_tokens": partial(kernel.quantise, x.t())}
+    if DEVICE.type == "cuda":
+        works["quantise_compiled"] = partial(torch.compile(quantise), x)
     return {f"{what}_ms": 1e3 * seconds(work, plan.repetitions) for what, work in works.items()}
 
 
@@ -238,7 +236,7 @@ def main() -> None:
     plan = QUICK if arguments.quick else FULL
     started, results = time.perf_counter(), {}
     name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
-    print(f"{name}: {kernels.choose(DEVICE, 'auto').name}", flush=True)
+    print(f"{name}: {kernels.choose(DEVICE).name}", flush=True)
     for what, guessed, work in todo(plan):
         if time.perf_counter() - started + guessed > BUDGET:
             print(f"{what}: left out, no time for it", flush=True)

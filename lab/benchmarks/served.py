@@ -58,7 +58,7 @@ def choices(*texts: str) -> dict[str, Any]:
 @contextmanager
 def api_on_loopback(respond: Respond) -> Iterator[Api]:
     with Api(respond) as api:
-        thread = threading.Thread(target=api.serve_forever, daemon=True)
+        thread = threading.Thread(target=api.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield api

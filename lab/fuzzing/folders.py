@@ -6,13 +6,13 @@
 
 A folder here is a home or a report that a stranger made: manifest, events, samples, report, state of a checkpoint, and
 what its network process remembers; a backup; and what can be sent to a page. Every field, at any depth, and every
-key, holds each of 60 payloads in turn. Then everything that reads it does so: the routes of a page, its doctor, status,
-plots, a bundle, a card, a restore.
+key, holds each of 60 payloads in turn. Then everything that reads it does so: the routes of a page, status, plots, a
+bundle, a card, a restore.
 
 What runs is seen by an audit hook of the interpreter: a process whose command has a payload in it, code that is
 compiled out of one, a module or a library that it names, an unpickling, a file that it names outside of the folder. A
-file that the payloads would write is looked for, too. `--holes` puts in holes which have to be found, one of them the
-doctor of old, which took tasks from the manifest.
+file that the payloads would write is looked for, too. `--holes` puts in holes which have to be found, one of them a
+reader that starts `doctor` with the tasks of the manifest, as the page once did.
 """
 
 import asyncio
@@ -40,14 +40,11 @@ from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub import card
 from swarm_node.extensions.page import app as page_app
-from swarm_node.extensions.page.about import about
 from swarm_node.extensions.page.guard import Guard
 from swarm_node.extensions.page.metrics import exposition
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
-from swarm_node.extensions.page.simulation import SimulationWatch
-from swarm_node.extensions.page.start import watched_in
 from swarm_node.extensions.simulation import plot_command as plot
 from swarm_node.network.process import cache
 from swarm_node.settings import NodeConfig
@@ -123,22 +120,17 @@ ALWAYS = {"os.fork", "pickle.find_class", "os.system", "webbrowser.open"}  # no 
 
 def read_folder(folder: Path) -> Iterator[Callable[[], Any]]:
     """Everything that reads a home or a report, one after the other."""
-    node, simulation = NodeWatch(folder), SimulationWatch(folder, 2)
-    page = Page(folder, node, lambda _: {}, monotonic)
-    yield lambda: _drain(node)
-    yield lambda: _drain(simulation)
-    yield lambda: json.dumps([node.state(), simulation.state()], allow_nan=False)
+    page = Page(folder, lambda _: {}, monotonic)
+    yield lambda: _drain(page.node)
+    yield lambda: json.dumps(page.node.state(), allow_nan=False)
     yield lambda: _samples(page)
     yield lambda: exposition(page, {})
-    yield lambda: about(folder)
-    yield lambda: watched_in(folder).read()
     yield lambda: PublicView(page, monotonic, frozenset({"gcd/easy"})).view()
-    yield lambda: asyncio.run(_doctor(folder))
     yield lambda: ask(folder)
     yield lambda: cache.load(folder, "public")
     yield lambda: bundle.write_bundle(folder / "bundle.zip", NodeConfig(home=folder), None, ["line"])
     yield lambda: card.card(card.story(folder, 2, _model_of(folder)))
-    yield lambda: plot._draw_report(folder, [])
+    yield lambda: plot.report_of(folder)
 
 
 def _samples(page: Page) -> list[dict[str, Any]]:
@@ -149,12 +141,6 @@ def _samples(page: Page) -> list[dict[str, Any]]:
 def _drain(watched: Any) -> None:
     while watched.read():
         pass
-
-
-async def _doctor(folder: Path) -> None:
-    """Up to the start of the process: what the hook sees of it, and no more."""
-    words = page_app.doctor_command(folder)
-    sys.audit("subprocess.Popen", words[0], words, None, None)
 
 
 def _model_of(folder: Path) -> Mapping[str, Any]:
@@ -174,27 +160,17 @@ async def sent(app: ASGIApp, asked: Mapping[str, Any]) -> int:
 
 @contextmanager
 def app_of(folder: Path) -> Iterator[list[ASGIApp]]:
-    """Both pages, behind their guards; doctor is not started but looked at."""
+    """Both pages, behind their guards."""
     from swarm_node.extensions.contribute import browser
     from swarm_node.extensions.contribute.desk import Desk
 
-    async def looked(self: page_app.Doctor) -> dict[str, Any]:
-        words = page_app.doctor_command(folder)
-        sys.audit("subprocess.Popen", words[0], words, None, None)
-        return {}
-
-    before = page_app.Doctor.findings
-    page_app.Doctor.findings = looked  # type: ignore[method-assign]
     desk = Desk(4, lambda: 0)
     desk.close()  # a press is taken, and nobody waits for its score
-    page = Page(folder, NodeWatch(folder), lambda _: {}, monotonic)
-    try:
-        yield [
-            Guard(page_app.routes(page, None), TOKEN, "c"),
-            Guard(browser.routes(desk), TOKEN, "c", writes=(browser.PRESS,)),
-        ]
-    finally:
-        page_app.Doctor.findings = before  # type: ignore[method-assign]
+    page = Page(folder, lambda _: {}, monotonic)
+    yield [
+        Guard(page_app.routes(page, None), TOKEN, "c"),
+        Guard(browser.routes(desk), TOKEN, "c", writes=(browser.PRESS,)),
+    ]
 
 
 # The corpus
@@ -295,31 +271,30 @@ def _ask(app: ASGIApp, asked: Mapping[str, Any]) -> int:
 @contextmanager
 def hole(kind: str) -> Iterator[None]:
     """A mistake that the corpus has to find."""
-    command_before, take_before = page_app.doctor_command, NodeWatch._take
+    take_before, draw_before = NodeWatch.take, plot._report_figures
 
-    def manifest(home: Path) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((home / "manifest.json").read_text())
-        return found
-
-    def of_old(home: Path) -> list[str]:
-        tasks = manifest(home)["config"]["environment"]["tasks"]
-        return [*command_before(home), "--environment.tasks", *map(str, tasks)]
-
-    def shell(home: Path) -> list[str]:
-        return ["/bin/sh", "-c", f"echo {manifest(home)['commit']}"]
+    def starting(folder: Path) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+        words = {
+            "doctor": ["doctor", "--environment.tasks", *content["config"]["environment"]["tasks"]],
+            "shell": ["/bin/sh", "-c", f"echo {content['commit']}"],
+        }[kind]
+        sys.audit("subprocess.Popen", words[0], words, None, None)  # what the hook sees of it, and no more
+        return draw_before(folder)
 
     def taking(self: NodeWatch, record: Mapping[str, Any]) -> None:
         with suppress(Exception):
             READERS[kind](str(record.get("text", "")))
         take_before(self, record)
 
-    page_app.doctor_command = {"doctor": of_old, "shell": shell}.get(kind, command_before)
-    NodeWatch._take = taking  # type: ignore[method-assign]
+    if kind in READERS:
+        NodeWatch.take = taking  # type: ignore[method-assign]
+    else:
+        plot._report_figures = starting
     try:
         yield
     finally:
-        page_app.doctor_command = command_before
-        NodeWatch._take = take_before  # type: ignore[method-assign]
+        NodeWatch.take, plot._report_figures = take_before, draw_before  # type: ignore[method-assign]
 
 
 def main() -> None:

@@ -219,7 +219,7 @@ def requests(payload: str) -> Iterator[dict[str, Any]]:
     own = {"authorization": f"Bearer {TOKEN}", "host": "127.0.0.1", "origin": "http://127.0.0.1"}
     posted = own | {"content-type": "application/json"}
     safe = payload.encode("ascii", "replace").decode().translate({n: " " for n in range(32)})
-    for route in ("/api/state", "/api/doctor", "/api/samples", "/api/about", "/metrics"):
+    for route in ("/api/state", "/api/samples", "/metrics"):
         yield {
             "method": "GET",
             "url": route,
@@ -227,7 +227,7 @@ def requests(payload: str) -> Iterator[dict[str, Any]]:
             "headers": own,
         }
     for name in ("host", "origin", "authorization", "cookie", "referer", "user-agent", "x-forwarded-for", "range"):
-        yield {"method": "GET", "url": "/api/doctor", "headers": own | {name: safe}}
+        yield {"method": "GET", "url": "/api/state", "headers": own | {name: safe}}
     yield {"method": "GET", "url": f"/static/{httpx.QueryParams({'x': payload})}", "headers": own}
     for field_, value in (("token", payload), (payload, TOKEN)):
         yield {"method": "POST", "url": "/api/enter", "headers": posted, "content": json.dumps({field_: value})}

@@ -292,7 +292,7 @@ def _answer(data: bytes) -> str:
     return f"{name} {scored:.0f}"
 
 
-_NAMES = sorted({scorer.__name__: name for name, scorer in SCORERS.items()}.values())
+_NAMES = sorted(SCORERS)
 
 
 class Handlers:

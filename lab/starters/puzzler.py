@@ -120,7 +120,7 @@ def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = T
     out = model.generate(**batch, **how, max_new_tokens=NEW_TOKENS)
     answers = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
     return [
-        scoring.score(answer, text.key(puzzle), text.options(puzzle.setting))
+        scoring.score(answer, text.key(puzzle), puzzle.setting.names)
         for answer, puzzle in zip(answers, puzzles, strict=True)
     ]
 

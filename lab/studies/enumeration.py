@@ -1,11 +1,11 @@
 """All worlds of a small setting, one after the other: a check of CP-SAT's results without it."""
 
 from collections.abc import Iterator
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 from swarm_node.extensions.temporal_clue.clues import Clue, holds
 from swarm_node.extensions.temporal_clue.generate import Puzzle
-from swarm_node.extensions.temporal_clue.worlds import Setting, World, is_carried, walks
+from swarm_node.extensions.temporal_clue.worlds import Setting, World, is_murder
 
 
 def worlds(setting: Setting) -> Iterator[World]:
@@ -18,13 +18,37 @@ def worlds(setting: Setting) -> Iterator[World]:
         deeds = [(who, t) for t in range(times) for who in range(setting.victim) if _alone(setting, people, who, t)]
         if not deeds:
             continue
-        carried = [path for path in paths if is_carried(setting, (*people, path), len(people))]
+        carried = [path for path in paths if is_carried(setting, people, path)]
         for weapons in product(carried, repeat=len(setting.weapons)):
             for murderer, time in deeds:
                 for weapon, path in zip(setting.weapon_pieces, weapons, strict=True):
                     if path[time] == people[murderer][time]:
                         for assigned in motives:
                             yield World((*people, *weapons), assigned, murderer, weapon, time)
+
+
+def is_possible(setting: Setting, world: World) -> bool:
+    """Whether the world obeys the rules."""
+    return (
+        all(walks(setting, world.paths[who]) for who in range(setting.victim + 1))
+        and all(is_carried(setting, world.paths, world.paths[weapon]) for weapon in setting.weapon_pieces)
+        and is_murder(setting, world.paths, world.murderer, world.weapon, world.time)
+        and all(world.motives.count(m) == n for m, n in enumerate(setting.motive_counts))
+    )
+
+
+def walks(setting: Setting, path: tuple[int, ...]) -> bool:
+    """Whether every step stays or goes to a neighbouring room."""
+    return all(there in setting.reach[here] for here, there in pairwise(path))
+
+
+def is_carried(setting: Setting, paths: tuple[tuple[int, ...], ...], weapon: tuple[int, ...]) -> bool:
+    """Whether some suspect went along with the weapon whenever it moved."""
+    people = [set(enumerate(pairwise(path))) for path in paths[: setting.victim]]
+    return all(
+        here == there or any((time, (here, there)) in steps for steps in people)
+        for time, (here, there) in enumerate(pairwise(weapon))
+    )
 
 
 def size(setting: Setting) -> int:

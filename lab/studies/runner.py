@@ -18,9 +18,9 @@ from typing import Any
 from lab.benchmarks import command
 from lab.studies import places
 from lab.studies.simulated import simulated
+from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
-from swarm_node.telemetry.manifest import usable_cores
 
 NODE_ROUND = 0.13  # seconds of a core for a starter's round with nine groups of eight: measured, two cores
 START = 8.0  # seconds of a core to start a run
@@ -111,7 +111,8 @@ def do(runs: Sequence[Run], options: argparse.Namespace) -> bool:
     if options.at_most is not None:
         options.at_most -= len(todo)  # of the whole command
     if todo:
-        with places.place_of(options) as place, ThreadPoolExecutor(options.cores or place.room) as pool:
+        place = places.place_of(options)
+        with ThreadPoolExecutor(options.cores or place.room) as pool:
             list(pool.map(lambda run: _one(run, options.runs, place), todo))
     return True
 

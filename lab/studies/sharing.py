@@ -106,8 +106,7 @@ def main() -> None:
     for starter in options.starters:
         variants = MAIN + (ABLATIONS if options.ablations else ())
         size = Size(options.rounds, options.sweep_rounds or options.rounds, options.seeds, tuple(options.rates))
-        with places.place_of(options) as place:
-            results = study(starter, variants, size, options.runs / starter, place)
+        results = study(starter, variants, size, options.runs / starter, places.place_of(options))
         content = {"starter": starter, "rounds": options.rounds, "results": [asdict(result) for result in results]}
         (out / f"{starter}.json").write_text(json.dumps(content) + "\n")
         show(starter, results)

@@ -1,8 +1,8 @@
 """The tar file of a backup, read by somebody who trusts nothing in it.
 
-Of tar only what `backup` writes is known: regular files, whose size stands in a PAX header where it is above 8 GB. So
-there are no links, devices, sparse files or second names. The standard library takes single headers apart, and never
-follows one: following them, a small file can make it read, hold or write a large one.
+Of tar only what `backup` writes is known: regular files. So there are no links, devices, sparse files, second names or
+headers of headers. The standard library takes single headers apart, and never follows one: following them, a small file
+can make it read, hold or write a large one.
 """
 
 import hashlib
@@ -25,7 +25,6 @@ MAX_MEMBERS = 4096
 MAX_SMALL_BYTES = 16 * 1024 * 1024  # of a file beside the checkpoints
 MAX_LIST_BYTES = 1024 * 1024  # of the list of hashes
 CHUNK = 1024 * 1024  # bytes
-PAX_SIZE = re.compile(rb"\d{1,3} size=(\d{1,18})\n\0*")
 BELOW = re.compile(r"\d{1,20}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){1,4}")  # in a folder: of a checkpoint
 
 
@@ -102,17 +101,13 @@ def _members(file: BinaryIO) -> Iterator[Member]:
     """In their order, each within the bytes that are there. Only headers are read."""
     end, place = file.seek(0, os.SEEK_END), 0
     while (about := _header(file, place)) is not None:
-        size = about.size
-        if about.type == tarfile.XHDTYPE:
-            size, about = _large(file, place, about.size)
-            place += 2 * BLOCK
         place += BLOCK
         if about.type != tarfile.REGTYPE or about.linkname:
             raise BadArchive(f"{about.name[:100]!r} in it is no regular file")
-        if not 0 <= size <= end - place:
+        if not 0 <= about.size <= end - place:
             raise BadArchive("it is cut off")
-        yield Member(about.name, place, size)
-        place += -(-size // BLOCK) * BLOCK
+        yield Member(about.name, place, about.size)
+        place += -(-about.size // BLOCK) * BLOCK
     file.seek(place)
     if end - place > tarfile.RECORDSIZE or file.read(tarfile.RECORDSIZE).strip(b"\0"):
         raise BadArchive("something stands behind its end")
@@ -128,15 +123,6 @@ def _header(file: BinaryIO, place: int) -> tarfile.TarInfo | None:
         return tarfile.TarInfo.frombuf(block, "ascii", "strict")
     except (tarfile.HeaderError, ValueError) as error:
         raise BadArchive(f"it is cut off, or no tar file: {error}") from error
-
-
-def _large(file: BinaryIO, place: int, length: int) -> tuple[int, tarfile.TarInfo]:
-    """The size that a PAX header says, and the header behind it. It may say nothing else."""
-    said = PAX_SIZE.fullmatch(file.read(BLOCK))
-    behind = _header(file, place + 2 * BLOCK)
-    if said is None or not 0 < length <= BLOCK or behind is None:
-        raise BadArchive("it has a header that no backup has")
-    return int(said[1]), behind
 
 
 def _listed(file: BinaryIO, member: Member) -> object:

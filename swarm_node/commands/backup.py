@@ -1,6 +1,8 @@
-"""`swarm-node home backup` and `home restore`: what a home cannot make again, in one checked file.
+"""`swarm-node home id`: this node's name in the swarm. `home backup` and `home restore`: what a home cannot make again,
+in one checked file.
 
-A tar file with the hash of each file in its last member. It holds the private key: mode 0600, as the key itself.
+A backup is a tar file with the hash of each file in its last member. It holds the private key: mode 0600, as the key
+itself.
 """
 
 import hashlib
@@ -8,20 +10,29 @@ import io
 import json
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from swarm_node.commands import archive
 from swarm_node.commands.archive import FILES, FOLDERS, HASHES, BadArchive, Member
 from swarm_node.commands.command import Command
-from swarm_node.commands.home import KEY_FILE, in_use, owned
+from swarm_node.commands.home import KEY_FILE, in_use, load_identity, owned
 from swarm_node.common.errors import UserError
-from swarm_node.common.regular import open_regular
+from swarm_node.common.private import open_to_read
+from swarm_node.settings import ArchiveConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import ArchiveConfig
+
+ID_PAGE = """\
+usage: swarm-node home id [CONFIG.toml] [--home FOLDER]
+
+Show this node's identity, its name in the swarm. Where there is none yet, make
+it; run does so too.
+
+  --home FOLDER   where the identity is (~/.swarm-node)"""
 
 BACKUP_PAGE = """\
 usage: swarm-node home backup FILE [--home FOLDER]
@@ -39,10 +50,6 @@ A home from a backup. All of it is checked before anything is written; a home
 that has an identity or checkpoints is left alone.
 
   --home FOLDER   where it goes (~/.swarm-node)"""
-
-
-class _Readable(Protocol):
-    def read(self, size: int = ..., /) -> bytes: ...
 
 
 def backup(home: Path, file: Path) -> list[str]:
@@ -74,7 +81,7 @@ def restore(file: Path, home: Path) -> list[str]:
     if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any((home / x).is_dir() for x in FILES):
         raise UserError(f"home {home} holds a node already: choose another --home, or move it away")
     try:
-        with open_regular(file) as content:
+        with open_to_read(file) as content:
             _check_room(file, os.fstat(content.fileno()).st_size, home)
             members = archive.survey(content)
             with owned(home):
@@ -115,7 +122,7 @@ def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> Non
 
 def _write(out: Any, home: Path) -> dict[str, str]:
     hashes: dict[str, str] = {}
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for path in _kept(home):
             name = path.relative_to(home).as_posix()
             if not archive.may_hold(name):
@@ -123,9 +130,9 @@ def _write(out: Any, home: Path) -> dict[str, str]:
             with path.open("rb") as file:
                 about = tarfile.TarInfo(name)
                 about.size, about.mode = os.fstat(file.fileno()).st_size, 0o600
-                reader = _Hashing(file)
-                tar.addfile(about, reader)
-                hashes[name] = reader.hash.hexdigest()
+                hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+                file.seek(0)
+                tar.addfile(about, file)
         listed = json.dumps(hashes).encode()
         about = tarfile.TarInfo(HASHES)
         about.size = len(listed)
@@ -141,18 +148,6 @@ def _kept(home: Path) -> Iterator[Path]:
     for folder in FOLDERS:
         whole = sorted(path for path in (home / folder).glob("[0-9]*") if (path / "state.json").is_file())
         yield from (path for last in whole[-1:] for path in sorted(last.rglob("*")) if path.is_file())
-
-
-class _Hashing:
-    """Reads, and hashes what it read."""
-
-    def __init__(self, file: _Readable) -> None:
-        self._file, self.hash = file, hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self.hash.update(data)
-        return data
 
 
 def backup_command(argv: list[str]) -> None:
@@ -177,5 +172,16 @@ def _named(config: ArchiveConfig, command: str) -> Path:
     return config.file.expanduser()
 
 
+def id_command(argv: list[str]) -> None:
+    """Prints the peer id; says so if it is a new one."""
+    home = from_command_line(NodeConfig, argv, "swarm-node home id").home.expanduser()
+    existed = (home / KEY_FILE).exists()
+    identity = load_identity(home)
+    if not existed:
+        print(f"made {home / KEY_FILE}: keep a copy, it is this node's name in the swarm", file=sys.stderr)
+    print(identity.peer_id)
+
+
+ID = Command(NodeConfig, ID_PAGE, id_command)
 BACKUP = Command(ArchiveConfig, BACKUP_PAGE, backup_command)
 RESTORE = Command(ArchiveConfig, RESTORE_PAGE, restore_command)

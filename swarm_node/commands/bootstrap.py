@@ -13,9 +13,8 @@ from pathlib import Path
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.common.landlock import OWN
-from swarm_node.common.printable import printable
 from swarm_node.network.process import cache, control
 from swarm_node.network.process.confined import confine
 from swarm_node.network.process.control import socket_path
@@ -60,9 +59,11 @@ def bootstrap(
 async def _serve(
     config: BootstrapConfig, sockets: Path, show: Callable[[str], None], warn: Callable[[str], None]
 ) -> None:
-    from swarm_node.telemetry.events import Begun  # now, not above: the first line does not wait for these
-    from swarm_node.telemetry.observers import observe
-    from swarm_node.telemetry.sinks import Telemetry
+    from swarm_node.telemetry.events import (
+        Begun,  # now, not above: the first line does not wait for these
+        Telemetry,
+        observe,
+    )
 
     home = config.home.expanduser()
     shown: set[str] = set()

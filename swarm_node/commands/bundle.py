@@ -17,7 +17,7 @@ from typing import Any
 from swarm_node.common.errors import UserError
 from swarm_node.common.redaction import redacted
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.sources import flatten
+from swarm_node.settings.options import flatten
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.telemetry.manifest import hardware, versions
 

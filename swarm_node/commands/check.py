@@ -8,10 +8,11 @@ from typing import Any
 from swarm_node.commands.command import Command
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
+from swarm_node.scoring import sandbox
 from swarm_node.settings import CheckConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.extended import with_sections
-from swarm_node.settings.sources import describe, flatten
+from swarm_node.settings.options import describe, flatten
 
 PAGE = """\
 usage: swarm-node check [CONFIG.toml] [--flags] [--all]
@@ -52,16 +53,41 @@ def command(argv: list[str]) -> None:
 
         print("\n".join(plan_for(config, config.memory).lines()))
         return
-    from swarm_node.node.learner import examine
-
     for line in examine(config):
         print(line)
     import torch
 
-    from swarm_node.node.driver import advice
-    from swarm_node.telemetry.manifest import usable_cores
+    from swarm_node.common.children import usable_cores
+    from swarm_node.node.asynchronous import advice
 
     print(advice(config, usable_cores(), torch.cuda.device_count()))
+
+
+def examine(config: NodeConfig) -> list[str]:
+    """What this configuration means on this machine, one line each. UserError if a node could not start."""
+    from swarm_node.environments.registry import build_environment, tasks_of
+    from swarm_node.generation.generator import BatchGenerator  # now, not above: it loads torch
+    from swarm_node.node.learner import build_trainer, configured_policy
+    from swarm_node.policy.memory_plan import plan_here
+
+    build_environment(config).close()
+    policy = configured_policy(config)
+    plan = plan_here(config, policy, config.limits)
+    generator = BatchGenerator(policy, config.generation)
+    trainer = build_trainer(config, policy)
+    total = sum(p.numel() for p in policy.model.parameters())
+    trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
+    tasks = tasks_of(config)
+    rows = trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
+    return [
+        f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
+        f"linear layers: {policy.arithmetic}",
+        f"decoder: {generator.decoder_name}; training rows: {rows}",
+        f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
+        f"tasks: {', '.join(tasks)}",
+        sandbox.describe(sandbox.layers()),
+        *(plan.lines() if plan else ["memory: not known for this device or model"]),
+    ]
 
 
 def values_of(config: NodeConfig) -> dict[str, Any]:

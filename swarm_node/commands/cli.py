@@ -5,8 +5,8 @@ settings/command_line.py reads the options of a command; which command it is, is
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ USAGE = """\
 Trains a small language model together with others, by sharing completions.
 usage: swarm-node [COMMAND] [arguments]     (no command means run)"""
 HELP = "swarm-node COMMAND --help: its most used options; --help-all: all"
+SOON = 0.4  # seconds until somebody who waits at a terminal is told; with what came before, within one
 MORE = f"{HELP}; --version\nOptions: defaults < CONFIG.toml < SWARM_NODE_SEED=1 < flags."
 
 
@@ -74,7 +75,6 @@ def leave(code: int) -> None:
 def dispatch(argv: list[str]) -> None:
     """Run the named command. UserError if it does not exist."""
     from swarm_node.commands.table import find, group, load
-    from swarm_node.common.patience import saying
 
     arguments = list(argv)
     if arguments[:1] in (["--help"], ["-h"], ["help"]):
@@ -97,6 +97,23 @@ def dispatch(argv: list[str]) -> None:
         print(f"{command.page}\n\nall options, with their defaults: swarm-node {name} --help-all")
         return
     command.do(["--help" if argument == "--help-all" else argument for argument in arguments])
+
+
+@contextmanager
+def saying(text: str) -> "Iterator[None]":
+    """Says it where the context takes longer than some tenths of a second, and standard error is a terminal."""
+    if not os.isatty(2):
+        yield
+        return
+    import threading
+
+    line = threading.Timer(SOON, os.write, (2, f"{text}\n".encode()))
+    line.daemon = True
+    line.start()
+    try:
+        yield
+    finally:
+        line.cancel()
 
 
 def usage() -> str:

@@ -4,7 +4,6 @@ Where a node runs in this home it is asked; where none does, a network that does
 see whether it can listen and whether the bootstrap nodes answer.
 """
 
-import asyncio
 import ctypes
 import datetime
 import os
@@ -13,8 +12,6 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +19,22 @@ from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from protocol.rejection import Reason
 from swarm_node.commands.bundle import write_bundle
+from swarm_node.commands.check import examine
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use, load_identity
 from swarm_node.commands.status import only_strangers
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import Finding, Level, UserError, printable
 from swarm_node.network import confinement
-from swarm_node.network.backend import Backend, CallFailed
-from swarm_node.network.process import cache, control, reachability
-from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes
-from swarm_node.network.process.service import free_port
-from swarm_node.network.transport.backends import check_addresses, make_backend
-from swarm_node.network.transport.listening import check_free, listen_addresses
-from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.network.process import control
+from swarm_node.network.process.runner import BootstrapNode
+from swarm_node.network.transport.backends import check_addresses
+from swarm_node.network.trial import REMEDY, bootstrap_findings, reach, try_network
 from swarm_node.scoring import sandbox
-from swarm_node.settings import NetworkConfig, NodeConfig
+from swarm_node.settings import DoctorConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import DoctorConfig
 
-DIAL_SECONDS = 5.0
-LOOK_SECONDS = 2.0  # for the network to find out its addresses
 LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
 NOT_SYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
-MAX_DIALLED = 16
 
 PAGE = """\
 usage: swarm-node doctor [CONFIG.toml] [--flags]
@@ -59,24 +49,6 @@ Exit code 0: trains and shares, 1: trains alone, 3: does not train.
   --network.port N         the port it shall listen on
   --model.name NAME        the model it shall train
   --environment.tasks ...  what it shall be asked"""
-
-
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    NOTE = "note"  # worth knowing, hinders nothing
-    ALONE = "alone"  # hinders sharing
-    BAD = "bad"  # hinders training
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    subject: str
-    level: Level
-    text: str  # what is, and what to do about it
 
 
 def diagnose(config: NodeConfig) -> Iterator[Finding]:
@@ -180,7 +152,7 @@ def _network(config: NodeConfig, home: Path, identity: Identity, answer: Mapping
         yield Finding("running node", Level.NOTE, text)
         return
     yield Finding("running node", Level.NOTE, f"none in {home}: looking at what the next one will find")
-    yield from _trial(config, home, identity)
+    yield from try_network(config, home, identity)
 
 
 def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
@@ -193,9 +165,9 @@ def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
         return
     addresses = network["addresses"]
     yield Finding("listening", Level.OK if addresses else Level.ALONE, ", ".join(addresses) or "not yet: ask again")
-    yield _reach(addresses)
+    yield reach(addresses)
     found = [BootstrapNode(**{**node, "addresses": tuple(node["addresses"])}) for node in network["bootstrap_nodes"]]
-    yield from _bootstrap_nodes(found)
+    yield from bootstrap_findings(found)
     incompatible = [peer for peer in network["peers"] if peer["note"]]
     for peer in incompatible[:3]:
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
@@ -207,7 +179,7 @@ def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
     elif network["connected"]:
         yield Finding("peers", Level.OK, f"{network['connected']} connected, {network['relayed']} of them by a relay")
     else:
-        yield Finding("peers", Level.ALONE, "nobody is connected; " + _REMEDY)
+        yield Finding("peers", Level.ALONE, "nobody is connected; " + REMEDY)
 
 
 def _not_understood(rejected: Mapping[str, int]) -> Iterator[Finding]:
@@ -221,76 +193,11 @@ def _not_understood(rejected: Mapping[str, int]) -> Iterator[Finding]:
         yield Finding("external groups", Level.NOTE, text)
 
 
-_REMEDY = "give the multiaddr of a running node with --peers, and see that its port can be reached from here"
-
-
-def _trial(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Finding]:
-    """What a node would find if it started now."""
-    memory = cache.load(home, config.swarm)
-    port = config.network.port or memory.port
-    try:
-        check_free(listen_addresses(config.network.host, port))
-        yield Finding("port", Level.OK, f"{port} is free" if port else "any free one is taken")
-    except UserError as error:
-        yield Finding("port", Level.NOTE, f"{error}; until then a free one is taken")
-        port = 0
-    given = [(peer, address) for address in config.network.peers for _, peer in [split_peer(address)]]
-    found = bootstrap_nodes(given, memory.peers, identity.peer_id)[:MAX_DIALLED]
-    network = config.network.model_copy(update={"port": port or free_port()})
-    try:
-        addresses = asyncio.run(_dial(network, identity, found))
-    except UserError as error:
-        yield Finding("network", Level.ALONE, str(error))
-        return
-    yield _reach(addresses)
-    yield from _bootstrap_nodes(found)
-    if not found:
-        yield Finding("peers", Level.ALONE, "none are known yet; " + _REMEDY)
-    elif not any(node.state == "answers" for node in found):
-        yield Finding("peers", Level.ALONE, "none of those known answers; " + _REMEDY)
-
-
-async def _dial(config: NetworkConfig, identity: Identity, found: Sequence[BootstrapNode]) -> list[str]:
-    """Dial all at once and note how each goes; own addresses as seen meanwhile. UserError where nothing starts."""
-    backend = make_backend(config, identity)
-    try:
-        await backend.start({}, {})
-        await asyncio.gather(asyncio.sleep(LOOK_SECONDS), *(_try(backend, node) for node in found))
-        return await backend.addresses()
-    except CallFailed:
-        return []
-    finally:
-        await backend.close()
-
-
-async def _try(backend: Backend, node: BootstrapNode) -> None:
-    try:
-        async with asyncio.timeout(DIAL_SECONDS + 1.0):
-            await backend.dial(node.addresses, DIAL_SECONDS)
-        node.state = "answers"
-    except (CallFailed, TimeoutError) as error:
-        node.state = str(error) or "no answer in time"
-
-
-def _reach(addresses: Sequence[str]) -> Finding:
-    return Finding("reachability", Level.OK if addresses else Level.NOTE, reachability.line(addresses))
-
-
-def _bootstrap_nodes(found: Sequence[BootstrapNode]) -> Iterator[Finding]:
-    for node in found:
-        good = node.state in ("connected", "answers")
-        kind = "bootstrap node" if node.given else "known peer"
-        advice = "" if good or not node.given else "; is it running, is its address right, does a firewall block it?"
-        text = f"{node.addresses[0]}: {node.state}{advice}"
-        yield Finding(kind, Level.OK if good else Level.NOTE, printable(text, 400))
-
-
 def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding]:
     """Last, because it loads the model."""
     yield _gpu(config)
     from swarm_node.environments.registry import build_environment
     from swarm_node.node.defaults import resolved
-    from swarm_node.node.learner import examine
 
     try:
         config = resolved(config, lambda text: None)

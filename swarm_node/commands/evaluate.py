@@ -106,7 +106,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 
 def _suited(config: EvaluationConfig) -> LearningConfig:
     """What a node with this model, or with the one that a checkpoint began from, would ask and how."""
-    settings = EnvironmentConfig(use=config.use, tasks=config.tasks)
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots)
     model = config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
     parts = {"model": model, "generation": config.generation, "environment": settings, **sections_of(config)}
     base = model_of(Path(config.model.name).expanduser()).get("name", config.model.name)

@@ -24,10 +24,8 @@ from swarm_node.node.network import build_network
 from swarm_node.policy.ranks import follow
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.telemetry.events import Begun
-from swarm_node.telemetry.observers import observe
+from swarm_node.telemetry.events import Begun, Telemetry, observe
 from swarm_node.telemetry.recent import RecentRounds
-from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
 
 PAGE = """\

@@ -1,4 +1,5 @@
-"""`status` and `peers`: what a running node says of itself, for people, for scripts and for health checks."""
+"""`status` and `peers`: what a running node says of itself, for people, for scripts and for health checks. `pause` and
+`resume`: a node that is a guest makes room, and goes on later."""
 
 import json
 import sys
@@ -8,11 +9,12 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common import private
+from swarm_node.common.errors import UserError, printable
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.programs import PAUSE_FILE
 
 STALLED_SECONDS = 120.0  # without a round ending ...
 STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
@@ -33,6 +35,22 @@ Whom the running node knows.
 
   --home FOLDER   of the node (~/.swarm-node)
   --json          a JSON list, for scripts"""
+
+
+PAUSE_PAGE = """\
+usage: swarm-node pause [--home FOLDER]
+
+The node of this home rests after the round it is in: no training and no
+traffic, also after a restart, until swarm-node resume. It keeps its memory.
+
+  --home FOLDER   of the node (~/.swarm-node)"""
+
+RESUME_PAGE = """\
+usage: swarm-node resume [--home FOLDER]
+
+The node of this home goes on after swarm-node pause.
+
+  --home FOLDER   of the node (~/.swarm-node)"""
 
 
 def ask(home: Path) -> dict[str, Any]:
@@ -166,5 +184,36 @@ def _asking(argv: list[str], program: str) -> AskConfig:
     return from_command_line(AskConfig, argv, program, flags_only=True)
 
 
+def pause(argv: list[str]) -> None:
+    """Tells the node of a home to rest, whether it runs or starts later."""
+    home = _home(argv, "swarm-node pause")
+    try:
+        private.open_to_write(home / PAUSE_FILE).close()
+    except OSError as error:
+        raise UserError(f"home {home}: {error.strerror}; name the folder of a node with --home") from error
+    print("it rests after this round" if in_use(home) else "no node runs there now; the next one will rest")
+
+
+def resume(argv: list[str]) -> None:
+    """Tells the node of a home to go on."""
+    home = _home(argv, "swarm-node resume")
+    try:
+        (home / PAUSE_FILE).unlink()
+    except FileNotFoundError as error:
+        raise UserError(f"home {home} is not paused") from error
+    except OSError as error:
+        raise UserError(f"home {home}: {error.strerror}") from error
+    print("it goes on" if in_use(home) else "no node runs there now; the next one will work")
+
+
+def _home(argv: list[str], program: str) -> Path:
+    home = _asking(argv, program).home.expanduser()
+    if not home.is_dir():
+        raise UserError(f"home {home} does not exist: name the folder of a node with --home")
+    return home
+
+
 STATUS = Command(AskConfig, PAGE, status_command)
 PEERS = Command(AskConfig, PEERS_PAGE, peers_command)
+PAUSE = Command(AskConfig, PAUSE_PAGE, pause)
+RESUME = Command(AskConfig, RESUME_PAGE, resume)

@@ -37,9 +37,9 @@ CORE: Mapping[str, Entry] = {
         _PART,
         lasting=True,
     ),
-    "pause": Entry("swarm_node.commands.pause:PAUSE", _HOME, "the running node rests after its round", _PART),
-    "resume": Entry("swarm_node.commands.pause:RESUME", _HOME, "it goes on", _PART),
-    "home id": Entry("swarm_node.commands.identity:ID", _HOME, "show this node's identity, made if need be", _PART),
+    "pause": Entry("swarm_node.commands.status:PAUSE", _HOME, "the running node rests after its round", _PART),
+    "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "it goes on", _PART),
+    "home id": Entry("swarm_node.commands.backup:ID", _HOME, "show this node's identity, made if need be", _PART),
     "home backup": Entry(
         "swarm_node.commands.backup:BACKUP", f"FILE {_HOME}", "identity and newest checkpoint, in one file", _PART
     ),
@@ -107,8 +107,8 @@ def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
     for name in sorted(found, key=CORE.__contains__, reverse=True):
         if entry := entry_of(name):
             return name, entry, list(found[name])
-    from swarm_node.common.printable import printable
-    from swarm_node.settings.mistakes import meant  # only here: a command that exists starts sooner without it
+    from swarm_node.common.errors import printable
+    from swarm_node.settings.options import meant  # only here: a command that exists starts sooner without it
 
     name = " ".join(words[:2]) if group(words[0]) else words[0]
     near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in entries()]).replace(".", " ")

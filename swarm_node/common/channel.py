@@ -22,8 +22,7 @@ from typing import IO, Any, Generic, TypeVar
 
 import msgspec
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 
 LENGTH_BYTES = 4
 CHUNK_BYTES = 1024 * 1024  # read at once: a frame that is announced and never comes costs no memory

@@ -36,6 +36,13 @@ def without_secrets(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not SECRET.search(name)} | dict(more or {})
 
 
+def usable_cores() -> int:
+    """Cores this process may run on, which in a container can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def start(
     command: Sequence[str], log: Path, environment: Mapping[str, str], passed: Sequence[int] = (), append: bool = False
 ) -> tuple[Process, socket.socket]:

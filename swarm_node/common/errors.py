@@ -1,5 +1,40 @@
-"""The exception for a user's mistake."""
+"""What a user is told: the exception for a mistake of theirs, what `doctor` found, and text of peers made safe
+to show.
+
+`printable` is the one place that protects a terminal from text of peers.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+
+# Unicode categories: control, format (bidi, zero width), surrogates, private, unassigned, line and paragraph breaks.
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 class UserError(Exception):
     """A mistake that a user can correct. Its text is one line: what is wrong, and what to do. No traceback is shown."""
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """At most `limit` characters on one line, without escapes, controls or characters that reorder their neighbours."""
+    shown = "".join("?" if unicodedata.category(char) in _HIDDEN else char for char in text[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    NOTE = "note"  # worth knowing, hinders nothing
+    ALONE = "alone"  # hinders sharing
+    BAD = "bad"  # hinders training
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    level: Level
+    text: str  # what is, and what to do about it

@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,7 +34,7 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
         raise
 
 
-def open_to_read(path: Path) -> BinaryIO:
+def open_to_read(path: Path) -> BufferedReader:
     """The file. OSError where it is no plain file: nobody waits for a pipe, or reads a device that has no end."""
     file = open(os.open(path, os.O_RDONLY | _OPEN), "rb")  # noqa: SIM115  for the caller
     try:

@@ -11,7 +11,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 from urllib.parse import quote
 
 HIDDEN = "***"  # in place of a secret
@@ -51,15 +50,6 @@ def hidden(text: str, environment: Mapping[str, str] = os.environ) -> str:
     for secret in _secrets(environment):
         text = text.replace(secret, HIDDEN)
     return _WORD.sub(_without_login, text) if ":/" in text else text
-
-
-def hidden_within(value: Any) -> Any:
-    """JSON data with every text in it `hidden`."""
-    if isinstance(value, str):
-        return hidden(value)
-    if isinstance(value, Mapping):
-        return {key: hidden_within(inner) for key, inner in value.items()}
-    return [hidden_within(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _without_login(word: re.Match[str]) -> str:

@@ -1,1 +1,1 @@
-"""Prompts and scoring. Scorers run outside the trainer's process, except for puzzles of a file."""
+"""Prompts and scoring. Scorers run outside the trainer's process."""

@@ -9,7 +9,7 @@ from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.rewards import Scoring
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig
 
@@ -63,13 +63,14 @@ class EnvironmentKind(Protocol):
         """What a pre-trained model learns first where a configuration names no task, in this order."""
         return ()
 
+    @property
+    def continued(self) -> bool:
+        """Whether its prompts are texts to go on with, as those with shots are, and an answer is the rest of a line."""
+        return False
+
     def brought(self, config: Asking) -> Sequence[str]:
         """Tasks of what the user brings, such as a file: asked where a configuration names no task."""
         return ()
-
-    def continues(self, config: Asking) -> bool:
-        """Whether its prompts are texts to go on with, as those with shots are, and an answer is the rest of a line."""
-        return False
 
     def leaves(self, config: Asking) -> str:
         """What of the user's the completions quote, and so leaves this machine; nothing where questions are public."""

@@ -6,8 +6,7 @@ from typing import TypeVar
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import AskingEnvironment
-from swarm_node.rollouts.catalogue import Catalogue
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
 
 LEARNED = 0.9  # of held-out questions: the task makes room for the next

@@ -16,10 +16,11 @@ from protocol.messages import NAME_PATTERN
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
+from swarm_node.environments.answers import Answers
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers
 
 SECONDS = 60.0  # for its imports
@@ -84,5 +85,5 @@ class PluggedKind(EnvironmentKind):
         settings = config.environment
         facts = self.facts
         scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())
-        rule = RewardRule(settings.scoring)
-        return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule)
+        rule, answers = RewardRule(settings.scoring), Answers.configured(settings)
+        return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule, answers)

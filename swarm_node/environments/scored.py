@@ -1,4 +1,5 @@
-"""An environment whose scoring process builds prompts and scores completions. Here: addresses, and a memory of both."""
+"""An environment whose scoring process builds questions and scores answers. Here: addresses, what stands around a
+question and an answer, and a memory of both."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -7,15 +8,17 @@ from typing import Protocol
 from protocol.addressing import question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
+from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
+from swarm_node.environments.answers import Answers, Shot
 from swarm_node.environments.kinds import EVALUATION, split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.rollouts.catalogue import Catalogue, Tasks
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, Reply
-from swarm_node.scoring.contract import UNKNOWN_QUESTION
+from swarm_node.scoring.contract import NOT_SHOWN, UNKNOWN_QUESTION
 
 KEPT_PROMPTS = 2048
+SHOTS_SEED = question_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
 
 Rewards = tuple[float, ...] | Skipped
@@ -49,7 +52,7 @@ class Scoring(Protocol):
 class ScoredEnvironment:
     """Some tasks of one source of questions, and scores for every task of its catalogue.
 
-    `rule` turns scores into rewards.
+    `rule` turns scores into rewards. `answers` says what a prompt shows and where a completion gives its answer.
     """
 
     def __init__(
@@ -60,12 +63,14 @@ class ScoredEnvironment:
         tasks: Sequence[str],
         scoring: Scoring,
         rule: RewardRule,
+        answers: Answers,
     ) -> None:
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
         self.asked = self.tasks  # by the rounds of peers, in turn; held-out questions are of all tasks
         self._known = Catalogue({name: (version, catalogue)})
-        self._rule = rule
+        self._rule, self._answers = rule, answers
+        self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
         self._scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
         self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too, so a group hangs a process only once
@@ -95,7 +100,7 @@ class ScoredEnvironment:
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
         for question, reply in zip(missing, self._scoring.ask([self._item(q, None) for q in missing]), strict=True):
-            found[question] = reply if isinstance(reply, str) else _skipped(reply)
+            found[question] = self._shown(question, reply) if isinstance(reply, str) else _skipped(reply)
             self._prompts[question] = found[question]
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
 
@@ -106,7 +111,7 @@ class ScoredEnvironment:
         for key, (question, texts) in zip(keys, completions, strict=True):
             known = self._rewards.use(key) if self._known.knows(question) else Skipped(UNKNOWN_QUESTION)
             if known is None:
-                missing[key] = (question, tuple(texts))
+                missing[key] = (question, tuple(map(self._answers.read, texts)))
             results.append(known)
         replies = self._scoring.ask([self._item(question, texts) for question, texts in missing.values()])
         found = {key: self._rewarded(reply) for key, reply in zip(missing, replies, strict=True)}
@@ -130,6 +135,29 @@ class ScoredEnvironment:
 
     def close(self) -> None:
         self._scoring.close()
+
+    def _shown(self, question: Question, asked: str) -> str:
+        """The prompt. No shot is the question itself."""
+        count = self._answers.count(question.config_id)
+        shots = self._shots_of(self._shot_task(question), count) if count else []
+        return self._answers.prompt(asked, [shot for shot in shots if shot[0] != asked][:count])
+
+    def _shot_task(self, question: Question) -> tuple[str, str]:
+        """The task that this question's shots are of."""
+        return question.dataset, question.config_id
+
+    def _shots_of(self, task: tuple[str, str], count: int) -> list[Shot]:
+        """One more than `count` questions with their answers, the same in every process. UserError where an environment
+        shows none."""
+        if task not in self._shots:
+            places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
+            asked, answers = (self._scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
+            if Skipped(NOT_SHOWN) in answers:
+                raise UserError(f"questions of {self.name} show no answers: set environment.shots = 0")
+            pairs = {one: other for one, other in zip(asked, answers, strict=True) if isinstance(one, str)}
+            shown = [(one, other) for one, other in pairs.items() if isinstance(other, str)]
+            self._shots[task] = shown[: count + 1]
+        return self._shots[task]
 
     def _question(self, task: tuple[str, str], seed: int, index: int) -> Question:
         dataset, config_id = task

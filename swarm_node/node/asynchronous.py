@@ -1,32 +1,92 @@
 """An asynchronous node: a `Node` whose generation runs in another process while this one trains.
 
 Rounds and reports are the same. Generated rounds wait here, the oldest first, and each is trained on once, in order.
-`capacity.py` decides how far generation may run ahead. With `max_staleness` 0 the two processes take turns and do
+`Capacity` decides how far generation may run ahead. With `max_staleness` 0 the two processes take turns and do
 exactly what `Node` does.
 """
 
+import os
+import sys
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from queue import Empty
 from time import monotonic
+from typing import TypeVar
+
+import torch
 
 from protocol.messages import Round
+from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
-from swarm_node.node.capacity import Capacity
-from swarm_node.node.generator_process import FromGenerator, GeneratedMessage, GeneratorProcess
+from swarm_node.node.generator import FromGenerator, GeneratedMessage, GeneratorProcess, Order, settings_for
 from swarm_node.node.round import Node, read_waiting, write_waiting
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.groups import Generated
+from swarm_node.rollouts.interfaces import Runner
 from swarm_node.rollouts.reports import Overlap, RoundReport
+from swarm_node.settings import LearningConfig
 
+COMMAND = (sys.executable, "-P", "-m", "swarm_node.node.generator")
 MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: waiting rounds are held in memory
 MAX_DEATHS = 3  # of the generator without a round generated in between
 
 
+C = TypeVar("C", bound=LearningConfig)
+
+
 class GeneratorFailed(UserError):
     """The generator process cannot be kept alive."""
+
+
+@dataclass(slots=True)
+class Capacity:
+    """How far generation may run ahead of training (AReaL, arXiv 2505.24298, section 5.1). Pure counting.
+
+    A trajectory is admitted only if, trained on in order and in batches of B, it will be at most `max_staleness`
+    updates old: number N, from 1, needs floor((N - 1) / B) <= version + max_staleness. With 0 generation and training
+    alternate.
+    """
+
+    batch: int  # B: trajectories of one update
+    max_staleness: int  # eta: updates
+    max_concurrent: int  # trajectories under way at once
+    version: int = 0  # updates done, each of which consumes one batch
+    accepted: int = 0  # finished so far, trained on or not
+    running: int = 0  # started and not finished
+
+    def free(self) -> int:
+        """How many trajectories may be started now."""
+        by_staleness = (self.max_staleness + self.version + 1) * self.batch - (self.accepted + self.running)
+        return max(0, min(self.max_concurrent - self.running, by_staleness))
+
+    def start(self, count: int) -> None:
+        if count > self.free():
+            raise ValueError(f"{count} trajectories started with room for {self.free()}")
+        self.running += count
+
+    def finish(self, count: int) -> None:
+        """Of those running, `count` ended and wait to be trained on."""
+        self._ended(count)
+        self.accepted += count
+
+    def lose(self, count: int) -> None:
+        """Of those running, `count` were lost, since their process died. Others may start in their place."""
+        self._ended(count)
+
+    def update(self) -> None:
+        """One batch was trained on."""
+        if self.accepted < (self.version + 1) * self.batch:
+            raise ValueError(f"update {self.version} without a batch of its own")
+        self.version += 1
+
+    def _ended(self, count: int) -> None:
+        if count > self.running:
+            raise ValueError(f"{count} trajectories ended, {self.running} were running")
+        self.running -= count
 
 
 class AsynchronousNode:
@@ -146,3 +206,76 @@ class AsynchronousNode:
         self._warn(f"the generator process ended ({reason}); another one goes on with round {self._next}")
         self._process.start()
         self._order()
+
+
+def trainer_side(config: C) -> C:
+    """What the trainer process runs with: its device, and its share of the cores.
+
+    Of two cores it takes both: training costs more than generation, so the generator idles for a part of every round.
+    """
+    if not config.asynchronous.enabled:
+        return config
+    cores = usable_cores()
+    return _side(config, config.model.device, min(cores, max(2, cores - cores // 2)))
+
+
+def generator_side(config: C) -> C:
+    """What the generator process runs with."""
+    second = config.model.device in ("auto", "cuda") and torch.cuda.device_count() > 1
+    return _side(config, "cuda:1" if second else config.model.device, max(1, usable_cores() // 2))
+
+
+def advice(config: LearningConfig, cores: int, gpus: int) -> str:
+    """Whether two processes would help on a machine with so many usable cores and GPUs, in a line for `check`."""
+    on_gpu = gpus > 0 and not config.model.device.startswith("cpu")
+    both = gpus > 1 if on_gpu else cores > 1
+    where = f"{gpus} GPU" if on_gpu else f"{cores} core"
+    where += "s" if (gpus if on_gpu else cores) > 1 else ""
+    if config.asynchronous.enabled:
+        return f"asynchronous: on, on {where}" + ("" if both else "; the two processes take turns: turn it off")
+    if both:
+        return f"asynchronous: off; --asynchronous.enabled would generate and train at the same time on {where}"
+    return f"asynchronous: off, as {where} cannot generate and train at the same time"
+
+
+def _side(config: C, device: str, threads: int) -> C:
+    model = config.model.model_copy(update={"device": device})
+    return config.model_copy(update={"model": model, "threads": config.threads or threads})
+
+
+@contextmanager
+def driving(
+    config: LearningConfig,
+    node: Node,
+    policy: Policy,
+    log: Path,
+    warn: Callable[[str], None],
+    *,
+    done: int = 0,
+    waiting: Sequence[str] = (),
+    max_rounds: int = 0,
+    command: Sequence[str] = COMMAND,
+) -> Iterator[Runner]:
+    """What runs the rounds: the node itself, or the node with a generator process, which ends with the context.
+
+    Args:
+        config: as the user gave it, for both sides.
+        log: takes the stderr of the generator process.
+        done: rounds done before.
+        waiting: rounds generated since, from a checkpoint.
+        max_rounds: 0 for no end.
+    """
+    if not config.asynchronous.enabled:
+        yield node
+        return
+    side = generator_side(config)
+    weights = SharedWeights.create(policy)
+    tried = os.fsencode(policy.tried.path or "")
+    order = Order(settings_for(side), node.peer_id, weights.descriptor, list(weights.layout), tried)
+    process = GeneratorProcess(order, side.threads, log, command)
+    driver = AsynchronousNode(node, policy, weights, process, config.asynchronous.max_staleness, warn, max_rounds)
+    try:
+        driver.start(Round(done), waiting)
+        yield driver
+    finally:
+        driver.close()

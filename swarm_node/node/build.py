@@ -13,17 +13,16 @@ from rich.console import Console
 from protocol.messages import PeerId
 from swarm_node.environments.mixture import Mixture
 from swarm_node.network.client import RemoteNetwork
+from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
-from swarm_node.node.driver import driving, trainer_side
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.external import scoring_ahead
-from swarm_node.node.guest import Guest
+from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.introduction import facts, warn
 from swarm_node.node.learner import build_node, configured_policy
 from swarm_node.node.loop import Session
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
-from swarm_node.node.traffic import Traffic
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan
@@ -33,10 +32,9 @@ from swarm_node.policy.tried import FILE as TRIED
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.interfaces import Runner
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import RunStarted, Trained, Warned
+from swarm_node.telemetry.events import RunStarted, Telemetry, Trained, Warned
+from swarm_node.telemetry.manifest import keep_records
 from swarm_node.telemetry.recent import RecentRounds
-from swarm_node.telemetry.records import keep_records
-from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import node_terminal
 
 
@@ -89,7 +87,6 @@ def work(
             stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
             runner = stack.enter_context(_driving(both, config, node, policy, telemetry, kept))
             keeper = Keeper(config, node, policy, telemetry, kept.measured)
-            telemetry.add(keeper)
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)

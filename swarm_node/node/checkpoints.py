@@ -13,8 +13,7 @@ from swarm_node.policy.device import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.soundness import Damaged
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import CheckpointSaved, CheckpointWanted, Event, Notice, Validated, Warned
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import CheckpointSaved, Notice, Telemetry, Validated, Warned
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
 
@@ -130,8 +129,7 @@ class Kept:
 
 
 class Keeper:
-    """Writes what the next run finds. What cannot be written is a warning: training goes on. A sink, so that others may
-    ask for a checkpoint."""
+    """Writes what the next run finds. What cannot be written is a warning: training goes on."""
 
     def __init__(
         self, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry, measured: Measured
@@ -141,22 +139,14 @@ class Keeper:
         self._node, self._policy, self._telemetry, self._measured = node, policy, telemetry, measured
         model = config.model.model_copy(update={"revision": policy.commit or config.model.revision})
         self._whose = {"peer_id": node.peer_id, "model": model.model_dump(mode="json")}
-        self._wanted = False  # by a sink
-
-    def take(self, event: Event) -> None:
-        self._wanted = self._wanted or isinstance(event, CheckpointWanted)
-
-    def close(self) -> None:
-        pass
 
     def due(self, done: int) -> bool:
         """Whether a checkpoint is to be written after `done` rounds."""
-        return self._wanted or done % self._config.every == 0
+        return done % self._config.every == 0
 
     def save(self, done: int, waiting: list[str]) -> str:
         """After `done` rounds. Why it failed, "" where it did not; then the older checkpoints are whole, and the next
         one may succeed."""
-        self._wanted = False
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
         extra[MEASURED] = self._measured.model_dump()
         failed = self._write(LAST, done, extra, KEPT, STATES)

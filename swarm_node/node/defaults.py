@@ -78,7 +78,7 @@ def suited(config: C, base: object = "") -> C:
     first = first_tasks(config)
     if first:
         config = _filled(with_environment(config, tasks=first), {"environment": {"at_once": AT_ONCE}})
-    continued = all(kind.continues(config) for kind, _ in by_kind(config))
+    continued = config.environment.shots > 0 or all(kind.continued for kind, _ in by_kind(config))
     lora = config.model.lora_rank if "lora_rank" in config.model.model_fields_set else 1
     return _filled(config, of_pretrained(lora=lora > 0, continued=continued))
 

@@ -1,33 +1,33 @@
-"""The generator process of an asynchronous node: `python -m swarm_node.node.generator`. Not for people.
+"""Both ends of the generator process of an asynchronous node: `python -m swarm_node.node.generator`. Not for people.
 
-It generates and scores rounds in the order that it receives, each with the newest published weights. Training and the
-network belong to the trainer process.
+The process generates and scores rounds in the order that it receives, each with the newest published weights. Training
+and the network belong to the trainer process, which starts it, orders rounds, and starts another if it dies. Weights go
+through shared memory (policy/weights.py), so messages are short: texts, token ids, log-probs, rewards.
 """
 
+import json
 import os
-import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
+from socket import socket
 
-from protocol.messages import Round
-from swarm_node.common.channel import Channel, inherited, telling
+from protocol.messages import PeerId, Round
+from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk, inherited, telling
+from swarm_node.common.children import Process, ending, start, without_secrets
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.alone import Alone
-from swarm_node.node.generator_process import (
-    GENERATOR,
-    FromGenerator,
-    Generate,
-    GeneratedMessage,
-    Order,
-    ToGenerator,
-)
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import Generated, ScoredGroup
 from swarm_node.rollouts.interfaces import Environment, Trainer
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import LearningConfig
+from swarm_node.settings.extended import with_sections
+from swarm_node.settings.secret import revealed
 
 with quickly():
     from swarm_node.node.learner import build_node, configured_policy
@@ -35,8 +35,120 @@ with quickly():
     from swarm_node.policy.tried import Tried
     from swarm_node.policy.weights import SharedWeights
 
+MAX_FRAME_BYTES = 1024 * 1024 * 1024  # a token takes some 12: far more than a round of any model has
+
+
+class Order(Message, frozen=True):
+    """All that a generator process needs to generate rounds. The first message to it."""
+
+    settings: str  # LearningConfig as JSON, secrets included
+    peer_id: PeerId
+    descriptor: int  # of the shared weights
+    layout: list[tuple[str, tuple[int, ...], str]]  # of the shared weights
+    tried: bytes = b""  # path of the file of what works on this machine
+
+    @property
+    def config(self) -> LearningConfig:
+        return with_sections(LearningConfig).model_validate(json.loads(self.settings))
+
+
+class Generate(Message, frozen=True):
+    """Generate this round, after those ordered before."""
+
+    round: Round
+
+
+class GeneratedMessage(Message, frozen=True):
+    """A round is generated."""
+
+    generated: Generated
+    idle: float  # seconds that the generator waited for the order
+
+
+ToGenerator = Order | Generate
+FromGenerator = GeneratedMessage | Failed
+GENERATOR: Talk[ToGenerator, FromGenerator] = Talk(ToGenerator, FromGenerator, MAX_FRAME_BYTES)
 Build = Callable[[LearningConfig], tuple[Policy, Environment]]
 Ours = Channel[ToGenerator, FromGenerator]
+
+
+def settings_for(config: LearningConfig) -> str:
+    """The settings of an order. Of a configuration that has more than a generator needs, the rest is left out."""
+    kind = with_sections(LearningConfig)
+    plain = {name: getattr(config, name) for name in kind.model_fields if hasattr(config, name)}
+    return json.dumps(revealed(kind.model_construct(**plain)))
+
+
+class GeneratorProcess:
+    """One process at a time. A thread reads its messages, so the process never waits for a busy trainer."""
+
+    def __init__(self, order: Order, threads: int, log: Path, command: Sequence[str]) -> None:
+        """`log` takes what the process prints; `threads`: how many it uses for tensor maths."""
+        self._order, self._threads, self._log, self._command = order, threads, log, command
+        self._process: Process | None = None
+        self._channel: Channel[FromGenerator, ToGenerator] | None = None
+        self._messages: SimpleQueue[FromGenerator | None] = SimpleQueue()  # None: the process has ended
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        self._messages = SimpleQueue()
+        environment, passed = generator_environment(self._threads), (self._order.descriptor,)
+        self._process, connection = start(self._command, self._log, environment, passed, append=True)
+        self._channel = Channel(connection, connection, GENERATOR.up, GENERATOR.down)
+        threading.Thread(target=_read, args=(connection, self._channel, self._messages), daemon=True).start()
+        self._send(self._order)
+
+    def generate(self, now: Round) -> None:
+        """Order this round, to be generated after the rounds ordered before."""
+        self._send(Generate(now))
+
+    def take(self, block: bool) -> FromGenerator | None:
+        """Its next message; None when it has ended. Without `block`, raises `queue.Empty` if there is none yet."""
+        return self._messages.get(block)
+
+    def stop(self) -> str:
+        """Kill it if it still runs, and wait. Returns how it ended."""
+        process, self._process = self._process, None
+        if process is None:
+            return ""
+        code = process.poll()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return f"it {ending(process.wait() if code is None else code)}"
+
+    def _send(self, message: ToGenerator) -> None:
+        assert self._channel is not None
+        with suppress(OSError):  # it died: the reading thread reports that
+            self._channel.send(message)
+
+
+def _read(
+    connection: socket,
+    channel: Channel[FromGenerator, ToGenerator],
+    messages: "SimpleQueue[FromGenerator | None]",
+) -> None:
+    with connection:
+        try:
+            while (message := channel.receive()) is not None:
+                messages.put(message)
+        except BrokenFrame as error:
+            messages.put(Failed(f"it sent nonsense: {error}", by_user=False))
+    messages.put(None)
+
+
+def generator_environment(threads: int) -> dict[str, str]:
+    """For a process that shares the cores with another one. Idle threads sleep instead of spinning."""
+    count = str(threads)
+    threading = {
+        "OMP_WAIT_POLICY": "passive",
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    return without_secrets(threading)
 
 
 class NoTrainer(Trainer):
@@ -58,12 +170,12 @@ def serve(build: Build) -> None:
     with telling(channel.send):
         order = channel.receive()
         if isinstance(order, Order):
-            rounds: queue.SimpleQueue[Round] = queue.SimpleQueue()
+            rounds: SimpleQueue[Round] = SimpleQueue()
             threading.Thread(target=_read_orders, args=(channel, rounds), daemon=True).start()
             _generate_rounds(order, build, rounds, channel)
 
 
-def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Round]", channel: Ours) -> None:
+def _generate_rounds(order: Order, build: Build, rounds: "SimpleQueue[Round]", channel: Ours) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)
     if order.tried:
@@ -78,7 +190,7 @@ def _generate_rounds(order: Order, build: Build, rounds: "queue.SimpleQueue[Roun
         channel.send(GeneratedMessage(node.generate(now), idle))
 
 
-def _read_orders(channel: Ours, rounds: "queue.SimpleQueue[Round]") -> None:
+def _read_orders(channel: Ours, rounds: "SimpleQueue[Round]") -> None:
     try:
         while isinstance(order := channel.receive(), Generate):
             rounds.put(order.round)

@@ -8,8 +8,7 @@ from swarm_node.policy.plan import Plan, amount
 from swarm_node.policy.policy import Policy
 from swarm_node.scoring import sandbox
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import Notice, Warned
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import Notice, Telemetry, Warned
 
 
 def warn(telemetry: Telemetry, config: NodeConfig, plan: Plan | None) -> None:

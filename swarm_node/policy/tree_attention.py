@@ -1,9 +1,9 @@
-"""Attention over rows that hold each prompt once, registered with transformers: any model that lets its attention be
-chosen can be trained on them without a mask of L x L.
+"""Attention over rows in which sequences share their beginnings, registered with transformers: any model that lets its
+attention be chosen can be trained on them without a mask of L x L.
 
-Two kernels. `blocks`, everywhere: prompts attend causally, completions to a copy of their prompt's keys and to
-themselves, two calls of torch's scaled_dot_product_attention; a cascade over the prompt's own keys, without the copy,
-was no faster. `flex`, on CUDA: torch's FlexAttention with a block mask.
+Two kernels. `blocks`, everywhere: the segments of each level attend to a copy of the keys above them and to their own,
+in one call of torch's scaled_dot_product_attention a level; a cascade over the prompt's own keys, without the copy, was
+no faster. `flex`, on CUDA: torch's FlexAttention with a block mask.
 A third, `alike`, is for writing: the model's usual attention in the type that training has it in.
 
 What it is not: a promise that a model computes what it should this way. Policy.packing compares logits before use.
@@ -24,7 +24,7 @@ from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from swarm_node.policy.batch import Tree
+from swarm_node.policy.tree import Tree
 
 BLOCKS, FLEX, ALIKE = "swarm_node_blocks", "swarm_node_flex", "swarm_node_alike"  # as transformers knows them
 TILE = 128  # columns of a side of FlexAttention's tiles
@@ -61,15 +61,15 @@ def using(model: Any, kernel: str) -> Iterator[None]:
 
 def block_mask(tree: Tree) -> BlockMask:
     """The tree mask as FlexAttention takes it: tiles of it that are empty cost nothing."""
-    segments, parents, columns = tree.segments_L, tree.parents_L, len(tree.segments_L)
+    first, past = (leaves.contiguous() for leaves in tree.leaves_L2.unbind(1))
+    columns, device = len(first), first.device
 
     def sees(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        related = (segments[key] == segments[query]) | (segments[key] == parents[query])
-        return (key <= query) & related
+        return (key <= query) & (first[key] <= first[query]) & (first[query] < past[key])
 
     tiles = -(-columns // TILE)
-    every = torch.arange(tiles * TILE, device=segments.device)
-    some, full = (torch.zeros(tiles, tiles, dtype=torch.bool, device=segments.device) for _ in range(2))
+    every = torch.arange(tiles * TILE, device=device)
+    some, full = (torch.zeros(tiles, tiles, dtype=torch.bool, device=device) for _ in range(2))
     for row in range(tiles):  # a row of tiles at a time: torch's own makes the whole mask, 2 GiB at 15,000 columns
         query, key = every[row * TILE : (row + 1) * TILE, None], every[None, :]
         inside = (query < columns) & (key < columns)
@@ -139,18 +139,18 @@ class _Repeated(torch.autograd.Function):
 
 def attend(query: Tensor, key: Tensor, value: Tensor, tree: Tree, scaling: float | None = None) -> Tensor:
     """q [L, heads, dim], k and v [L, kv_heads, dim] -> [L, heads, dim]."""
-    (q0, q1), (k0, k1), (v0, v1) = (_split(x, tree) for x in (query, key, value))
-    attention = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
-    seen = [attention(q0, k0, v0, is_causal=True)]
-    if tree.completions[0]:
+    attention = partial(F.scaled_dot_product_attention, scale=scaling)
+    (q, *queries), (keys, *own_keys), (values, *own_values) = (_split(x, tree) for x in (query, key, value))
+    seen = [attention(q, keys, values, is_causal=True, enable_gqa=q.shape[1] != keys.shape[1])]
+    for level, q, k, v in zip(tree.levels[1:], queries, own_keys, own_values, strict=True):
         keys, values = (
-            torch.cat([_Repeated.apply(prompt, tree.parents_C), own], dim=2)  # type: ignore[no-untyped-call]
-            for prompt, own in ((k0, k1), (v0, v1))
+            torch.cat([_Repeated.apply(above, level.parents_S), own], dim=2)  # type: ignore[no-untyped-call]
+            for above, own in ((keys, k), (values, v))
         )
+        wide = keys, values
         if query.device.type == "cuda":  # which has no fused kernel for shared heads under a mask, but one for this
-            keys, values = (_for_every_head(x, query.shape[1]) for x in (keys, values))
-        attention = partial(attention, enable_gqa=query.shape[1] != keys.shape[1])
-        seen.append(attention(q1, keys, values, attn_mask=tree.mask))
+            wide = _for_every_head(keys, query.shape[1]), _for_every_head(values, query.shape[1])
+        seen.append(attention(q, *wide, attn_mask=level.mask, enable_gqa=q.shape[1] != wide[0].shape[1]))
     flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
     joined: Tensor = _Rearranged.apply(flat, tree.places_L, tree.columns_P, tree.pads)  # type: ignore[no-untyped-call]
     return joined
@@ -199,13 +199,12 @@ def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Ten
     return query.to(dtype), key.to(dtype), value.to(dtype)
 
 
-def _split(x: Tensor, tree: Tree) -> tuple[Tensor, Tensor]:
-    """[L, heads, dim] as the blocks of prompts and completions, [count, heads, longest, dim] each."""
+def _split(x: Tensor, tree: Tree) -> list[Tensor]:
+    """[L, heads, dim] as the blocks of attention, [count, heads, longest, dim] each."""
     placed: Tensor = _Rearranged.apply(x, tree.columns_P, tree.places_L, None)  # type: ignore[no-untyped-call]
-    sizes = [count * longest for count, longest in (tree.prompts, tree.completions)]
-    blocks_of = zip(torch.split(placed, sizes), (tree.prompts, tree.completions), strict=True)
-    prompts, completions = (part.view(*shape, *placed.shape[1:]).transpose(1, 2) for part, shape in blocks_of)
-    return prompts, completions
+    parts = torch.split(placed, [level.count * level.longest for level in tree.levels])
+    shapes = [(level.count, level.longest, *placed.shape[1:]) for level in tree.levels]
+    return [part.view(shape).transpose(1, 2) for part, shape in zip(parts, shapes, strict=True)]
 
 
 AttentionInterface.register(BLOCKS, _attend)

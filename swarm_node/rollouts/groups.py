@@ -1,6 +1,6 @@
 """The values of a round: a generated group, then a scored one, then what the round trains on. Plain data, no torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -118,3 +118,18 @@ class Selection:
     seconds: Seconds  # of all phases so far
     random: Random  # the round's stream, as selecting left it
     considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
+
+
+Tasks = Mapping[str, Sequence[str]]  # data set -> config ids
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Environment name -> its version and tasks."""
+
+    environments: Mapping[str, tuple[str, Tasks]] = field(default_factory=dict)
+
+    def knows(self, question: Question) -> bool:
+        """Whether this node can rebuild the question: same version, known data set and config id."""
+        version, tasks = self.environments.get(question.environment, ("", {}))
+        return question.version == version and question.config_id in tasks.get(question.dataset, ())

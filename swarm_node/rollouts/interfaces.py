@@ -5,9 +5,8 @@ from random import Random
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.catalogue import Catalogue
 from swarm_node.rollouts.defence import GenerateLocal
-from swarm_node.rollouts.groups import ExternalGroup, GeneratedGroup, Refused, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Refused, ScoredGroup, Skipped
 from swarm_node.rollouts.reports import RoundReport, StepReport
 from swarm_node.rollouts.sampler import Sampler
 

@@ -24,7 +24,6 @@ from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract
 from swarm_node.scoring.frames import BrokenFrame, Reader, encode
 
-START_LIMIT = 60.0  # seconds until the scoring process says hello; about 1 s where nothing else runs
 PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
 BATCH_ITEMS = 256  # items of one frame
 BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has more
@@ -39,7 +38,8 @@ SET_VARIABLES = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
-Item = tuple[str, str, int, int, tuple[str, ...] | None]  # dataset, config id, seed, index, answers (None: prompt)
+# Data set, config id, seed, index, and texts to score; None asks for the prompt, and no texts for the answer.
+Item = tuple[str, str, int, int, tuple[str, ...] | None]
 Reply = str | tuple[float, ...] | Skipped
 DEAD = Skipped(contract.CRASHED)
 
@@ -52,6 +52,8 @@ class ScoringClient:
     """One scoring process, started by `prepare` or the first question, and again after each death. Any thread may
     ask."""
 
+    start_limit = 60.0  # seconds until the process says hello; about 1 s where nothing else runs
+
     def __init__(
         self, source: str, version: str, time_limit: float, memory_limit: int = 1024, scorers: str = ""
     ) -> None:
@@ -62,6 +64,7 @@ class ScoringClient:
         self._source, self._scorers = absolute(source), scorers
         self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
+        self.patience = time_limit * contract.CHILD_ITEMS + PATIENCE  # seconds to wait for a reply
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._reader: Reader | None = None
@@ -121,7 +124,7 @@ class ScoringClient:
             self._greet()
         assert self._socket is not None and self._reader is not None
         replies: list[Reply] = []
-        self._socket.settimeout(self._time_limit * contract.CHILD_ITEMS + PATIENCE)  # each reply starts the clock anew
+        self._socket.settimeout(self.patience)  # each reply starts the clock anew
         try:
             self._socket.sendall(encode(batch))
         except OSError:
@@ -138,29 +141,25 @@ class ScoringClient:
             return replies, contract.CRASHED
         return replies, None
 
+    def _program(self, lifeline: int) -> dict[str, Any]:
+        """What is started, as Popen takes it."""
+        limits = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
+        server = [sys.executable, "-s", "-P", "-B", "-Wignore", "-m", "swarm_node.scoring.server"]
+        return {
+            "args": [*server, self._source, self._scorers, *limits],
+            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES),
+            "cwd": "/",
+        }
+
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
-        options = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
         try:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-s",
-                    "-P",
-                    "-B",
-                    "-Wignore",
-                    "-m",
-                    "swarm_node.scoring.server",
-                    self._source,
-                    self._scorers,
-                    *options,
-                ],
+                **self._program(lifeline),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env=clean_environment(KEPT_VARIABLES, SET_VARIABLES),
-                cwd="/",
                 pass_fds=(lifeline,),
                 start_new_session=True,  # Ctrl-C is for the node: it may want to score its last round
             )
@@ -174,7 +173,7 @@ class ScoringClient:
     def _greet(self) -> None:
         """Wait until the process is ready."""
         assert self._socket is not None and self._reader is not None
-        self._socket.settimeout(START_LIMIT)
+        self._socket.settimeout(self.start_limit)
         try:
             hello = self._reader.read()
         except (TimeoutError, BrokenFrame):
@@ -195,7 +194,7 @@ class ScoringClient:
         self._process.kill()
         lines = self._process.stderr.read(64 * 1024).decode(errors="replace").strip().splitlines()
         self._stop()
-        return lines[-1][:300] if lines else f"nothing received within {START_LIMIT:.0f} s"
+        return lines[-1][:300] if lines else f"nothing received within {self.start_limit:.0f} s"
 
     def _cause_of_death(self) -> str:
         assert self._process is not None
@@ -308,10 +307,10 @@ def _checked(frame: Any, item: Item) -> Reply:
     texts = item[4]
     if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
         return Skipped(frame["skipped"][:40])
-    if texts is None and isinstance(frame, str):
+    if not texts and isinstance(frame, str):
         return frame
     if (
-        texts is not None
+        texts
         and isinstance(frame, list)
         and len(frame) == len(texts)
         and all(isinstance(x, float) and math.isfinite(x) and 0.0 <= x <= 1.0 for x in frame)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class Item(Protocol):
-    """One question with its key, rebuilt from an address. The key never leaves the scoring process."""
+    """One question with its key, rebuilt from an address. The key leaves the scoring process for shots alone."""
 
     @property
     def prompt(self) -> str: ...
@@ -22,6 +22,14 @@ class Item(Protocol):
     def score(self, text: str) -> float:
         """Reward of one answer, in [0, 1]. May raise or hang: the scoring process copes."""
         ...
+
+
+@runtime_checkable
+class Shown(Protocol):
+    """An item that a prompt of others may show with its answer."""
+
+    @property
+    def answer(self) -> str: ...
 
 
 @runtime_checkable
@@ -63,6 +71,7 @@ CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node w
 SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget: nobody's fault
 SOUGHT_OUT = "slow question sought out"  # more than twice the budget, where others of its task take less than once
 BROKEN_QUESTION = "question raised"  # it cannot be rebuilt
+NOT_SHOWN = "no answer to show"  # asked of an item that is not `Shown`
 SCORER_RAISED = "scorer raised"
 NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped: that could reward it
 TIMEOUT = "scoring timeout"

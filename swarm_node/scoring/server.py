@@ -6,8 +6,9 @@ never reads a text of a peer. Children score the texts (`children.py`): forked f
 from the fork server (`forkserver.py`) where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says
 whose texts may share a child. One reply per item, in order.
 
-Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt
-Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", [score, ...] or {"skipped": reason}
+Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt, [] for the answer
+Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", "answer", [score, ...] or
+{"skipped": reason}
 """
 
 import gc
@@ -83,10 +84,10 @@ class ScoringServer:
     def replies(self, asked: Sequence[Asked]) -> list[Reply]:
         """At most as many as one child may score."""
         built = [self._builder.build(address) for address, _ in asked]
-        replies: list[Reply] = [skipped(item) if isinstance(item, str) else str(item.prompt) for item in built]
+        replies = [_told(item, texts) for item, (_, texts) in zip(built, asked, strict=True)]
         together: dict[Cohort, list[tuple[int, children.Work]]] = {}
         for place, (item, (address, texts)) in enumerate(zip(built, asked, strict=True)):
-            if not isinstance(item, str) and texts is not None:
+            if not isinstance(item, str) and texts:
                 together.setdefault(cohort(address, item, self._scorers), []).append((place, (item, texts)))
         for (where, _), members in together.items():
             verdicts = self._score(where, [pair for _, pair in members])
@@ -118,6 +119,15 @@ def cohort(address: Address, item: Item, scorers: Scorers | None) -> Cohort:
 def portable(item: Item) -> Key | None:
     """The key that the fork server can score by; None where the item itself has to."""
     return item.portable if isinstance(item, Portable) else None
+
+
+def _told(item: Item | str, texts: Sequence[str] | None) -> Reply:
+    """Of a question: why there is none, its answer, or its prompt, which scores replace."""
+    if isinstance(item, str):
+        return skipped(item)
+    if texts is None or texts:
+        return str(item.prompt)
+    return str(item.answer) if isinstance(item, contract.Shown) else skipped(contract.NOT_SHOWN)
 
 
 def skipped(reason: str) -> Reply:

@@ -1,41 +1,54 @@
 """One path for options, wherever they come from: defaults < file < environment < flags, and one line for a mistake.
 
-The line names the option as the user wrote it: a flag, a variable, or a key of a file.
+The line names the option as the user wrote it: a flag, a variable, or a key of a file. A text becomes a number, a path
+or a list in the configuration alone, so that a mistake reads the same wherever it stands.
 """
 
 import json
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
-from swarm_node.settings import contribute, flags, programs, simulation
+from swarm_node.common import private
+from swarm_node.common.errors import UserError, printable
+from swarm_node.settings import programs, simulation
 from swarm_node.settings.extended import with_sections
-from swarm_node.settings.help_page import help_page
-from swarm_node.settings.mistakes import meant, wrong
+from swarm_node.settings.options import (
+    Option,
+    check_plug_ins,
+    describe,
+    flatten,
+    help_page,
+    located,
+    meant,
+    negated,
+    options,
+    wrong,
+)
 from swarm_node.settings.secret import UNSHOWN, Secret
-from swarm_node.settings.sources import describe, flatten, known_plug_ins, located, read_file
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
 CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a command takes such a file
+MAX_FILE_BYTES = 1024 * 1024
 KINDS = (
     programs.NodeConfig,
     programs.CheckConfig,
     programs.DoctorConfig,
     programs.ArchiveConfig,
-    contribute.ContributeConfig,
+    programs.ContributeConfig,
     programs.BootstrapConfig,
     programs.EvaluationConfig,
     programs.AskConfig,
     simulation.SimulationConfig,
 )  # a variable may be meant for any of them
 OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service of the name swarm-node
+TRUTH = {"true": True, "false": False}  # what may stand behind a switch
 C = TypeVar("C", bound=BaseModel)
 
 
@@ -44,8 +57,8 @@ class Source:
     """Values from one place, by their keys."""
 
     kind: str  # "file", "environment" or "flag"
-    values: Mapping[str, Any]
-    names: Mapping[str, str]  # of keys, as the user wrote them
+    values: dict[str, Any] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # of keys, as the user wrote them
 
 
 def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False, first: str = "") -> C:
@@ -56,52 +69,83 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
     """
     kind = with_sections(kind)
     if "--help" in argv:
-        print(help_page(with_sections(kind), program), end="")
+        print(help_page(kind, program), end="")
         raise SystemExit(0)
     file, given = sources_of(kind, argv, program, flags_only, first)
-    return known_plug_ins(located(combined(kind, given), file.expanduser().parent if file else Path()))
+    config = located(combined(kind, given), file.expanduser().parent if file else Path())
+    check_plug_ins(config)
+    return config
 
 
 def sources_of(
     kind: type[BaseModel], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
 ) -> tuple[Path | None, list[Source]]:
-    """The configuration file, if one is named, and all that is given. See `from_command_line`."""
+    """The configuration file, if one is named, and all that is given, the weakest first. See `from_command_line`."""
     kind = with_sections(kind)
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
-    words = flags.parse(kind, argv, program, takes)
-    file = Path(words.first[0]) if words.first and not first else None
-    return file, sources(kind, file, os.environ, words, first, warn=_warn)
+    word, flags = parse(kind, argv, program, takes)
+    file = Path(word) if word and not first else None
+    given = [*_stored(kind, file, os.environ, _warn), flags]
+    if word and first:
+        if first in flags.values:
+            raise UserError(f"{flags.names[first]} is given twice: {printable(word)!r} is one, too")
+        flags.values[first], flags.names[first] = word, takes
+    return file, given
 
 
 def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
     """Without flags: defaults, then the file, then environment variables."""
     kind = with_sections(kind)
-    return combined(kind, sources(kind, file, environment))
+    return combined(kind, _stored(kind, file, environment))
 
 
-def sources(
-    kind: type[BaseModel],
-    file: Path | None,
-    environment: Mapping[str, str],
-    words: flags.Words | None = None,
-    first: str = "",
-    warn: Callable[[str], None] = lambda text: None,
-) -> list[Source]:
-    """All that is given, the weakest first. UserError for a file that cannot be read, and a variable that is none."""
-    found = []
-    if file:
-        values = flatten(read_file(file))
-        found.append(Source("file", values, {key: f"{file}: {key}" for key in values}))
-    values = _variables(kind, environment, warn)
-    found.append(Source("environment", values, {key: _variable(key) for key in values}))
-    if words is not None:
-        values = {key: _parsed(kind, key, value) for key, value in words.values.items()}
-        names = dict(words.flags)
-        if first and words.first:
-            if first in values:
-                raise UserError(f"{names[first]} is given twice: {printable(words.first[0])!r} is one, too")
-            values[first], names[first] = words.first[0], first.split(".")[-1].upper()
-        found.append(Source("flag", values, names))
+def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str = "") -> tuple[str, Source]:
+    """The first word that is no flag's, and what the flags say. UserError for a flag that the command lacks, one
+    without its value, and one given twice.
+
+    `first` says what the first word without dashes is; where it is empty, no such word is taken.
+    """
+    known, found, loose, rest = flags_of(kind), Source("flag"), list[str](), list(argv)
+    while rest:
+        word = rest.pop(0)
+        if not _is_flag(word):
+            loose.append(word)
+            continue
+        name, _, attached = word.partition("=")
+        option, says = find_flag(known, name, command)
+        given = [attached] if "=" in word else []
+        if option.is_list or not given:
+            given += _behind(option, rest)
+        value = _value(option, says, name, given)
+        if option.key in found.values and not option.is_list:
+            raise UserError(f"{name} is given twice: give it once")
+        found.values[option.key] = found.values.get(option.key, []) + value if option.is_list else value
+        found.names[option.key] = name
+    if len(loose) > bool(first):
+        extra = printable(loose[bool(first)], 60)
+        takes = f"beside flags it takes only {first}" if first else "it takes only flags"
+        raise UserError(f"{extra!r} is no flag of {command}: {takes}; see {command} --help")
+    return next(iter(loose), ""), found
+
+
+def flags_of(kind: type[BaseModel]) -> dict[str, tuple[Option, bool]]:
+    """Every flag of this configuration, with its option, and what it says where that is a switch."""
+    found: dict[str, tuple[Option, bool]] = {}
+    for option in options(kind).values():
+        for flag in option.flags:
+            found[flag] = option, True
+            if option.is_switch:
+                found[negated(flag)] = option, False
+    return found
+
+
+def find_flag(known: Mapping[str, tuple[Option, bool]], name: str, command: str) -> tuple[Option, bool]:
+    """The option of a flag. UserError, with the flag that was probably meant, where there is none."""
+    found = known.get(name.replace("_", "-"))
+    if found is None:
+        near = meant(name, known)
+        advice = f"did you mean {near}?" if near else f"see {command} --help-all"
+        raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
 
 
@@ -122,11 +166,110 @@ def origins(given: Sequence[Source]) -> dict[str, str]:
     return {key: source.kind for source in given for key in source.values}
 
 
+def _is_flag(word: str) -> bool:
+    return len(word) > 1 and word.startswith("-")
+
+
+def _behind(option: Option, rest: list[str]) -> list[str]:
+    """The words that are this flag's; they are taken away. A negative number is a value, a flag is none."""
+    if option.is_switch:
+        return [rest.pop(0)] if rest and rest[0].lower() in TRUTH else []
+    taken: list[str] = []
+    while rest and (option.is_list or not taken):
+        if _is_flag(rest[0]) and (option.is_list or option.alone or rest[0].startswith("--")):
+            break
+        taken.append(rest.pop(0))
+    return taken
+
+
+def _value(option: Option, says: bool, name: str, given: list[str]) -> Any:
+    if option.is_switch:
+        text = given[0].lower() if given else "true"
+        if text not in TRUTH:
+            raise UserError(f"{name} takes true or false, or stands alone, not {printable(given[0], 60)!r}")
+        return TRUTH[text] is says
+    if option.is_list:
+        if not any(given) and not option.about.default:  # the flag alone empties a list that is not empty by itself
+            raise UserError(f"{name} needs a value")
+        return given
+    if not given and not option.alone:
+        raise UserError(f"{name} needs a value")
+    return _read(option, (given or [option.alone])[0])
+
+
+def _read(option: Option | None, text: str) -> Any:
+    """JSON where it is JSON (a list, a number, null), unless the option is a text: a swarm may be called 12."""
+    try:
+        return text if option and option.is_a(str, Secret) else json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _stored(
+    kind: type[BaseModel],
+    file: Path | None,
+    environment: Mapping[str, str],
+    warn: Callable[[str], None] = lambda text: None,
+) -> list[Source]:
+    """What a file and variables say. UserError for a file that cannot be read, and a variable that is no option."""
+    found = []
+    if file:
+        values = flatten(_read_file(file))
+        found.append(Source("file", values, {key: f"{file}: {key}" for key in values}))
+    values = _variables(kind, environment, warn)
+    return [*found, Source("environment", values, {key: _variable(key) for key in values})]
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    """Reads a TOML file. UserError if it is missing or not TOML."""
+    try:
+        return tomllib.loads(private.read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
+    except FileNotFoundError as error:
+        raise UserError(f"config file {file} does not exist") from error
+    except OSError as error:
+        raise UserError(f"config file {file} cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise UserError(f"config file {file} is not TOML: too many brackets") from error
+    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
+        text = printable(str(error).partition(";")[0], 120)
+        raise UserError(f"config file {file} is not TOML: {text}") from error
+
+
+def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, Any]:
+    """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
+    ours = sorted(name for name in environment if name.startswith(PREFIX))
+    every = {key for each in (*KINDS, kind) for key in options(with_sections(each))} if ours else set()
+    own = describe(with_sections(kind))  # `model` is a section of `run`, and a text of `contribute`
+    sections = {key.split(".")[0] for key in every if "." in key}  # SWARM_NODE_MODEL may be a whole section, as JSON
+    found: dict[str, Any] = {}
+    strange = []
+    for name in ours:
+        key, text = name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
+        if key not in every | sections:
+            if "." in key:
+                near = meant(key, sorted(every))
+                advice = f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
+                raise UserError(f"{name} is no option; {advice}")
+            strange.append(name)
+        elif text.startswith(OTHERS) and "." not in key:
+            strange.append(name)
+        elif key in kind.model_fields or key in own:
+            found[key] = _read(options(kind).get(key), text)
+    if strange:
+        warn(f"{', '.join(strange)}: no option is called so, left alone")
+    return flatten(_nested(found))
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.upper().replace(".", "__")
+
+
 def _line(kind: type[BaseModel], problem: Any, given: Sequence[Source]) -> str:
     key = ".".join(part for part in problem["loc"] if isinstance(part, str))
     written = _written(key, given)
     if problem["type"] != "extra_forbidden":
-        secret = problem["type"] == UNSHOWN or _is_secret(_annotation(kind, key))
+        option = options(kind).get(key)
+        secret = problem["type"] == UNSHOWN or (option is not None and option.is_a(Secret))
         return f"{written}: {wrong(problem, secret)}"
     near = meant(key, describe(kind))
     where = written.removesuffix(key) if written.endswith(key) else ""
@@ -144,63 +287,6 @@ def _written(key: str, given: Sequence[Source]) -> str:
             if each.startswith(f"{key}.") or key.startswith(f"{each}."):
                 return name.removesuffix(each) + key if name.endswith(each) else name
     return key
-
-
-def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, Any]:
-    """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
-    ours = sorted(name for name in environment if name.startswith(PREFIX))
-    every = {key for each in (*KINDS, kind) for key in describe(with_sections(each))} if ours else set()
-    own = describe(with_sections(kind))  # `model` is a section of `run`, and a text of `contribute`
-    sections = {key.split(".")[0] for key in every if "." in key}  # SWARM_NODE_MODEL may be a whole section, as JSON
-    found: dict[str, Any] = {}
-    strange = []
-    for name in ours:
-        key, text = name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
-        if key not in every | sections:
-            if "." in key:
-                near = meant(key, sorted(every))
-                advice = f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
-                raise UserError(f"{name} is no option; {advice}")
-            strange.append(name)
-        elif text.startswith(OTHERS) and "." not in key:
-            strange.append(name)
-        elif key in kind.model_fields or key in own:
-            found[key] = _parsed(kind, key, text)
-    if strange:
-        warn(f"{', '.join(strange)}: no option is called so, left alone")
-    return flatten(_nested(found))
-
-
-def _variable(key: str) -> str:
-    return PREFIX + key.upper().replace(".", "__")
-
-
-def _parsed(kind: type[BaseModel], key: str, value: Any) -> Any:
-    """JSON where it is JSON (a list, a number, null), unless the option is a text: a swarm may be called 12."""
-    if not isinstance(value, str) or _is_text(_annotation(kind, key)):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-
-
-def _annotation(kind: type[BaseModel], key: str) -> Any:
-    *path, last = key.split(".")
-    for part in path:
-        inner = kind.model_fields[part].annotation if part in kind.model_fields else None
-        if not isinstance(inner, type) or not issubclass(inner, BaseModel):
-            return None
-        kind = inner
-    return kind.model_fields[last].annotation if last in kind.model_fields else None
-
-
-def _is_text(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, (str, Secret))
-
-
-def _is_secret(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Secret)
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from swarm_node.settings.sections import Count, PlugIn, Section
 
+AnswerForm = Literal["auto", "whole", "first_line", "tags", "boxed", "hashes", "last_number"]
+
 
 class EnvironmentConfig(Section):
     """Where prompts come from, and how completions are scored."""
@@ -22,8 +24,15 @@ class EnvironmentConfig(Section):
     which needs validation. 0: all. An asynchronous node stays with those it began with."""
     scoring: Literal["exact", "graded"] = "exact"
     """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial credit."""
+    answer: AnswerForm = "auto"
+    """Where a completion gives its answer; the prompt says so. auto: as the environment has it, mostly whole. whole:
+    nothing but the answer. The others leave room for more, which is trained on unpaid: first_line, tags (<answer>),
+    boxed (\\boxed{}), hashes (behind ####), last_number. Thinking (<think>) is no part of an answer."""
+    shots: Count = 0
+    """Questions of the same task that stand with their answers before each question; never held-out ones. 0: as many as
+    the task has by itself."""
     system: str = ""
-    """What the model is told before every prompt, e.g. to give the answer in <answer> tags: the system turn of a chat
-    template; for a model without one, a paragraph."""
+    """What the model is told before every prompt: the system turn of a chat template; for a model without one, a
+    paragraph."""
     time_limit: Annotated[float, Field(gt=0.0)] = 5.0
     """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""

@@ -1,16 +1,170 @@
-"""One configuration for each command that has one."""
+"""One configuration for each command that has one, and the sections that it is made of."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from swarm_node.settings.environment import EnvironmentConfig
-from swarm_node.settings.guest import LimitsConfig
+from swarm_node.settings.environment import AnswerForm, EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
-from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
-from swarm_node.settings.training import AsynchronousConfig, DefenceConfig, RoundConfig, TrainingConfig
+
+PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
+
+Span = tuple[int, int]  # minutes of the day
+
+
+class RoundConfig(Section):
+    """What a round is made of."""
+
+    questions: Annotated[int, Field(ge=1, le=256)] = 9
+    """Prompts per round; each makes a local group. One of each task if equal to the number of tasks."""
+    local_groups: Count = 4
+    """Local groups in the training set of a round (I of the paper)."""
+    external_groups: Count = 4
+    """External groups in the training set of a round (J of the paper). 0 trains alone."""
+    sampler: Annotated[str, PlugIn("samplers")] = "uniform"
+    """A registered sampler, or FILE:CLASS; docs/how-to/sampler.md lists them. uniform: drop uninformative groups, then
+    uniform (the paper)."""
+
+
+class TrainingConfig(Section):
+    """The optimiser, the objective, and how an update is cut into passes."""
+
+    learning_rate: Annotated[float, Field(gt=0.0)] = 3e-4
+    """Of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    """Decoupled decay of AdamW; 0 makes it Adam, as in the paper."""
+    optimizer: Literal["auto", "adamw", "adamw_8bit"] = "auto"
+    """adamw_8bit: AdamW whose state takes two bytes a parameter instead of eight; needs the extra `memory`
+    (bitsandbytes). auto: adamw, and adamw_8bit where only that fits into memory and the extra is installed."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of AdamW's first and second moments."""
+    max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
+    """Gradients are scaled down to this norm."""
+    epsilon: Annotated[float, Field(ge=0.0)] = 0.2
+    """Lower clip of the probability ratio: 1 - epsilon."""
+    epsilon_high: Annotated[float, Field(ge=0.0)] = 0.28
+    """Upper clip of the probability ratio: 1 + epsilon_high."""
+    objective: Annotated[str, PlugIn("objectives")] = "clipped"
+    """A registered objective, or FILE:FUNCTION. clipped: PPO around the policy that generated the completion. For
+    completions of older weights: decoupled (AReaL) clips around the policy before the update and weighs by how the two
+    differ; interpolated estimates the log-probs of that policy; truncated is decoupled with a limit of 2; two_sided
+    also bounds the ratio of bad tokens."""
+    beta: Annotated[float, Field(ge=0.0)] = 0.0
+    """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
+    loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
+    """Normalisation. grpo: mean of each completion's token mean; dapo: mean over all tokens of the update;
+    dr_grpo: sum over tokens divided by completions x max_completion_length."""
+    scale_rewards: Annotated[str, PlugIn("advantages")] = "group"
+    """How the rewards of a group become advantages: a registered rule, or FILE:FUNCTION. group divides advantages by
+    the group's standard deviation; none leaves them in units of reward; rare_first divides, and multiplies by the
+    share of failures (F-GRPO); population divides by the population's standard deviation."""
+    num_iterations: Positive = 1
+    """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
+    token_budget: Count = 0
+    """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
+    0 takes 16384 on a GPU; on a CPU 4096, and 512 for adapters."""
+
+
+class DefenceConfig(Section):
+    """Against external completions that are right and poisoned. docs/results/poisoning.md measures every layer."""
+
+    layers: Annotated[
+        tuple[Annotated[str, PlugIn("defences")], ...],
+        Alias("--defence"),
+    ] = (
+        "length",
+        "ngrams",
+        "rescue",
+    )
+    """Layers, in their order: registered names, or FILE:CLASS. length: drop completions much longer than local ones.
+    ngrams: drop completions with strings that better external completions share and local ones lack. rescue: put
+    external completions into a group with local completions of the same prompt, where every local one scored lower,
+    without the rest of the external group."""
+
+
+class AsynchronousConfig(Section):
+    """Generate and train at the same time, in two processes. `swarm-node check` says where it helps."""
+
+    enabled: bool = False
+    """Generate in a second process, beside training. Needs two cores or devices."""
+    max_staleness: Count = 1
+    """Staleness allowed: updates between the weights that generate a completion and those that train on it. 0 takes
+    turns: exactly the synchronous loop. With more than 1 choose training.objective decoupled."""
+
+
+class NetworkConfig(Section):
+    """How to find others, and how much to do for them."""
+
+    enabled: bool = True
+    """Whether to connect to peers. Without it, local groups take the place of external ones."""
+    backend: Annotated[str, PlugIn("backends")] = "hivemind"
+    """Library that carries the messages: hivemind, or libp2p, which needs the extra of that name. Nodes of both kinds
+    form one swarm."""
+    p2pd: str = ""
+    """Another daemon for the backend hivemind, as the path of a statically linked p2pd that takes the same flags.
+    Empty: the one that comes with hivemind."""
+    peers: Annotated[tuple[str, ...], Alias("--peers")] = ()
+    """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those known from
+    last time."""
+    host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
+    """Address to listen on; 127.0.0.1 keeps the node to this machine."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """TCP port to listen on; 0 takes a free one."""
+    announce: tuple[str, ...] = ()
+    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    exchange_seconds: Annotated[float, Field(gt=0.0, le=3600.0)] = 10.0
+    """Seconds between two exchanges of announcements with another peer."""
+    relay: bool = True
+    """Be reached through a relay if no connection can come in directly."""
+    mdns: bool = True
+    """Find nodes on the same local network without bootstrap nodes."""
+    upload_limit: Positive = 1024
+    """Kilobytes per second that all peers together may fetch from this node."""
+
+
+def spans_of(text: str) -> list[Span]:
+    """ "22-7,12:30-13" as minutes of the day, from and to. ValueError for what is no such text."""
+    return [_span(part) for part in text.replace(" ", "").split(",") if part]
+
+
+def _span(part: str) -> Span:
+    start, dash, end = part.partition("-")
+    if not dash:
+        raise ValueError("should be hours from and to, such as 22-7 or 12:30-14")
+    return _minute(start), _minute(end)
+
+
+def _minute(text: str) -> int:
+    hour, _, minute = text.partition(":")
+    if not hour.isascii() or not hour.isdigit() or not (minute or "0").isdigit():
+        raise ValueError("should be hours from and to, such as 22-7 or 12:30-14")
+    total = int(hour) * 60 + int(minute or 0)
+    if int(minute or 0) > 59 or total > 24 * 60:
+        raise ValueError("should be hours from 0 to 24, such as 22-7")
+    return total % (24 * 60)
+
+
+def _checked(text: str) -> str:
+    spans_of(text)
+    return text
+
+
+class LimitsConfig(Section):
+    """What a node may take of the machine it is a guest of, and when. `swarm-node pause` and `resume` come on top."""
+
+    hours: Annotated[str, AfterValidator(_checked)] = ""
+    """Hours of the day, local time, in which it works, such as 22-7 or 9-12,14-18. Else it rests. Empty: all."""
+    battery: Literal["train", "pause"] = "train"
+    """On a laptop that runs on battery: pause stops until it is plugged in."""
+    traffic: Count = 0
+    """Megabytes exchanged with others in a calendar month, both ways; beyond it the node trains alone until the next.
+    What keeps connections open is not counted, and ends with them. 0 sets no limit."""
+    memory: Count = 0
+    """Megabytes that training may take of the device that trains: of a GPU, or, by its plan, of this machine's memory.
+    Network and scoring are processes of their own, and come on top. 0: all that is free."""
 
 
 class CheckpointConfig(Section):
@@ -121,6 +275,51 @@ class BootstrapConfig(Section):
     """Kilobytes per second that all peers together may fetch from this node."""
 
 
+class ContributeConfig(Section):
+    """A node that generates and does not train."""
+
+    api: SecretUrl = SecretUrl("")
+    """Base address of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama, llama.cpp, vLLM, LiteLLM,
+    a provider). User and password in it are shown to nobody."""
+    model: str = ""
+    """Name of the model there."""
+    key_file: Path | None = None
+    """File whose first line is the server's key. Else the variable SWARM_NODE_API_KEY."""
+    human: bool = False
+    """A person answers, in this terminal or on a page, in place of a server."""
+    samples: Annotated[int, Field(ge=2, le=64)] = 8
+    """Completions per prompt."""
+    max_tokens: Positive = 512
+    """Tokens a completion may have before it is cut off."""
+    temperature: Annotated[float, Field(ge=0.0)] = 1.0
+    """Of sampling. Completions that are all alike are never shared."""
+    timeout: Annotated[float, Field(gt=0.0)] = 120.0
+    """Seconds that one request may take, connection and headers included."""
+    requests_per_minute: Positive = 60
+    """Requests that may be made in a minute."""
+    tokens_per_minute: Count = 200_000
+    """Tokens, of prompts and completions, that may be used in a minute; 0 sets no limit. A single request that may take
+    more is made alone."""
+    tokens_per_day: Count = 0
+    """Tokens that may be used in a day (UTC); 0 sets no limit."""
+    total_requests: Count = 20_000
+    """Requests that may be made in all, over restarts; then the contributor ends. 0 sets no limit."""
+    total_tokens: Count = 10_000_000
+    """Tokens that may be used in all, over restarts; then the contributor ends. 0 sets no limit."""
+    questions: Annotated[int, Field(ge=1, le=256)] = 4
+    """Questions per round, each a group if its completions differ in reward."""
+    round_seconds: Annotated[float, Field(ge=0.0)] = 5.0
+    """Seconds that a round takes at least."""
+    max_rounds: Count = 0
+    """Stop after this many rounds; 0 goes on until interrupted."""
+    home: Path = Path("~/.swarm-node/contributor")
+    """Folder that holds identity, budget and logs. Nothing is written anywhere else."""
+    swarm: SwarmName = "public"
+    """Name of the swarm."""
+    environment: EnvironmentConfig = EnvironmentConfig()
+    network: NetworkConfig = NetworkConfig()
+
+
 class AskConfig(Section):
     """Which running node to ask."""
 
@@ -128,17 +327,6 @@ class AskConfig(Section):
     """Its home folder."""
     json_output: Annotated[bool, Alias("--json")] = False
     """Print one JSON object."""
-
-
-class SolveConfig(Section):
-    """The solution of a puzzle: ours by its address, others' from their text."""
-
-    what: str = ""
-    """temporal_clue/tiny, small, medium, large or full; or a JSON file of puzzles."""
-    seed: Count = 0
-    """Of the address, where it is one."""
-    index: Count = 0
-    """Of the address, or the place in the file, from 0."""
 
 
 class EvaluationConfig(Section):
@@ -155,6 +343,10 @@ class EvaluationConfig(Section):
     the starters."""
     system: str = ""
     """What the model is told before every prompt, as environment.system of `run`."""
+    answer: AnswerForm = "auto"
+    """Where a completion gives its answer, as environment.answer of `run`."""
+    shots: Count = 0
+    """Questions with answers before each question, as environment.shots of `run`."""
     questions: Positive = 100
     """Held-out questions per task."""
     json_output: Annotated[bool, Alias("--json")] = False

@@ -5,10 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from swarm_node.settings.network import NetworkConfig
-from swarm_node.settings.programs import LearningConfig
+from swarm_node.settings.programs import DefenceConfig, LearningConfig
 from swarm_node.settings.sections import Alias, Count, Positive, Section, Share, WithCommas
-from swarm_node.settings.training import DefenceConfig
 
 
 class FaultsConfig(Section):
@@ -38,8 +36,6 @@ class AttackConfig(Section):
     times as many groups; lies: garbage, replays and messages that break a rule; sybil: stealth, new identities."""
     share: Share = 0.25
     """Share of the nodes that is hostile: the last ones."""
-    nodes: tuple[int, ...] = ()
-    """The hostile nodes by number, instead of a share."""
     payload: str = ""
     """Text of the payload. Empty: the default of the kind."""
     clean: Share = 0.0
@@ -51,11 +47,8 @@ class RayConfig(Section):
 
     address: str = ""
     """auto, or HOST:PORT, of a cluster that runs. Empty: one of its own on this machine, for as long as it takes."""
-    spread: Literal["cells", "nodes"] = "cells"
-    """What goes over the hosts. cells: arms and seeds, each on one. nodes: the nodes of each swarm
-    that is too large for a machine."""
     gpus: Annotated[float, Field(ge=0.0)] = 0.0
-    """GPUs, or the share of one, that each cell, or each actor with nodes, is to have."""
+    """GPUs, or the share of one, that each arm and seed is to have."""
 
 
 class SimulationConfig(LearningConfig):
@@ -64,7 +57,7 @@ class SimulationConfig(LearningConfig):
     nodes: Positive = 8
     """Nodes of the swarm, each with its policy."""
     arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
-    """Local/external groups per round; the first arm is what gains are compared with."""
+    """Local/external groups per round."""
     rounds: Positive = 150
     """Rounds of every arm and seed."""
     seeds: Positive = 1
@@ -75,7 +68,7 @@ class SimulationConfig(LearningConfig):
     evaluate_questions: Positive = 8
     """Held-out questions of each task."""
     evaluate_samples: Positive = 4
-    """Completions of each of them: the k of pass@k."""
+    """Completions of each of them."""
     out: Path = Path("runs/simulation")
     """Report folder: report.json, rewards.png, accuracy.png, manifest.json, events.jsonl."""
     resume: bool = False
@@ -84,11 +77,6 @@ class SimulationConfig(LearningConfig):
     """Replace an existing report folder."""
     workers: Count = 0
     """Processes that run arm/seed pairs side by side. 0: one per core."""
-    workers_by: str = ""
-    """Starts each of them by a command before its own, on another machine: "ssh host", "srun -N1". Several, in turn,
-    are separated by semicolons. Code and packages there must be the same, which is checked."""
-    workers_python: str = ""
-    """Python interpreter at the other end of `workers_by`. Empty: the path of this one."""
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(layers=())
@@ -98,10 +86,8 @@ class SimulationConfig(LearningConfig):
     ray: RayConfig = RayConfig()
     image: str = "swarm-node"
     """Image of --engine docker."""
-    network: NetworkConfig = NetworkConfig(exchange_seconds=2.0, mdns=False)
-    """Network of real nodes. Their rounds take a second, not minutes, so they exchange more often."""
     node_backends: tuple[str, ...] = ()
-    """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node network.backend."""
+    """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node the default."""
     node_models: tuple[str, ...] = ()
     """Models of nodes 0, 1, ... in turn, for a heterogeneous swarm; empty gives every node model.name."""
     node_tasks: Annotated[tuple[str, ...], WithCommas()] = ()
@@ -110,5 +96,3 @@ class SimulationConfig(LearningConfig):
     node_roles: tuple[Literal["learner", "contributor"], ...] = ()
     """Roles of nodes 0, 1, ... in turn. A contributor generates and never trains, as a model behind an API does;
     figures are of learners."""
-    node_devices: tuple[str, ...] = ()
-    """Devices of nodes 0, 1, ... in turn."""

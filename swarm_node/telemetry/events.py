@@ -1,14 +1,25 @@
-"""Everything that can happen in a run, as small frozen values. Plain data: no clock, no text formatting, no I/O.
+"""Everything that can happen in a run, as small frozen values, and `Telemetry`, which hands each of them to its sinks.
 
-Sinks turn events into a terminal view or JSON lines. Code that emits an event does not know the sinks. events.jsonl
-holds the events of `Written`; the others are for sinks of the same process alone.
+Events are plain data: no clock, no text formatting, no I/O. Sinks turn them into a terminal view or JSON lines; code
+that emits an event does not know the sinks. events.jsonl holds the events of `Written`; the others are for sinks of the
+same process alone.
+
+Observers are sinks that listen to a run from its first second, such as a page, uploads, samples of rollouts and
+trackers. The core knows none of them by name: `observe` asks those that packages register.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
 
+from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
+from swarm_node.common.redaction import hidden
 from swarm_node.rollouts.groups import Selection
 from swarm_node.rollouts.reports import RoundReport
+from swarm_node.settings import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +66,6 @@ class Resting:
     """The node rests, or goes on: it is a guest on its machine."""
 
     reason: str  # why it rests; empty when it goes on
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointWanted:
-    """A sink needs a checkpoint after this round, also where none is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +155,6 @@ class CellRound:
     attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
     metrics: Mapping[str, float] = field(default_factory=dict)  # every figure of `reports.METRICS`, over nodes
     accuracy: tuple[Mapping[str, float] | None, ...] = ()  # of every node by task, held out; empty: not asked
-    held_out: Mapping[str, float] = field(
-        default_factory=dict
-    )  # pass_at_k, distinct, entropy, agreement of those answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,4 +190,123 @@ Written = (
     | CellFinished
     | CellFailed
 )
-Event = Written | Begun | Trained | CheckpointWanted
+Event = Written | Begun | Trained
+
+
+class Sink(Protocol):
+    """One receiver of events. Called in the order of emission, always from the same thread."""
+
+    def take(self, event: Event) -> None:
+        """Show or keep this event. A sink that raises OSError is dropped; the others go on."""
+        ...
+
+    def close(self) -> None:
+        """Called last: no event comes after it."""
+        ...
+
+
+class Telemetry:
+    """Hands every event to every sink. A sink whose output is gone (a closed pipe) is dropped, and training goes on."""
+
+    def __init__(self, sinks: Sequence[Sink] = (), show: Callable[[str], None] = lambda text: None) -> None:
+        """
+        Args:
+            show: prints a line on the user's terminal at once, in any thread. No sink gets the line.
+        """
+        self._sinks, self.show = list(sinks), show
+
+    def add(self, sink: Sink) -> None:
+        """From now on `sink` takes every event, after the sinks that are here already."""
+        self._sinks.append(sink)
+
+    def emit(self, event: Event) -> None:
+        """To every sink, in their order; a sink may emit another event while it takes one. Text, which may be that of a
+        library's error, is without secrets."""
+        match event:
+            case Notice(text) | Warned(text) | RunFinished(text):
+                event = replace(event, text=hidden(text))
+            case CellFailed(error=error):
+                event = replace(event, error=hidden(error))
+        for sink in list(self._sinks):
+            try:
+                sink.take(event)
+            except OSError:
+                self._sinks = [each for each in self._sinks if each is not sink]
+
+    def close(self) -> None:
+        while self._sinks:
+            try:
+                self._sinks.pop().close()
+            except OSError:
+                continue
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+Factory = Callable[[Path, Section, Telemetry], Sink | None]
+"""Makes an observer of the run in this folder, or None. A factory returns at once: it may start a process, and leaves
+threads to the event `Begun` and what is heavy to `RunStarted`. The observer takes all events in the thread that emits
+them, and may emit its own while it takes one. `Telemetry.show` may be called at any time and in any thread."""
+
+
+def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
+    """Add every observer that this configuration asks for.
+
+    Args:
+        folder: of the run: the home of a node, or the report folder of a simulation.
+        config: of the command, such as NodeConfig, BootstrapConfig or SimulationConfig.
+
+    Returns:
+        How many there are.
+
+    Raises:
+        UserError: an observer cannot be loaded, cannot begin, or finds a mistake in its options.
+    """
+    made = 0
+    for name in plugins.registered("observers"):
+        factory: Factory = plugins.load("observers", name)
+        try:
+            observer = factory(folder, config, telemetry)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"observer {name} cannot begin: {type(error).__name__}: {error}") from error
+        if observer is not None:
+            telemetry.add(Guarded(f"observer {name}", observer, telemetry.show))
+            made += 1
+    return made
+
+
+class Guarded:
+    """A sink that is left out when it raises, so that the run goes on. After an OSError it is asked again, as a full
+    disk may have room again. A UserError passes and ends the run, as only the user can correct it."""
+
+    def __init__(self, name: str, sink: Sink, warn: Callable[[str], None]) -> None:
+        self._name, self._sink, self._warn = name, sink, warn
+        self._failed = self._warned = False
+
+    def take(self, event: Event) -> None:
+        if not self._failed:
+            self._try(lambda: self._sink.take(event))
+
+    def close(self) -> None:
+        self._try(self._sink.close)
+
+    def _try(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except UserError:
+            raise
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                self._warn(f"{self._name} cannot write ({error.strerror}); the run goes on without some figures")
+        except Exception as error:  # noqa: BLE001  whatever somebody's observer may raise
+            self._failed = True
+            self._warn(f"{self._name} failed and is left out: {type(error).__name__}: {error}")

@@ -1,15 +1,16 @@
-"""The manifest of a run: the facts that are needed to run it again. It is written before the run starts.
+"""What a folder tells of its run: events.jsonl, and the manifest, which has the facts that are needed to run it again
+and is written before it starts.
 
 Imports no torch: a GPU is named through torch where something else has imported it, else through the driver.
 """
 
 import datetime
-import os
 import platform
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,14 @@ from typing import Any
 import psutil
 from pydantic import BaseModel
 
-from swarm_node.common.children import OF_THE_USER, clean_environment
+from swarm_node.common.children import OF_THE_USER, clean_environment, usable_cores
+from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
 from swarm_node.common.redaction import hidden
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import origins, sources_of
+from swarm_node.telemetry.events import Telemetry, Warned
+from swarm_node.telemetry.jsonlines import JsonLines
 
 PACKAGES = (
     "swarm-node",
@@ -33,6 +39,7 @@ PACKAGES = (
     "cryptography",
     "numpy",
 )
+MOST_BYTES = 100_000_000  # of events.jsonl; then it is put aside as events.1.jsonl, in place of the one before
 GIT_SECONDS = 5.0  # a git that takes longer is not waited for
 
 
@@ -51,11 +58,6 @@ def manifest(
         "versions": versions(),
         "hardware": hardware(),
     }
-
-
-def write_manifest(path: Path, content: dict[str, Any]) -> None:
-    """Writes it whole or not at all. Raises OSError."""
-    write_json(path, content)
 
 
 def versions() -> dict[str, str]:
@@ -91,13 +93,6 @@ def hardware() -> dict[str, Any]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "gpus": _gpu_names(),
     }
-
-
-def usable_cores() -> int:
-    """Cores this process may run on, which in a container can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu_model() -> str:
@@ -137,3 +132,21 @@ def _output(command: Sequence[str]) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
+    """Write the manifest, and from now on every event. A folder that cannot be written costs only these files."""
+    try:
+        write_json(home / "manifest.json", manifest("node", config, [config.seed]) | {"origins": _origins()})
+        telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=MOST_BYTES))
+    except OSError as error:
+        telemetry.emit(Warned(f"{home} cannot be written: {error.strerror}; training goes on, make room there"))
+
+
+def _origins() -> dict[str, str]:
+    """Where options come from, by name: "file", "environment" or "flag". Empty where a program made the configuration,
+    as a simulation does."""
+    argv = sys.argv[2:] if sys.argv[1:2] == ["run"] else sys.argv[1:]
+    with suppress(UserError, OSError):
+        return origins(sources_of(NodeConfig, argv, "swarm-node run")[1])
+    return {}

@@ -6,34 +6,90 @@ it came; whoever shows it has to treat it as data.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common import plugins
+from swarm_node.rollouts.groups import ScoredGroup, Selection
+from swarm_node.settings import NodeConfig, Section
+from swarm_node.telemetry.events import Event, RunStarted, Telemetry, Trained, Warned
 from swarm_node.telemetry.lines import Lines
 
 FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
+MOST_BYTES = 4 * 1024 * 1024  # of all samples on disk
 PROMPT_CHARS, COMPLETION_CHARS = 8000, 4000
 COMPLETIONS = 16  # of a group
 MOST_AT_ONCE = 16  # samples of a long round
 
 Advantages = Callable[[Sequence[float]], list[float]]
+Sample = Mapping[str, Any]  # a scored group and what became of it, as it is written: see `sample_of`
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A scored group, and what became of it."""
+def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter | None":
+    """None where the option is off, and for commands that train nothing."""
+    if not isinstance(config, NodeConfig) or "samples" not in config.observers:
+        return None
+    return SampleWriter(home, config, telemetry)
 
-    author: str  # peer id
-    task: str
-    prompt: str
-    completions: Sequence[tuple[str, bool]]  # text, and whether it ended by itself
-    rewards: Sequence[float]
-    local: bool
-    trained: bool
-    why: str  # it was not trained on; "" where it was
+
+class SampleWriter:
+    """An observer that keeps samples of what a node trains on."""
+
+    def __init__(self, home: Path, config: NodeConfig, telemetry: Telemetry) -> None:
+        self._config = config
+        self._ring = SampleRing(home, MOST_BYTES, lambda text: telemetry.emit(Warned(text)))
+        self._advantages: Advantages | None = None
+
+    def take(self, event: Event) -> None:
+        """UserError where the rule for advantages, which may be a plug-in, cannot be loaded."""
+        match event:
+            case RunStarted():
+                self._advantages = plugins.load("advantages", self._config.training.scale_rewards)
+            case Trained(selection) if self._advantages and self._ring.due():
+                self._ring.take(selection.generated.round, list(samples_of(selection, self._advantages)))
+
+    def close(self) -> None:
+        pass
+
+
+def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]:
+    """Every scored group of the round, with what became of it."""
+    chosen = {id(group) for group in selection.local}
+    for group in selection.generated.groups:
+        why = "not selected" if group.informative else "uninformative"
+        trained = group.informative and id(group) in chosen
+        yield sample_of(group, advantages, local=True, why="" if trained else why)
+    taken = {(group.author, group.question) for group in selection.external}
+    refused = {(each.author, each.question): each.reason for each in selection.refused}
+    for group in selection.considered:
+        name = (group.author, group.question)
+        why = refused.get(name, "not selected" if group.informative else "uninformative")
+        yield sample_of(group, advantages, local=False, why="" if name in taken else why)
+
+
+def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: str = "") -> Sample:
+    """`why` it was not trained on; "" where it was."""
+    rows = zip(group.group.completions, group.rewards, advantages(group.rewards), strict=True)
+    return {
+        "author": group.author,
+        "local": local,
+        "trained": not why,
+        "why": why,
+        "task": f"{group.question.dataset}/{group.question.config_id}",
+        "prompt": _cut(group.prompt, PROMPT_CHARS),
+        "left_out": max(0, len(group.rewards) - COMPLETIONS),
+        "completions": [
+            {
+                "text": _cut(completion.text, COMPLETION_CHARS),
+                "reward": reward,
+                "advantage": round(advantage, 4),
+                "ended": completion.ended,
+            }
+            for completion, reward, advantage in list(rows)[:COMPLETIONS]
+        ],
+    }
 
 
 class SampleRing:
@@ -44,7 +100,6 @@ class SampleRing:
         self,
         folder: Path,
         most_bytes: int,
-        advantages: Advantages,
         warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
@@ -52,7 +107,7 @@ class SampleRing:
         """`clock` decides when a sample is due; `now` is the time of day that is written."""
         self._path, self._older = folder / FILE, folder / OLDER
         self._half = most_bytes // 2
-        self._advantages, self._warn, self._clock, self._now = advantages, warn, clock, now
+        self._warn, self._clock, self._now = warn, clock, now
         self._since = clock() - 1.0  # the first round has one
         self._turn = 0
         self._warned = False
@@ -69,7 +124,8 @@ class SampleRing:
         self._since = self._clock()
         for sample in self._chosen(samples, due):
             try:
-                self._write(json.dumps(self._record(number, sample), ensure_ascii=True).encode() + b"\n")
+                record = {"time": round(self._now(), 3), "round": number, **sample}
+                self._write(json.dumps(record, ensure_ascii=True).encode() + b"\n")
             except OSError as error:
                 if not self._warned:
                     self._warn(f"cannot write {self._path}: {error.strerror}; the run goes on without samples")
@@ -79,9 +135,9 @@ class SampleRing:
     def _chosen(self, samples: Sequence[Sample], due: int) -> Iterator[Sample]:
         """Local, trained external and left-out external ones in turn; which of each kind, a counter says: what is
         random here belongs to learning."""
-        kinds = [[], [], []]  # type: list[list[Sample]]
+        kinds: list[list[Sample]] = [[], [], []]
         for sample in samples:
-            kinds[0 if sample.local else 1 if sample.trained else 2].append(sample)
+            kinds[0 if sample["local"] else 1 if sample["trained"] else 2].append(sample)
         for _ in range(min(due, len(samples))):
             left = [kind for kind in kinds if kind]
             kind = left[self._turn % len(left)]
@@ -97,30 +153,6 @@ class SampleRing:
             self._path.replace(self._older)
         with closing(Lines(self._path)) as lines:
             lines.append(line)
-
-    def _record(self, number: int, sample: Sample) -> dict[str, Any]:
-        advantages = self._advantages(sample.rewards)
-        rows = zip(sample.completions, sample.rewards, advantages, strict=True)
-        return {
-            "time": round(self._now(), 3),
-            "round": number,
-            "author": sample.author,
-            "local": sample.local,
-            "trained": sample.trained,
-            "why": sample.why,
-            "task": sample.task,
-            "prompt": _cut(sample.prompt, PROMPT_CHARS),
-            "left_out": max(0, len(sample.rewards) - COMPLETIONS),
-            "completions": [
-                {
-                    "text": _cut(text, COMPLETION_CHARS),
-                    "reward": reward,
-                    "advantage": round(advantage, 4),
-                    "ended": ended,
-                }
-                for (text, ended), reward, advantage in list(rows)[:COMPLETIONS]
-            ],
-        }
 
 
 def _cut(text: str, limit: int) -> str:

@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import printable
 from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, figures
 from swarm_node.telemetry.events import (
     CheckpointSaved,
@@ -26,12 +26,12 @@ from swarm_node.telemetry.events import (
     RoundDone,
     RunFinished,
     RunStarted,
+    Sink,
     Validated,
     Warned,
 )
 from swarm_node.telemetry.learning import HISTORY, Learning
 from swarm_node.telemetry.series import moving_average, sparkline
-from swarm_node.telemetry.sinks import Sink
 
 WINDOW, CURVE_WINDOW = 20, 5  # rounds of the moving averages: of all tasks, of one
 SPARK_WIDTH, CURVE_WIDTH = 30, 20  # characters

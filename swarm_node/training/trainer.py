@@ -155,11 +155,10 @@ class GrpoTrainer:
 
     def _tokenised(self, groups: Sequence[ScoredGroup], totals: Totals) -> list[TokenGroup]:
         """The informative ones that can be trained on; others are counted."""
-        truncated = not self._config.mask_truncated_completions
         found: list[TokenGroup] = []
         for group in groups:
             if group.informative:
-                tokens = tokenise(group, self._advantages(group.rewards), self._policy, truncated=truncated)
+                tokens = tokenise(group, self._advantages(group.rewards), self._policy)
                 if isinstance(tokens, Skipped):
                     totals.skip(tokens.reason)
                 else:
@@ -196,7 +195,6 @@ class GrpoTrainer:
         if not isfinite(grad_norm):
             totals.skip("gradient not finite")
         elif grad_norm > 0.0:
-            self._set_learning_rate()
             attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
             self._ranks.spread(self.parameters)
             self._policy.precision.weights_changed()
@@ -313,12 +311,6 @@ class GrpoTrainer:
     @torch.no_grad()
     def _log_probs(self, policy: Policy, batch: Batch) -> Tensor:
         return policy.log_probs(batch, self._temperature, entropy=False)[0]
-
-    def _set_learning_rate(self) -> None:
-        """Linear warm-up, then constant."""
-        warm = min(1.0, (self.steps + 1) / self._config.warmup_steps) if self._config.warmup_steps else 1.0
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._config.learning_rate * warm
 
 
 def _choose_packing(policy: Policy, wanted: str) -> Packing | None:

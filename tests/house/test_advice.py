@@ -10,9 +10,8 @@ import pytest
 
 from swarm_node.commands.table import entries, group, load
 from swarm_node.common.errors import UserError
-from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
 from swarm_node.settings.extended import with_sections
-from swarm_node.settings.flags import _find, options_of
 
 ROOT = Path(__file__).parents[2]
 # Flags of hf, pip, torchrun and vllm.
@@ -30,17 +29,15 @@ SIMULATIONS = ("simulate",)
 NETWORK = ("run", "bootstrap", "contribute", "doctor")
 # The commands that say what a file of the code says, by the beginning of its path in swarm_node; the longest counts.
 SAID_BY = {
-    "commands/backup.py": ("home backup", "home restore"),
+    "commands/backup.py": ("home id", "home backup", "home restore"),
     "commands/bundle.py": ("doctor",),
     "commands/check.py": ("check",),
     "extensions/completion/command.py": ("completion",),
     "commands/doctor.py": ("doctor",),
     "commands/evaluate.py": ("model eval",),
     "commands/home.py": ("run", "bootstrap", "contribute", "home id"),
-    "commands/identity.py": ("home id",),
-    "commands/pause.py": ("pause", "resume"),
     "commands/run": ("run",),
-    "commands/status.py": ("status", "peers", "doctor"),
+    "commands/status.py": ("status", "peers", "doctor", "pause", "resume"),
     "environments": (*TRAINING, "model eval"),
     "extensions/contribute": ("contribute",),
     "extensions/dataset": (*TRAINING, "model eval"),
@@ -50,7 +47,6 @@ SAID_BY = {
     "extensions/hub": ("model export", "model push"),
     "extensions/hub/gguf.py": ("model export",),
     "extensions/hub/push.py": ("model push",),
-    "extensions/hub/pushing.py": ("run",),
     "extensions/lessons": ("run",),
     "extensions/lessons/ask.py": ("ask",),
     "extensions/libp2p": NETWORK,
@@ -65,6 +61,7 @@ SAID_BY = {
     "extensions/trackers": TRAINING,
     "extensions/vllm": TRAINING,
     "generation": TRAINING,
+    "network/trial.py": ("doctor",),
     "network": NETWORK,
     "network/process/control.py": ("run", "bootstrap", "contribute"),
     "node": TRAINING,
@@ -124,7 +121,7 @@ def takes(command: str, flag: str, word: str) -> bool:
     if not hasattr(kind, "model_fields"):
         return False
     try:
-        _find(options_of(with_sections(kind)), flag, command)
+        find_flag(flags_of(with_sections(kind)), flag, command)
     except UserError:
         return False
     value = STAND_FOR.get(word.strip("'`,;.:()"), word.strip("'`,;.:()"))

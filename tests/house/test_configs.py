@@ -7,7 +7,7 @@ import pytest
 
 from swarm_node.settings import NodeConfig, SimulationConfig
 from swarm_node.settings.command_line import resolve
-from swarm_node.settings.sources import flatten
+from swarm_node.settings.options import flatten
 
 ROOT = Path(__file__).parents[2]
 

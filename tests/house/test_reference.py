@@ -13,9 +13,9 @@ import pytest
 
 from protocol.identity import Identity
 from swarm_node.commands import cli
-from swarm_node.commands.doctor import Finding, Level, verdict
+from swarm_node.commands.doctor import verdict
 from swarm_node.commands.table import entries
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.extensions.simulation.folder import PATTERNS
 from swarm_node.network.exchange.peers import PeerView
 from swarm_node.network.process.messages import Memory
@@ -24,7 +24,7 @@ from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import NetworkService
 from swarm_node.settings import NetworkConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.sources import describe
+from swarm_node.settings.options import describe
 from tests.pages import REFERENCE, rows
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from protocol.messages import Round
-from swarm_node.node.asynchronous import AsynchronousNode
-from swarm_node.node.driver import driving
+from swarm_node.node.asynchronous import AsynchronousNode, driving
 from swarm_node.settings import AsynchronousConfig, LearningConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints

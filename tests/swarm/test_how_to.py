@@ -5,11 +5,13 @@ import re
 import shlex
 from pathlib import Path
 
+import httpx
 import pytest
 
 from lab.benchmarks.served import api_on_loopback, choices
-from tests.commands import ended
+from tests.commands import ended, started
 from tests.hub_stand_in import TOKEN, hub_on_loopback
+from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
@@ -43,17 +45,28 @@ def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
         environment = {**os.environ, **known, "HF_HOME": str(tmp_path / "hf")}
         for arguments in commands("hub"):
             named = [each.replace("NAME/MODEL", "me/model") for each in arguments]
-            few = ["--max-rounds", 4, "--network.no-enabled"] if "--push.repo" in named else []
-            done = ended(*named, *few, cwd=tmp_path, env=environment)
+            done = ended(*named, cwd=tmp_path, env=environment)
             assert done.returncode == 0, f"{named}: {done.stderr}"
     assert (tmp_path / "runs" / "gguf" / "model.gguf").exists()
 
 
 def test_a_person_answers_as_the_page_says(tmp_path: Path) -> None:
     (arguments,) = [each for each in commands("contribute") if "--human" in each]
-    done = ended(*arguments, cwd=tmp_path, input="\n".join(map(str, range(1, 9))) + "\n")
-    assert done.returncode == 0, done.stderr
-    assert "reward" in done.stdout and "stopped after" in done.stdout
+    process = started(*arguments, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        page = httpx.URL(next(line for line in process.stdout if line.startswith("page: ")).split()[1])
+        base = f"http://{page.host}:{page.port}"
+        given = {"authorization": f"Bearer {page.fragment.removeprefix('token=')}", "origin": base}
+        with httpx.Client(base_url=base, headers=given, timeout=PATIENCE) as browser:
+            until(lambda: browser.get("/api/desk").json()["prompt"], what="a question")
+            draft = {"kind": "draft", "number": 1, "text": "1"}
+            assert browser.post("/api/press", json=draft).json()["note"].startswith("reward")
+            browser.post("/api/press", json={"kind": "leave", "number": 1})
+        output, _ = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and "stopped after" in output
 
 
 def test_a_server_is_asked_as_the_page_says(tmp_path: Path) -> None:

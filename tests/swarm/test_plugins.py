@@ -20,8 +20,7 @@ from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.reports import METRICS
 from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.telemetry.events import RunStarted
-from swarm_node.telemetry.observers import Guarded
+from swarm_node.telemetry.events import Guarded, RunStarted
 from tests.commands import ended
 
 ROOT = Path(__file__).parents[2]

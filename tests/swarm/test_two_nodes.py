@@ -6,7 +6,7 @@ import pytest
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.rollouts.catalogue import Catalogue
+from swarm_node.rollouts.groups import Catalogue
 from tests.models import (
     IDENTITIES,
     MANY_EOS,

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from protocol.messages import Question
+from swarm_node.environments.answers import WHOLE, Answers
 from swarm_node.environments.kinds import Asking, EnvironmentKind, UnknownTaskError, find, split_task
 from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TASKS, TASKS, VERSION
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import ScoredEnvironment
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool
 
 NAME = "reasoning_gym"
@@ -28,13 +29,15 @@ class ReasoningGym(ScoredEnvironment):
         tasks: Sequence[str] = STARTER_TASKS,
         scoring: Scoring = "exact",
         time_limit: float = 5.0,
+        answers: Answers = WHOLE,
     ) -> None:
         if not tasks:
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
         for task in tasks:
             find(task, [KIND])
         client = ScoringClient(SOURCE, VERSION, time_limit, scorers=SCORER_MODULE)
-        super().__init__(NAME, VERSION, TASKS, tasks, ScoringPool(lambda: client, 1), RewardRule(scoring, PARTIAL))
+        rule = RewardRule(scoring, PARTIAL)
+        super().__init__(NAME, VERSION, TASKS, tasks, ScoringPool(lambda: client, 1), rule, answers)
 
 
 class ReasoningGymKind(EnvironmentKind):
@@ -50,7 +53,7 @@ class ReasoningGymKind(EnvironmentKind):
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ReasoningGym:
         settings = config.environment
-        return ReasoningGym(tasks, settings.scoring, settings.time_limit)
+        return ReasoningGym(tasks, settings.scoring, settings.time_limit, Answers.configured(settings))
 
     def answer(self, question: Question) -> str:
         """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""

@@ -16,7 +16,7 @@ from reasoning_gym.factory import DATASETS
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.reasoning_gym.scorers.scorers import NEEDED, SCORERS, SETTINGS, score_with
+from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score_with
 
 version = installed("reasoning-gym")  # the package's own __version__ lags behind its releases
 
@@ -35,6 +35,7 @@ class LibraryItem:
         if entry["answer"] == "":  # base_conversion writes 0 as an empty text: no completion could be right
             raise NoAnswer(name)
         self.prompt: str = entry["question"]
+        self.answer = str(entry["answer"])
         self.entry: Mapping[str, Any] = entry
         self.portable = name, {"answer": entry["answer"], "metadata": _facts(name, self.dataset, entry["metadata"])}
 
@@ -45,8 +46,9 @@ class LibraryItem:
 
 def _facts(name: str, dataset: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of the metadata and of the data set's configuration that its scorer reads."""
-    facts = {key: metadata[key] for key in NEEDED.get(name, ()) if key in metadata}
-    facts |= {key: getattr(dataset.config, key) for key in SETTINGS.get(name, ())}
+    scorer = SCORERS[name]
+    facts = {key: metadata[key] for key in scorer.needs if key in metadata}
+    facts |= {key: getattr(dataset.config, key) for key in scorer.settings}
     if name == "word_ladder":
         facts["words"] = sorted(dataset.word_sets[metadata["word_length"]])
     return facts

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from protocol.messages import Question
+from swarm_node.environments.answers import Answers
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.extensions.basics import source
 from swarm_node.extensions.basics.questions import TASKS
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 
 SOURCE = "swarm_node.extensions.basics.source"
@@ -19,20 +20,18 @@ class BasicsKind(EnvironmentKind):
     """What is registered: every task with 4 shots (`few`) and with 8 (`more`)."""
 
     name = "basics"
+    continued = True
     # Four at a time. Those that come first were learned soonest: docs/tutorials/first_run.md
     first_tasks = tuple(
         f"{task}/few" for task in ("next", "second", "third", "swap", "last", "second_word", "largest", "first")
     )
-    tasks: Tasks = MappingProxyType({task: tuple(source.FEW) for task in TASKS})
-
-    def continues(self, config: Asking) -> bool:
-        return True
+    tasks: Tasks = MappingProxyType({task: tuple(source.SHOTS) for task in TASKS})
 
     def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ScoredEnvironment:
         settings = config.environment
         scoring = ScoringClient(SOURCE, source.version, settings.time_limit)
-        rule = RewardRule(settings.scoring)
-        return ScoredEnvironment(self.name, source.version, self.tasks, tasks, scoring, rule)
+        rule, answers = RewardRule(settings.scoring), Answers.configured(settings, "first_line", source.SHOTS)
+        return ScoredEnvironment(self.name, source.version, self.tasks, tasks, scoring, rule, answers)
 
     def answer(self, question: Question) -> str:
         return source.build(question.dataset, question.config_id, question.seed, question.index).answer

@@ -1,4 +1,4 @@
-"""Questions of `basics` for a scoring process: shots, then one question. Only the first line of a completion counts.
+"""Questions of `basics` for a scoring process.
 
 Held-out questions are apart from all others by text, not by address alone: a hash of a question says on which side it
 is, and an address draws until it has a question of its own side.
@@ -6,52 +6,35 @@ is, and an address draws until it has a question of its own side.
 
 import hashlib
 from dataclasses import dataclass
-from functools import cache
 from random import Random
 
 from protocol.addressing import is_held_out
-from swarm_node.extensions.basics.questions import TASKS, Drawn
+from swarm_node.extensions.basics.questions import TASKS
 
 version = "1"
-FEW = {"few": 4, "more": 8}  # config id -> shots
+SHOTS = {"few": 4, "more": 8}  # by config id: without them no question explains itself
 HELD_OUT_SHARE = 64  # of 256
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question behind its shots."""
+    """One question."""
 
     prompt: str
     answer: str
 
     def score(self, text: str) -> float:
-        return float(text.strip().partition("\n")[0].strip() == self.answer)
+        return float(text.strip() == self.answer and len(text) <= len(self.answer) + 2)
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> Item:
-    """The question at this address. KeyError for an unknown data set or config id."""
-    shots = shots_of(dataset, FEW[config_id])
-    question, answer = draw(dataset, Random(f"{dataset}/{seed}/{index}"), is_held_out(seed), {it for it, _ in shots})
-    return Item("".join(f"{shot} {its_answer}\n" for shot, its_answer in shots) + question, answer)
-
-
-@cache
-def shots_of(dataset: str, count: int) -> tuple[Drawn, ...]:
-    """The same for every peer, and never held-out questions."""
-    rng = Random(f"shots of {dataset}")
-    shots: dict[str, str] = {}
-    while len(shots) < count:
-        question, answer = draw(dataset, rng, False, set(shots))
-        shots[question] = answer
-    return tuple(shots.items())
-
-
-def draw(dataset: str, rng: Random, held_out: bool, without: set[str]) -> Drawn:
-    """The first question of this generator that is on the asked side, and none of `without`."""
+    """The question at this address: the first that its generator draws on the asked side. KeyError for an unknown data
+    set."""
+    rng, held_out = Random(f"{dataset}/{seed}/{index}"), is_held_out(seed)
     while True:
         question, answer = TASKS[dataset](rng)
-        if is_held_out_text(question) == held_out and question not in without:
-            return question, answer
+        if is_held_out_text(question) == held_out:
+            return Item(question, answer)
 
 
 def is_held_out_text(question: str) -> bool:

@@ -9,19 +9,18 @@ from email.utils import parsedate_to_datetime
 from random import Random
 from typing import Annotated
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.common.redaction import without_secrets
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.circuit import Circuit
 from swarm_node.extensions.contribute.server import Broken, Reply, Server, Unsent
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings import ContributeConfig
 from swarm_node.settings.secret import Secret
 
 CHARS_PER_TOKEN = 4  # a guess, for servers that do not say what they used, or say less
@@ -114,8 +113,6 @@ class ApiGenerator:
         most = len(prompt) // CHARS_PER_TOKEN + samples * self._config.max_tokens
         for attempt in range(1, attempts + 1):
             while (seconds := self._budget.wait(most)) > 0:
-                if seconds > 120.0:
-                    self._say(f"the budget of today is used; going on in {seconds / 3600:.1f} hours")
                 self._pause(seconds)
             try:
                 return self._ask(prompt, samples, most)
@@ -150,7 +147,7 @@ class ApiGenerator:
             raise self._refused(reply)
         try:
             answer = _Answer.model_validate(json.loads(reply.content))
-        except (ValueError, RecursionError, ValidationError) as error:
+        except (ValueError, RecursionError) as error:
             advice = "give the address of chat/completions without that ending, such as http://127.0.0.1:11434/v1"
             raise Failed("the server's answer is not of the form of chat/completions", advice) from error
         self._budget.settle(_tokens(answer, prompt, most))

@@ -3,90 +3,54 @@ which trains nothing that a page could slow.
 """
 
 import asyncio
-import hashlib
-import json
-import os
-import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from protocol.limits import MAX_COMPLETION_CHARS
-from swarm_node.extensions.contribute.desk import Desk, Press
+from swarm_node.extensions.contribute.desk import Desk
 from swarm_node.extensions.page.app import answer, static_files
-from swarm_node.extensions.page.guard import Guard
-from swarm_node.extensions.page.server import bound, server_of
-from swarm_node.extensions.page.settings import listening
-from swarm_node.extensions.page.start import shown, token_of
+from swarm_node.extensions.page.guard import Guard, posted
+from swarm_node.extensions.page.server import listener_at, server_of
+from swarm_node.extensions.page.start import cookie_of, shown, token_of
 
 MOST_BYTES = 8 * MAX_COMPLETION_CHARS  # of what is sent: a draft, escaped
-SCORED_SECONDS = 60.0  # after which a browser is told to look again later
 END_SECONDS = 3.0
 PRESSES = ("draft", "go on", "leave")
 PRESS = "/api/press"
 
 
-class Answers:
-    """What each route says."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk, self._files = desk, static_files()
-
-    async def file(self, request: Request) -> Response:
-        """What ships, by name."""
-        return self._files.get(request.path_params["name"]) or Response("404: no such file\n", 404)
-
-    async def index(self, _: Request) -> Response:
-        """The page."""
-        return self._files["person.html"]
-
-    async def desk(self, _: Request) -> Response:
-        """The question and its drafts."""
-        return answer(self._desk.view())
-
-    async def press(self, request: Request) -> Response:
-        """Takes a draft, or goes on; says how it stands afterwards."""
-        press = await _press(request)
-        if press is None:
-            return Response("400: not what this page sends\n", 400, media_type="text/plain")
-        if not self._desk.press(press):
-            return Response("503: too many answers wait\n", 503, media_type="text/plain")
-        await asyncio.wait({asyncio.wrap_future(press.done)}, timeout=SCORED_SECONDS)
-        return answer(self._desk.view())
-
-
-async def _press(request: Request) -> Press | None:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            return None
-    try:
-        content: Any = json.loads(body)
-        kind, number, text = content["kind"], content["number"], content.get("text", "")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    sound = kind in PRESSES and type(number) is int and isinstance(text, str)
-    return Press(kind, number, text) if sound else None
-
-
 def routes(desk: Desk) -> Starlette:
-    """Of this page."""
-    answers = Answers(desk)
+    """The question with its drafts, and a button that was pressed. A desk is asked in threads, since it may wait."""
+    files = static_files()
+
+    async def view(_: Request) -> Response:
+        return answer(await asyncio.to_thread(desk.view))
+
+    async def press(request: Request) -> Response:
+        try:
+            sent = await posted(request, MOST_BYTES)
+            kind, number, text = sent["kind"], sent["number"], sent.get("text", "")
+            sound = kind in PRESSES and type(number) is int and isinstance(text, str)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            sound = False
+        if not sound:
+            return PlainTextResponse("400: not what this page sends\n", 400)
+        await asyncio.to_thread(desk.press, kind, number, text)
+        return await view(request)
+
     return Starlette(
         routes=[
-            Route("/", answers.index),
-            Route("/static/{name}", answers.file),
-            Route("/api/desk", answers.desk),
-            Route(PRESS, answers.press, methods=["POST"]),
+            *(Route(f"/static/{name}", file) for name, file in files.items()),
+            Route("/", files["person.html"]),
+            Route("/api/desk", view),
+            Route(PRESS, press, methods=["POST"]),
         ]
     )
 
@@ -96,31 +60,15 @@ def shown_in_browser(
     desk: Desk, home: Path, listen: str, names: Sequence[str], say: Callable[[str], None]
 ) -> Iterator[None]:
     """Serves as long as the context, in a thread of its own. UserError where the address cannot be had."""
-    host, port = listening(listen)
-    listener = bound(host, port, "--page")
-    token = token_of(home, keep=True)
-    cookie = f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"
-    app = Guard(routes(desk), token, cookie, names, writes=(PRESS,), entrance=("/", static_files()["enter.html"]))
-    serving = _Serving(app, listener)
+    listener = listener_at(listen, "--page")
+    token, door = token_of(home), ("/", static_files()["enter.html"])
+    server = server_of(Guard(routes(desk), token, cookie_of(home), names, writes=(PRESS,), entrance=door))
+    serving = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), name="page", daemon=True)
     serving.start()
-    say("\n".join(shown(host, listener.getsockname()[1], token, public=False)))
+    say("\n".join(shown(listener, token, public=False)))
     try:
         yield
     finally:
         desk.close()
-        serving.end()
-
-
-class _Serving(threading.Thread):
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
-        super().__init__(name="page", daemon=True)
-        self._server, self._listener = server_of(app), listener
-
-    def run(self) -> None:
-        """The loop of the page."""
-        asyncio.run(self._server.serve(sockets=[self._listener]))
-
-    def end(self) -> None:
-        """A browser that is connected is not waited for."""
-        self._server.should_exit = True
-        self.join(END_SECONDS)
+        server.should_exit = True  # a browser that is connected is not waited for
+        serving.join(END_SECONDS)

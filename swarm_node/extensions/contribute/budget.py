@@ -1,36 +1,31 @@
-"""What a contributor may still use of a server: requests and tokens, in a minute, in a day and in all. The counts of
-the day and of all outlive a restart.
+"""What a contributor may still use of a server: requests and tokens, in a minute and in all. The counts of all outlive
+a restart.
 """
 
 import json
-import os
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
-from swarm_node.settings.contribute import ContributeConfig
-from swarm_node.settings.secret import Secret
+from swarm_node.settings import ContributeConfig
 from swarm_node.settings.sections import Count
 
-DAY, MINUTE = 86400.0, 60.0
+MINUTE = 60.0
 
 
 class _Used(BaseModel):
-    """budget.json. A file of version 0.1.0 has no totals."""
+    """budget.json."""
 
-    day: int = 0  # since 1970
-    tokens: Count = 0  # of this day
-    total_requests: Count = 0
-    total_tokens: Count = 0
+    total_requests: Count
+    total_tokens: Count
 
 
 class Budget:
-    """Counts what was used, against the limits of `config`. `clock`: seconds since 1970, since days are those of the
-    calendar (UTC).
+    """Counts what was used, against the limits of `config`. `clock`: seconds since 1970.
 
     A request counts with the most tokens that it may take, on disk, before it is made; afterwards with what it took. So
     neither a crash nor a request that never ends is forgotten.
@@ -42,11 +37,6 @@ class Budget:
         self._used = self._load()
 
     @property
-    def used_today(self) -> int:
-        """Tokens."""
-        return self._today().tokens
-
-    @property
     def used(self) -> tuple[int, int]:
         """Requests and tokens in all."""
         return self._used.total_requests, self._used.total_tokens
@@ -55,9 +45,7 @@ class Budget:
         """Seconds until a request of at most so many tokens may be made; 0 where it may be made now. UserError where
         the budget in all has no room for it."""
         self._check_total(tokens)
-        limits, now, used = self._limits, self._clock(), self.used_today
-        if limits.tokens_per_day and used and used + tokens > limits.tokens_per_day:
-            return (self._used.day + 1) * DAY - now
+        limits, now = self._limits, self._clock()
         self._forget(now)
         within = sum(spent for _, spent in self._minute)
         full = len(self._minute) >= limits.requests_per_minute
@@ -76,12 +64,10 @@ class Budget:
         self._add(0, tokens - reserved)
 
     def _add(self, requests: int, tokens: int) -> None:
-        used = self._today()
-        used.tokens = max(0, used.tokens + tokens)  # midnight may lie between a request and its end
-        used.total_requests += requests
-        used.total_tokens += tokens
+        self._used.total_requests += requests
+        self._used.total_tokens += tokens
         try:
-            write_json(self._file, used.model_dump())
+            write_json(self._file, self._used.model_dump())
         except OSError as error:
             reason = f"{self._file} cannot be written ({error.strerror})"
             raise UserError(f"{reason}: make room, the budget is kept there") from error
@@ -102,25 +88,12 @@ class Budget:
         while self._minute and not now - MINUTE < self._minute[0][0] <= now:
             self._minute.popleft()
 
-    def _today(self) -> _Used:
-        today = int(self._clock() // DAY)
-        if today != self._used.day:
-            self._used.day, self._used.tokens = today, 0
-        return self._used
-
     def _load(self) -> _Used:
         try:
-            known = json.loads(self._file.read_text(encoding="utf-8"))
-            return _Used.model_validate({"total_tokens": known["tokens"], **known})
+            return _Used.model_validate(json.loads(self._file.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            return _Used()
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
+            return _Used(total_requests=0, total_tokens=0)
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(
                 f"{self._file} is damaged, and what was used is not known: remove it to count anew"
             ) from error
-
-
-def take_key(file: Path | None, name: str = "SWARM_NODE_API_KEY") -> Secret:
-    """The key of a server, out of the environment for good: no process started later inherits it. OSError."""
-    key = os.environ.pop(name, "")
-    return Secret(file.expanduser().read_text(encoding="utf-8").strip().partition("\n")[0] if file else key.strip())

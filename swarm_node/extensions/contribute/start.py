@@ -1,7 +1,7 @@
 """`swarm-node contribute`: joins a swarm, and gives it completions of a server or of a person."""
 
+import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,23 +12,23 @@ from random import Random
 from protocol import limits
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.extensions.contribute.api import ApiGenerator
-from swarm_node.extensions.contribute.budget import Budget, take_key
-from swarm_node.extensions.contribute.human import Human, Left
+from swarm_node.extensions.contribute.budget import Budget
+from swarm_node.extensions.contribute.desk import Desk, Left
 from swarm_node.extensions.contribute.session import Complete, Contributor
-from swarm_node.extensions.page.settings import ObservedConfig
+from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.rounds import Rounds
+from swarm_node.settings import ContributeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.extended import section_of
 from swarm_node.settings.secret import Secret
 
+KEY_VARIABLE = "SWARM_NODE_API_KEY"
 TERMS = (
     "what the model generates is published, and others train on it: see that the terms of your provider and the "
     "licence of the model allow both"
@@ -42,8 +42,7 @@ OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
 
   --api URL                  such as http://127.0.0.1:11434/v1
   --model NAME               as the server calls it
-  --human                    you answer, here, in place of a server
-  --human --page             you answer in a browser
+  --human                    you answer, in a browser, in place of a server
   --peers MULTIADDR ...      any running node
   --environment.tasks LIST   tasks of the swarm
   --samples N                completions per prompt (8)
@@ -55,10 +54,10 @@ OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
 Stops on Ctrl-C. The key stands in no log and in no list of processes."""
 
 
-def contribute(config: ContributeConfig, read: Callable[[], str], say: Callable[[str], None]) -> None:
+def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
     """Until `max_rounds`, Ctrl-C, or the person leaves. UserError."""
     home = config.home.expanduser()
-    key = _key(config.key_file)
+    key = take_key(config.key_file)
     with owned(home), ExitStack() as stack:
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
@@ -71,12 +70,18 @@ def contribute(config: ContributeConfig, read: Callable[[], str], say: Callable[
             max_completion_chars=limits.MAX_COMPLETION_CHARS,
         )
         began = time.monotonic()
-        network = RemoteNetwork(
-            identity, home, config.network, rules, 0, lambda: _progress(contributor, began)
-        )  # 0: it fetches nothing
+
+        def progress() -> dict[str, object]:
+            uptime = round(time.monotonic() - began, 1)
+            return {"seconds_since": 0.0, "published": contributor.published, "uptime": uptime}
+
+        network = RemoteNetwork(identity, home, config.network, rules, 0, progress)  # 0: it fetches nothing
         questions = 1 if config.human else config.questions
         contributor = Contributor(identity.peer_id, environment, network, Rounds(home / "rounds.json"), questions)
-        complete, say = _completer(config, key, contributor, stack, read, say)
+        if config.human:
+            complete, say = _person(config, contributor, stack, say)
+        else:
+            complete = _server(config, key, stack, say)
         network.start()
         stack.callback(network.close)
         say(f"contributor {identity.peer_id} in {home}")
@@ -107,58 +112,37 @@ def _rounds(
         _pause(0.0 if config.human else config.round_seconds - (time.monotonic() - began))
 
 
-def _completer(
-    config: ContributeConfig,
-    key: Secret,
-    contributor: Contributor,
-    stack: ExitStack,
-    read: Callable[[], str],
-    say: Callable[[str], None],
+def _person(
+    config: ContributeConfig, contributor: Contributor, stack: ExitStack, say: Callable[[str], None]
 ) -> tuple[Complete, Callable[[str], None]]:
     """Who completes a prompt, and who is told what happens."""
-    page = _page(config)
-    if page.listen:
-        from swarm_node.extensions.contribute.browser import shown_in_browser
-        from swarm_node.extensions.contribute.desk import Desk
+    from swarm_node.extensions.contribute.browser import shown_in_browser  # loads a web server
 
-        desk = Desk(config.samples, lambda: contributor.published)
-        stack.enter_context(shown_in_browser(desk, config.home.expanduser(), page.listen, page.names, say))
+    home, page = config.home.expanduser(), section_of(config, ObservedConfig)
+    desk = Desk(config.samples, lambda: contributor.published)
+    stack.enter_context(shown_in_browser(desk, home, page.listen or LISTEN, page.names, say))
 
-        def tell(text: str) -> None:
-            desk.say(text)
-            say(text)
+    def tell(text: str) -> None:
+        desk.say(text)
+        say(text)
 
-        return lambda question, prompt: desk.drafts(question, prompt, contributor.score), tell
-    if config.human:
-        human = Human(read, say, config.samples)
-        return lambda question, prompt: human.drafts(question, prompt, contributor.score), say
+    return lambda question, prompt: desk.drafts(question, prompt, contributor.score), tell
+
+
+def _server(config: ContributeConfig, key: Secret, stack: ExitStack, say: Callable[[str], None]) -> Complete:
     budget = Budget(config, config.home.expanduser() / "budget.json", time.time)
     api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
     stack.callback(api.close)
-    return lambda question, prompt: api.complete(prompt), say
+    return lambda _, prompt: api.complete(prompt)
 
 
-def _page(config: ContributeConfig) -> ObservedConfig:
-    return section_of(config, ObservedConfig)
-
-
-def _progress(contributor: Contributor, began: float) -> dict[str, object]:
-    return {"seconds_since": 0.0, "published": contributor.published, "uptime": round(time.monotonic() - began, 1)}
-
-
-def _key(file: Path | None) -> Secret:
+def take_key(file: Path | None) -> Secret:
+    """The key of a server, out of the environment for good: no process started later inherits it. UserError."""
+    key = os.environ.pop(KEY_VARIABLE, "")
     try:
-        return take_key(file)
+        return Secret(file.expanduser().read_text(encoding="utf-8").strip().partition("\n")[0] if file else key.strip())
     except OSError as error:
         raise UserError(f"key file {file}: {error.strerror}") from error
-
-
-def _line() -> str:
-    """What the person types. EOFError at the end of it."""
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line.rstrip("\n")
 
 
 def _pause(seconds: float) -> None:
@@ -172,14 +156,14 @@ def command(argv: list[str]) -> None:
     config = from_command_line(ContributeConfig, argv, "swarm-node contribute")
     if config.human == bool(config.api):
         raise UserError("name a server, --api URL --model NAME, or answer yourself with --human")
-    if _page(config).listen and not config.human:
+    if section_of(config, ObservedConfig).listen and not config.human:
         raise UserError("--page of a contributor is where a person answers: add --human")
     check_addresses(config.network)
     if config.network.enabled:
         check_installed(config.network.backend)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it says goodbye as it does on Ctrl-C
     try:
-        contribute(config, _line, lambda line: print(line, flush=True))
+        contribute(config, lambda line: print(line, flush=True))
     except KeyboardInterrupt:
         print("stopped", flush=True)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from swarm_node.commands.command import Command
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import printable
 from swarm_node.extensions.dataset.environment import Facts, read
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.settings.command_line import from_command_line

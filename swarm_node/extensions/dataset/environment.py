@@ -1,8 +1,5 @@
 """The questions of a file behind the Environment seam: tasks dataset/train and dataset/held_out."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +10,17 @@ from pydantic import BaseModel, ConfigDict
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
-from swarm_node.rollouts.catalogue import Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.extended import section_of
 
 NAME = "dataset"
 SOURCE = "swarm_node.extensions.dataset.source:DatasetSource"
-SECONDS = 600.0  # to read the file, or to load it from the hub
 TASKS: Tasks = tasks_of(NAME)
 
 
@@ -49,20 +46,8 @@ def read(config: DatasetConfig, out: Path | None = None) -> Facts:
     """The facts of a data set; its questions are written to `out`. UserError: one line."""
     if not config.file:
         raise UserError("task dataset/train needs a file of questions: name it by the option file of the data set")
-    asked = json.dumps({"dataset": config.model_dump(), "out": str(out or "")})
-    command = [sys.executable, "-P", "-m", "swarm_node.extensions.dataset.compile"]
-    try:
-        done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=False, env=clean_environment()
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UserError(f"data set {config.file} takes more than {SECONDS:.0f} s to read") from error
-    if done.returncode < 0:
-        raise UserError(f"data set {config.file} ended its reader by signal {-done.returncode}: use another file")
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
-        raise UserError(last[:400] if config.file in last else f"data set {config.file}: {last[:400]}")
-    return Facts.model_validate_json(done.stdout)
+    module, what = "swarm_node.extensions.dataset.compile", f"data set {config.file}"
+    return Facts.model_validate_json(elsewhere.ask(module, config, out, what, clean_environment()))
 
 
 class DatasetEnvironment(SplitEnvironment):
@@ -89,9 +74,6 @@ class DatasetKind(EnvironmentKind):
 
     def brought(self, config: Asking) -> Sequence[str]:
         return (f"{NAME}/{TRAIN}",) if section_of(config, DatasetConfig).file else ()
-
-    def continues(self, config: Asking) -> bool:
-        return section_of(config, DatasetConfig).shots > 0
 
     def leaves(self, config: Asking) -> str:
         return f"the questions of {section_of(config, DatasetConfig).file}"

@@ -14,8 +14,7 @@ import pyarrow
 from pyarrow import compute
 from pyarrow.parquet import ParquetFile
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.dataset import bounds
 
 TOGETHER = 64  # rows that are decoded at a time

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.dataset.bounds import Row
 
 MAX_PROMPT_CHARS = 16 * 1024
@@ -54,22 +53,6 @@ class Questions:
         for question in self.kept:
             sides[HELD_OUT if share(question.prompt) < held_out else TRAIN].append(question)
         return sides
-
-
-def with_shots(sides: dict[str, list[Question]], count: int) -> dict[str, list[Question]]:
-    """Both sides behind so many answered questions of the one to train on, with as many different answers as it has."""
-    if not count:
-        return sides
-    seen, ranked = Counter[str](), []
-    for number, each in enumerate(sides[TRAIN]):
-        ranked.append((seen[text_of(each.answer)], number, each))
-        seen[text_of(each.answer)] += 1
-    shots = [each for _, _, each in sorted(ranked, key=lambda entry: entry[:2])[:count]]
-    head = "".join(f"{each.prompt} {text_of(each.answer)}\n" for each in shots)
-    return {
-        side: [Question(head + each.prompt, each.answer) for each in members if each not in shots]
-        for side, members in sides.items()
-    }
 
 
 def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -> Questions:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
-from swarm_node.common.regular import open_regular
+from swarm_node.common.errors import UserError, printable
+from swarm_node.common.private import open_to_read
 from swarm_node.extensions.dataset.bounds import (
     MAX_COLUMNS,
     MAX_FILE_BYTES,
@@ -49,7 +48,7 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[Read]:
     if reader is None:
         raise UserError(f"data set {file}: its name ends in none of {', '.join(READERS)}, nor begins with {HUB}")
     try:
-        with open_regular(path) as content:
+        with open_to_read(path) as content:
             if os.fstat(content.fileno()).st_size > MAX_FILE_BYTES:
                 raise too_large(file)
             yield from reader(content, wanted)

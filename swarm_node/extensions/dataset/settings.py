@@ -5,9 +5,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
-from swarm_node.settings import EvaluationConfig, LearningConfig
-from swarm_node.settings.contribute import ContributeConfig
-from swarm_node.settings.sections import Count, PlugIn, Section
+from swarm_node.settings import ContributeConfig, EvaluationConfig, LearningConfig
+from swarm_node.settings.sections import PlugIn, Section
 
 VERIFIERS = ("exact", "number", "choice", "regex", "json", "math")
 
@@ -27,9 +26,6 @@ class DatasetConfig(Section):
     """Column of the reference answer, which the verifier compares with."""
     template: str = ""
     """Text of a question with columns in braces, such as "{context}\\n\\n{question}". Empty: the column `prompt`."""
-    shots: Count = 0
-    """Answered questions before each one, the same for all and never asked themselves: the model goes on with the text,
-    and the rest of the line is its answer."""
     verifier: Annotated[str, PlugIn("verifiers", besides=VERIFIERS)] = "exact"
     """exact: same text but for white space. number: same value, whatever its separators; a unit counts where both have
     one. choice: same letter. regex: the answer column is a pattern that the whole completion matches. json: equal

@@ -14,11 +14,11 @@ class FileItem:
     """One question of the file, scored by the verifier."""
 
     def __init__(self, prompt: str, answer: Any, verify: verifiers.Verifier) -> None:
-        self.prompt = prompt
-        self._answer, self._verify = answer, verify
+        self.prompt, self.answer = prompt, verifiers.text_of(answer)
+        self._key, self._verify = answer, verify
 
     def score(self, text: str) -> float:
-        return self._verify(text, self._answer)
+        return self._verify(text, self._key)
 
 
 class DatasetSource:

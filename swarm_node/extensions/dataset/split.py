@@ -6,11 +6,12 @@ from types import MappingProxyType
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
+from swarm_node.environments.answers import Answers
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment, Scoring
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
-from swarm_node.rollouts.catalogue import Catalogue, Tasks
+from swarm_node.rollouts.groups import Catalogue, Tasks
 from swarm_node.settings import EnvironmentConfig
 
 
@@ -33,8 +34,8 @@ class SplitEnvironment(ScoredEnvironment):
         folder: "TemporaryDirectory[str]",
     ) -> None:
         """`folder`: what its scoring processes read; it goes with the environment."""
-        rule = RewardRule(settings.scoring)
-        super().__init__(name, version, tasks_of(name), tasks, scoring, rule)
+        rule, answers = RewardRule(settings.scoring), Answers.configured(settings)
+        super().__init__(name, version, tasks_of(name), tasks, scoring, rule, answers)
         self.count = held_out  # for `eval`
         self._folder = folder
 
@@ -49,6 +50,9 @@ class SplitEnvironment(ScoredEnvironment):
         if not self.count:
             raise UserError(f"no question is held out: raise {self.name}.held_out, or add questions")
         return [self._question((self.name, HELD_OUT), int(now), index) for index in range(count)]
+
+    def _shot_task(self, question: Question) -> tuple[str, str]:
+        return self.name, TRAIN
 
     def close(self) -> None:
         super().close()

@@ -1,7 +1,6 @@
 """Verifiers by name: a completion and the reference answer of its question, to a score in [0, 1].
 
-They run in a scoring process's sandboxed child. What a completion says is what stands in its last <answer> tags, or
-all of it (`answer_of`).
+They run in a scoring process's sandboxed child, on the answer that the node found in a completion.
 """
 
 import json
@@ -29,12 +28,12 @@ Verifier = Callable[[str, Any], float]
 
 def exact(completion: str, answer: Any) -> float:
     """The same text, whatever the white space between its words."""
-    return float(answer_of(completion).split() == _text(answer).split())
+    return float(answer_of(completion).split() == text_of(answer).split())
 
 
 def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
     """The last number of each is the same, and so is its unit where both have one."""
-    said, right = _quantity(answer_of(completion)), _quantity(_text(answer).rpartition("####")[2])
+    said, right = _quantity(answer_of(completion)), _quantity(text_of(answer).rpartition("####")[2])
     if said is None or right is None or (said[1] and right[1] and said[1] != right[1]):
         return 0.0
     distance = DECIMALS.abs(DECIMALS.subtract(said[0], right[0]))
@@ -44,14 +43,14 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
 
 def choice(completion: str, answer: Any) -> float:
     """The same letter. A number as answer is a place, from 0: 1 is B."""
-    right = chr(ord("A") + answer) if isinstance(answer, int) and 0 <= answer < 26 else _letter(_text(answer))
+    right = chr(ord("A") + answer) if isinstance(answer, int) and 0 <= answer < 26 else _letter(text_of(answer))
     return float(right is not None and _letter(answer_of(completion)) == right)
 
 
 def regex(completion: str, answer: Any) -> float:
     """The whole answer matches the pattern. One that goes back for ever is ended with its group, by the clock."""
     said = answer_of(completion)
-    return float(len(said) <= MAX_CHARS and re.fullmatch(_text(answer), said) is not None)
+    return float(len(said) <= MAX_CHARS and re.fullmatch(text_of(answer), said) is not None)
 
 
 def equal_json(completion: str, answer: Any) -> float:
@@ -68,7 +67,7 @@ def mathematical(completion: str, answer: Any) -> float:
     """Equal by math-verify, whose own clock is off: it is a signal that the sandbox does not let it have."""
     from math_verify import parse, verify
 
-    said, right = answer_of(completion), _text(answer)
+    said, right = answer_of(completion), text_of(answer)
     if len(said) > MAX_CHARS:
         return 0.0
     known = parse(right if "$" in right or "\\boxed" in right else f"${right}$", parsing_timeout=None)
@@ -98,7 +97,8 @@ NAMED: Mapping[str, Verifier] = {
 }
 
 
-def _text(answer: Any) -> str:
+def text_of(answer: Any) -> str:
+    """A reference answer as it is compared and shown."""
     return answer if isinstance(answer, str) else json.dumps(answer)
 
 

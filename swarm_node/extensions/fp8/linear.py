@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.fp8.kernels import Kernel, choose, reference
-from swarm_node.extensions.fp8.quantise import Quantised
+from swarm_node.extensions.fp8.quantise import BLOCK, Quantised
 from swarm_node.extensions.fp8.settings import Fp8Config
 from swarm_node.policy.precision import Map, Precision
 from swarm_node.settings import EvaluationConfig, LearningConfig
@@ -46,7 +46,6 @@ class _Products(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             kept = kernel.quantise(tokens.t())
             ctx.save_for_backward(kept.values, kept.scales)
-            ctx.group = kept.group
         y = kernel.product(kernel.quantise(tokens), quantised.forwards, dtype)
         return y.view(*x.shape[:-1], -1)
 
@@ -59,7 +58,7 @@ class _Products(torch.autograd.Function):
             dx = dx.view(*gradients[0].shape[:-1], -1)
         if ctx.needs_input_grad[1]:
             values, scales = ctx.saved_tensors
-            kept = Quantised(values, scales, side=1, group=ctx.group)
+            kept = Quantised(values, scales, side=1)
             dw = kernel.product(kernel.quantise(dy.t()), kept, ctx.kinds[1])
         return dx, dw, None, None, None
 
@@ -79,18 +78,13 @@ class Fp8Linear(nn.Linear):
         present = self.weight.data_ptr(), self.weight._version
         if self._quantised is None or self._quantised.made_from != present:
             with torch.inference_mode(False), torch.no_grad():  # whoever asks first: training uses it too
-                self._quantised = Weight(*self._quantise(self.weight.detach()), present)
+                forwards = self.kernel.quantise(self.weight.detach(), BLOCK)
+                self._quantised = Weight(forwards, forwards.transposed(), present)
         return self._quantised
 
     def forget(self) -> None:
         """The weight has changed in a way that torch does not count: its fused optimisers do that."""
         self._quantised = None
-
-    def _quantise(self, weight: Tensor) -> tuple[Quantised, Quantised]:
-        recipe = self.kernel.recipe
-        forwards = self.kernel.quantise(weight, recipe.side)
-        square = recipe.side == recipe.group
-        return forwards, forwards.transposed() if square else self.kernel.quantise(weight.t(), recipe.side)
 
     def forward(self, x: Tensor) -> Tensor:
         """The FP8 product while it is active, else the plain one. Any leading dimensions."""
@@ -194,4 +188,4 @@ def use_fp8(model: Any, config: LearningConfig | EvaluationConfig, device: torch
         return None
     if config.model.quantization != "none":
         raise UserError("model.quantization needs fp8.precision bf16")
-    return swap_linears(model, choose(device, "auto"), precision == "fp8")
+    return swap_linears(model, choose(device), precision == "fp8")

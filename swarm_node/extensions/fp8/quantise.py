@@ -18,45 +18,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 E4M3 = torch.float8_e4m3fn
+LARGEST = torch.finfo(E4M3).max  # what the largest number of a block becomes at most
 SMALLEST = torch.finfo(torch.float32).tiny  # of a scale: of blocks that are zero, and of those that nearly are
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How fine a quantisation is. Both graphs, writing and training, use the same one."""
-
-    dtype: torch.dtype = E4M3
-    group: int = 128  # columns that share a scale; 0: the whole row
-    side: int = 128  # rows of a weight that share a scale
-    powers: bool = True  # scales are powers of two; False: as published
-
-    @property
-    def largest(self) -> float:
-        """Number of the type that the largest of a block becomes."""
-        return torch.finfo(self.dtype).max
-
-    def rounded(self, x: Tensor) -> Tensor:
-        """Float32 within +-largest to the nearest numbers of the type."""
-        return x.to(self.dtype)
-
-
-BLOCKS = Recipe()
-ROWS = Recipe(group=0, side=1)  # for devices whose products know one scale per row only
+BLOCK = 128  # columns that share a scale, and rows of a weight
 
 
 @dataclass(frozen=True)
 class Quantised:
-    """A matrix [rows, columns] in FP8. `values[i, j] * scales[i // side, j // group]` is what it stands for."""
+    """A matrix [rows, columns] in FP8. `values[i, j] * scales[i // side, j // BLOCK]` is what it stands for."""
 
     values: Tensor  # [rows, columns]
-    scales: Tensor  # float32 [ceil(rows / side), ceil(columns / group)]
+    scales: Tensor  # float32 [ceil(rows / side), ceil(columns / BLOCK)]
     side: int
-    group: int
 
     @cached_property
     def exact(self) -> Tensor:
         """float32 [rows, columns] it stands for; kept, since the reference multiplies by it again and again."""
-        return dequantise(self)
+        rows, columns = self.values.shape
+        per_row = self.scales.repeat_interleave(self.side, dim=0)[:rows]
+        return self.values.float() * per_row.repeat_interleave(BLOCK, dim=1)[:, :columns]
 
     @cached_property
     def along_rows(self) -> Tensor:
@@ -64,33 +44,22 @@ class Quantised:
         return self.values if self.values.stride(1) == 1 else self.values.contiguous()
 
     def transposed(self) -> "Quantised":
-        """Of its transpose: the same numbers, so a weight is one thing forwards and backwards."""
-        return Quantised(self.values.t(), self.scales.t(), side=self.group, group=self.side)
+        """A weight's transpose: the same numbers, so it is one thing forwards and backwards. Its blocks are square."""
+        return Quantised(self.values.t(), self.scales.t(), BLOCK)
 
 
-def quantise(x: Tensor, recipe: Recipe, side: int = 1) -> Quantised:
-    """`x` [rows, columns] of any float type, with a scale for `side` rows and `recipe.group` columns."""
+def quantise(x: Tensor, side: int = 1) -> Quantised:
+    """`x` [rows, columns] of any float type, with a scale for `side` rows and `BLOCK` columns."""
     rows, columns = x.shape
-    group = recipe.group or columns
-    padded = F.pad(x.float(), (0, -columns % group, 0, -rows % side))
-    blocks = padded.view(padded.shape[0] // side, side, padded.shape[1] // group, group)
+    padded = F.pad(x.float(), (0, -columns % BLOCK, 0, -rows % side))
+    blocks = padded.view(padded.shape[0] // side, side, padded.shape[1] // BLOCK, BLOCK)
     largest = blocks.abs().amax(dim=(1, 3), keepdim=True)
-    scales = (largest / recipe.largest).clamp_min(SMALLEST)
-    if recipe.powers:
-        scales = _power_above(scales)
+    scales = _power_above((largest / LARGEST).clamp_min(SMALLEST))
     scales = torch.where(largest.isfinite(), scales, torch.nan)
-    values = recipe.rounded(blocks / scales).view(padded.shape)[:rows, :columns]
-    return Quantised(values, scales[:, 0, :, 0], side, group)
+    values = (blocks / scales).to(E4M3).view(padded.shape)[:rows, :columns]
+    return Quantised(values, scales[:, 0, :, 0], side)
 
 
 def _power_above(x: Tensor) -> Tensor:
     """The least power of two that is not below `x`, positive normal float32: up to the next number without mantissa."""
     return ((x.view(torch.int32) + 0x7FFFFF) & 0x7F800000).view(torch.float32)
-
-
-def dequantise(quantised: Quantised) -> Tensor:
-    """float32 [rows, columns]."""
-    rows, columns = quantised.values.shape
-    per_row = quantised.scales.repeat_interleave(quantised.side, dim=0)[:rows]
-    scales = per_row.repeat_interleave(quantised.group, dim=1)[:, :columns]
-    return quantised.values.float() * scales

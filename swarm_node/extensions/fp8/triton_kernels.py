@@ -12,9 +12,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from swarm_node.extensions.fp8.quantise import BLOCKS, Quantised, Recipe
+from swarm_node.extensions.fp8.quantise import BLOCK, E4M3, Quantised
 
-GROUP = tl.constexpr(BLOCKS.group)
+GROUP = tl.constexpr(BLOCK)
 BAND = tl.constexpr(8)  # rows of tiles that are worked on side by side: what they read is still in the cache
 ALIGNED = 16  # numbers that are read at once, if every row begins at a multiple of as many
 
@@ -115,40 +115,28 @@ def product_kernel(
     tl.store(y + i[:, None] * y_row + j[None, :], total.to(y.dtype.element_ty), i_inside & j_inside)
 
 
-def quantise(x: Tensor, recipe: Recipe, side: int = 1) -> Quantised:
-    """As `quantise.quantise`, in one kernel; of a transposed view as well.
-
-    Raises:
-        ValueError: another recipe than BLOCKS.
-    """
-    if recipe != BLOCKS or side not in (1, recipe.side):
-        raise ValueError(f"no Triton kernel quantises by {recipe} and {side} rows")
+def quantise(x: Tensor, side: int = 1) -> Quantised:
+    """As `quantise.quantise`, in one kernel; of a transposed view as well. `side` is 1 or BLOCK."""
     rows, columns = x.shape
-    groups, tile = triton.cdiv(columns, recipe.group), side if side > 1 else 64 if rows > 16 else 16
+    groups, tile = triton.cdiv(columns, BLOCK), side if side > 1 else 64 if rows > 16 else 16
     stride = triton.cdiv(columns, ALIGNED) * ALIGNED
-    values = torch.empty(rows, stride, dtype=recipe.dtype, device=x.device)[:, :columns]
+    values = torch.empty(rows, stride, dtype=E4M3, device=x.device)[:, :columns]
     scales = torch.empty(groups, triton.cdiv(rows, side), dtype=torch.float32, device=x.device).t()
     with torch.cuda.device_of(x):
         quantise_kernel[(triton.cdiv(rows, tile), groups)](
             x, values.view(torch.uint8), scales, rows, columns, *x.stride(), values.stride(0), *scales.stride(),
             SIDE=side, TILE=tile, num_warps=tile // 16 if side > 1 else 4,
         )  # fmt: skip
-    return Quantised(values, scales, side, recipe.group)
+    return Quantised(values, scales, side)
 
 
 def product(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
-    """`left` @ `right`^T, [M, N].
-
-    Raises:
-        ValueError: the left one has not a scale for every row and 128 columns, or the right one for 128 other columns.
-    """
-    if (left.side, left.group, right.group) != (1, BLOCKS.group, BLOCKS.group):
-        raise ValueError(f"no Triton kernel multiplies scales by {left.side} x {left.group} and {right.group} columns")
+    """`left` @ `right`^T, [M, N]. The left one has a scale for every row."""
     a, b = left.along_rows, right.along_rows
     (m, k), n = a.shape, b.shape[0]
     tile_rows, tile_columns, warps, stages = next((tile for most, tile in TILES.items() if m <= most), LARGE)
     aligned = a.stride(0) % ALIGNED == 0 and b.stride(0) % ALIGNED == 0
-    rest = 0 if k % BLOCKS.group == 0 else ALIGNED if aligned else 1
+    rest = 0 if k % BLOCK == 0 else ALIGNED if aligned else 1
     y = torch.empty(m, n, dtype=dtype, device=a.device)
     with torch.cuda.device_of(y):
         product_kernel[(triton.cdiv(m, tile_rows), triton.cdiv(n, tile_columns))](

@@ -13,7 +13,7 @@ from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POINTS = 10  # of the curve
 UNKNOWN = "unknown"
-APART = "- the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
+APART = "the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
 
 
 @dataclass
@@ -74,14 +74,18 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
 
 
 def licence(model: str) -> str:
-    """That of the base model's own card, where it has one on this machine."""
+    """That of the base model's own card: in its folder, in the cache, or on the hub."""
+    from huggingface_hub import hf_hub_download
+
     place = folder(model)
-    if not place.is_dir():
-        return _of_the_hub(model)
     try:
-        return _licence_in((place / "README.md").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+        page = place / "README.md" if place.is_dir() else Path(hf_hub_download(model, "README.md"))
+        text = page.read_text(encoding="utf-8")
+    except Exception:  # noqa: BLE001  no network, no card, no such model: all the same to a card
         return UNKNOWN
+    head = text.split("---")[1] if text.startswith("---") else ""
+    found = [line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("license:")]
+    return found[0] if found and found[0] else UNKNOWN
 
 
 def card(told: Story) -> str:
@@ -100,7 +104,7 @@ def card(told: Story) -> str:
         f"- trained: {how}, by GRPO on local and external completions (swarm-node), {told.rounds} rounds",
         f"- swarm: {told.swarm or UNKNOWN}; {told.external} informative external groups were trained on",
         f"- questions: {', '.join(told.tasks) or UNKNOWN}" + (f" of {told.data}" if told.data else ""),
-        *([APART] if told.apart else []),
+        *([f"- {APART}"] if told.apart else []),
         "",
         *_curve("Mean reward of local completions", told.rewards),
         *_curve("Reward on held-out questions", told.validated),
@@ -118,19 +122,3 @@ def _curve(title: str, points: Sequence[tuple[int, float]]) -> list[str]:
     parts = [points[k : k + size] for k in range(0, len(points), size)]
     rows = [f"| {part[0][0]} to {part[-1][0]} | {fmean(value for _, value in part):.3f} |" for part in parts]
     return [f"{title}:", "", "| rounds | mean |", "|---|---|", *rows, ""]
-
-
-def _licence_in(text: str) -> str:
-    head = text.split("---")[1] if text.startswith("---") else ""
-    found = [line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("license:")]
-    return found[0] if found and found[0] else UNKNOWN
-
-
-def _of_the_hub(name: str) -> str:
-    """Of the model's card, from the cache or the hub; unknown where neither can be had."""
-    from huggingface_hub import hf_hub_download
-
-    try:
-        return _licence_in(Path(hf_hub_download(name, "README.md")).read_text(encoding="utf-8"))
-    except Exception:  # noqa: BLE001  no network, no card, no such model: all the same to a card
-        return UNKNOWN

@@ -8,7 +8,8 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.hub.card import Story, card, story
+from swarm_node.extensions.hub.card import APART, Story, card, story
+from swarm_node.extensions.hub.gguf import write
 from swarm_node.settings import ModelConfig, Section
 from swarm_node.settings.command_line import from_command_line
 
@@ -31,17 +32,22 @@ config, and a card with data, curve, swarm, base model and its licence.
   --gguf          also model.gguf, for llama.cpp and Ollama"""
 
 
-class ExportConfig(Section):
-    """A trained model as a folder."""
+class TakenConfig(Section):
+    """Which model is taken out of which home."""
 
-    folder: str = ""
-    """Where it goes: a folder that is not there yet, or is empty."""
     home: Path = Path("~/.swarm-node")
     """Home of the node that trained it."""
     best: bool = False
     """The checkpoint of the best validation, not of the last round."""
     merge: bool = False
-    """Adapters become part of the weights, so that the folder needs no base model and no peft."""
+    """Adapters become part of the weights, so that the model needs no base model and no peft."""
+
+
+class ExportConfig(TakenConfig):
+    """A trained model as a folder."""
+
+    folder: str = ""
+    """Where it goes: a folder that is not there yet, or is empty."""
     gguf: bool = False
     """Also a file model.gguf, for llama.cpp and Ollama (needs the extra gguf)."""
 
@@ -78,7 +84,7 @@ def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: b
         _forget_places(part, told)
         (part / "README.md").write_text(card(told), encoding="utf-8")
         if gguf:
-            _gguf(part, told)
+            write(part, told.base.rpartition("/")[2], told.licence)
         if out.exists():
             out.rmdir()
         part.rename(out)
@@ -96,12 +102,6 @@ def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
         return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(mode="json")
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"checkpoint {checkpoint} is broken ({error}): take --best, or another home") from error
-
-
-def _gguf(folder: Path, told: Story) -> None:
-    from swarm_node.extensions.hub.gguf import write
-
-    write(folder, told.base.rpartition("/")[2], told.licence)
 
 
 def _forget_places(folder: Path, told: Story) -> None:
@@ -142,14 +142,6 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
     policy.save(out)
 
 
-def _opened(told: Story, out: Path) -> str:
-    """How to load it."""
-    if not told.apart:
-        return f"AutoModelForCausalLM.from_pretrained({str(out)!r})"
-    how = f"PeftModel.from_pretrained(base, {str(out)!r}), or export with --merge"
-    return f"adapters of {told.base}, a folder of this machine, whose place is not in them: {how}"
-
-
 def command(argv: list[str]) -> None:
     """Prints where the model is. A first argument without dashes is the folder."""
     config = from_command_line(ExportConfig, argv, "swarm-node model export", first="folder")
@@ -157,7 +149,8 @@ def command(argv: list[str]) -> None:
         raise UserError("name the folder to write: swarm-node model export DIR")
     checkpoint, out = newest(config.home, config.best), Path(config.folder).expanduser()
     told = export(config.home, checkpoint, out, config.merge, config.gguf)
-    print(f"{checkpoint} is now in {out}: {_opened(told, out)}")
+    opened = APART if told.apart else f"AutoModelForCausalLM.from_pretrained({str(out)!r}) opens it"
+    print(f"{checkpoint} is now in {out}: {opened}")
 
 
 EXPORT = Command(ExportConfig, PAGE, command)

@@ -6,8 +6,7 @@ from pathlib import Path
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.common.redaction import hidden, without_secrets
-from swarm_node.extensions.hub.export import export, newest
-from swarm_node.settings import Section
+from swarm_node.extensions.hub.export import TakenConfig, export, newest
 from swarm_node.settings.command_line import from_command_line
 
 PAGE = """\
@@ -20,24 +19,16 @@ A trained model to the Hugging Face hub, with its card. The token is that of
   --public        everybody may see it (only you)
   --home FOLDER   of the node that trained it (~/.swarm-node)
   --best          of the best validation, not of the last round
-  --merge         adapters (LoRA) become part of the weights
-
-A running node pushes by itself where push.repo and push.every are set."""
+  --merge         adapters (LoRA) become part of the weights"""
 
 
-class PushCommandConfig(Section):
+class PushConfig(TakenConfig):
     """A trained model to the Hugging Face hub."""
 
     repo: str = ""
     """The repository, NAME/MODEL; it is made if it is not there."""
     public: bool = False
     """Everybody may see it. A repository that is there already keeps what it is."""
-    home: Path = Path("~/.swarm-node")
-    """Home of the node that trained it."""
-    best: bool = False
-    """The checkpoint of the best validation, not of the last round."""
-    merge: bool = False
-    """Adapters become part of the weights, so that the model needs no base model and no peft."""
 
 
 def upload(folder: Path, repo: str, public: bool, message: str) -> str:
@@ -76,11 +67,10 @@ def _line(error: Exception) -> str:
 
 def command(argv: list[str]) -> None:
     """Prints the model's address. A first argument without dashes is the repository."""
-    arguments = ["--repo", *argv] if argv and not argv[0].startswith("-") else argv
-    config = from_command_line(PushCommandConfig, arguments, "swarm-node model push", flags_only=True)
+    config = from_command_line(PushConfig, argv, "swarm-node model push", first="repo")
     if not config.repo:
         raise UserError("name the repository: swarm-node model push NAME/MODEL")
     print(push(config.home, newest(config.home, config.best), config.repo, config.public, config.merge))
 
 
-PUSH = Command(PushCommandConfig, PAGE, command)
+PUSH = Command(PushConfig, PAGE, command)

@@ -13,9 +13,8 @@ from rich.text import Text
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Round
 from swarm_node.commands.command import Command
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
-from swarm_node.common.printable import printable
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.registry import build_environment, tasks_of

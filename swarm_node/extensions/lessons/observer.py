@@ -3,14 +3,12 @@
 from pathlib import Path
 
 from protocol.messages import Question
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.registry import right_answer
 from swarm_node.rollouts.groups import ScoredGroup, Selection
 from swarm_node.settings import LearningConfig, NodeConfig, Section
-from swarm_node.telemetry.events import Event, Notice, Trained
+from swarm_node.telemetry.events import Event, Notice, Telemetry, Trained
 from swarm_node.telemetry.learning import Learning
-from swarm_node.telemetry.sinks import Telemetry
 
 ROUNDS = 10  # without a right answer
 SHOWN = 100  # characters of a completion

@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-from swarm_node.extensions.page.processes import Processes
 
 Ask = Callable[[Path], dict[str, Any]]  # as commands.status.ask
 
@@ -18,10 +17,8 @@ class Asking:
 
     def __init__(self, home: Path, ask: Ask, clock: Callable[[], float]) -> None:
         self._home, self._ask, self._clock = home, ask, clock
-        self._wanted_until = 0.0
-        self._asked = -EVERY
-        self._processes = Processes()
-        self._running: asyncio.Task[dict[str, Any]] | None = None
+        self._wanted_until, self._asked = 0.0, -EVERY
+        self._lock = asyncio.Lock()
         self.answer: dict[str, Any] = {}
         self.number = 0  # of answers so far
 
@@ -29,30 +26,26 @@ class Asking:
         """Somebody looks."""
         self._wanted_until = self._clock() + LOOKED
 
+    async def follow(self) -> None:
+        """For ever."""
+        while True:
+            if self._clock() < self._wanted_until:
+                await self._renew()
+            await asyncio.sleep(EVERY / 4)
+
     async def fresh(self) -> dict[str, Any]:
         """An answer not older than a few seconds; what was known before where the node is slow."""
-        self.want()
-        self.tick()
-        if self._running is not None:
-            await asyncio.wait({self._running}, timeout=EVERY)
-            self.tick()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._renew(), EVERY)
         return self.answer
 
-    def tick(self) -> None:
-        """Takes an answer that came, and asks again when it is time."""
-        if self._running is not None:
-            if not self._running.done():
+    async def _renew(self) -> None:
+        async with self._lock:
+            if self._clock() - self._asked < EVERY:
                 return
-            failed = self._running.exception() is not None
-            self.answer = {} if failed else self._running.result()
+            try:
+                self.answer = await asyncio.to_thread(self._ask, self._home)
+            except Exception:  # noqa: BLE001  whatever lies in a folder that may be a stranger's
+                self.answer = {}
+            self._asked = self._clock()
             self.number += 1
-            self._running = None
-        now = self._clock()
-        if now < self._wanted_until and now - self._asked >= EVERY:
-            self._asked = now
-            self._running = asyncio.create_task(asyncio.to_thread(self._look))
-
-    def _look(self) -> dict[str, Any]:
-        answer = self._ask(self._home)
-        pid = answer.get("pid")
-        return answer | ({"processes": self._processes.look(pid)} if isinstance(pid, int) else {})

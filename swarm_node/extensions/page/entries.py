@@ -4,7 +4,7 @@ from swarm_node.commands.command import Entry, Purpose
 
 PAGE = Entry(
     "swarm_node.extensions.page.start:COMMAND",
-    "[HOME|REPORT] [--flags]",
-    "a node or a simulation in a browser",
+    "[HOME] [--flags]",
+    "a node in a browser",
     Purpose.LOOK,
 )

@@ -4,10 +4,12 @@ import asyncio
 import hmac
 import ipaddress
 import json
-from collections.abc import Mapping, Sequence
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,7 +28,8 @@ HEADERS = {
 REFUSED = "401: this page needs its token. Open the address that swarm-node printed; it ends in #token=...\n"
 ENTER = "/api/enter"  # takes the token by POST, and gives the cookie
 ENTRANCE_FILES = ("enter.js", "app.css", "icon.svg")
-ENTER_BYTES, ENTER_SECONDS = 1024, 10.0  # for what is posted there
+ENTER_BYTES = 1024  # of what is posted there
+BODY_SECONDS = 10.0  # that a client may take to post something
 
 
 class Guard:
@@ -45,67 +48,64 @@ class Guard:
         """`names`: host names by which the page may be asked for, besides numbers and localhost. `free`: paths that
         need no token. `writes`: paths that take JSON by POST, from this page alone. `entrance`: the path of the page,
         and what a browser without the token gets there: it reads the token out of the address behind the #, which
-        no browser sends, and posts it. An empty `token` opens all."""
+        no browser sends, and posts it."""
         self._app, self._token, self._cookie = app, token.encode(), cookie
         self._names, self._free, self._writes = {name.lower() for name in names}, set(free), set(writes)
         self._door, self._entrance = entrance or ("", app)
-        if token:
-            self._writes.add(ENTER)
-            self._free |= {ENTER, *(f"/static/{name}" for name in ENTRANCE_FILES if entrance)}
+        self._writes.add(ENTER)
+        self._free |= {ENTER, *(f"/static/{name}" for name in ENTRANCE_FILES if entrance)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-        refusal = self._refusal(scope, headers)
-        if refusal is None and self._token and scope["path"] == ENTER:
-            refusal = await self._enter(receive)
+        path, request = scope["path"], Request(scope, receive)
+        refusal = self._refusal(request)
+        if refusal is None and path == ENTER:
+            refusal = await self._enter(request)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                entered = refusal is not None and refusal.status_code == 204
-                message["headers"] = [*message["headers"], *self._headers(scope["path"], entered)]
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers["cache-control"] = "max-age=3600" if path.startswith("/static/") else "no-store"
             await send(message)
 
         locked = refusal is not None and refusal.status_code == 401
-        at_door = self._entrance if locked and scope["path"] == self._door else None
+        at_door = self._entrance if locked and path == self._door else None
         await (at_door or refusal or self._app)(scope, receive, answer)
 
-    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
-        host = headers.get("host", "")
-        if not self._is_ours(host):
+    def _refusal(self, request: Request) -> Response | None:
+        headers, path = request.headers, request.scope["path"]
+        if not self._is_ours(headers.get("host", "")):
             hint = "start swarm-node page with --names NAME, if that is how it is reached"
             return PlainTextResponse(f"421: no page of this name here; {hint}\n", 421)
-        if sum(len(key) + len(value) for key, value in headers.items()) > HEADER_BYTES:
+        if sum(len(key) + len(value) for key, value in headers.raw) > HEADER_BYTES:
             return PlainTextResponse("431: too many headers\n", 431)  # the server's bound sees only what comes in parts
-        if refusal := self._of_method(scope, headers) or _of_origin(headers):
+        if refusal := self._of_method(request) or _of_origin(headers):
             return refusal
-        if self._token and scope["path"] not in self._free and not self._may_enter(headers):
+        if path not in self._free and not self._may_enter(request):
             return _refused()
         return None
 
-    async def _enter(self, receive: Receive) -> Response:
-        """204 for the token, 401 for anything else. Whoever drips it is not waited for."""
-        body = b""
+    async def _enter(self, request: Request) -> Response:
+        """204 and the cookie for the token, 401 for anything else."""
         try:
-            async with asyncio.timeout(ENTER_SECONDS):
-                while len(body) <= ENTER_BYTES:
-                    message = await receive()
-                    body += message.get("body", b"")
-                    if not message.get("more_body", False):
-                        break
-            shown = json.loads(body[: ENTER_BYTES + 1])["token"]
-        except (TimeoutError, ValueError, KeyError, TypeError, RecursionError):
+            shown = (await posted(request, ENTER_BYTES))["token"]
+        except (ValueError, KeyError, TypeError):
             return _refused()
-        return Response(status_code=204) if isinstance(shown, str) and self._is_token(shown) else _refused()
+        if not isinstance(shown, str) or not self._is_token(shown):
+            return _refused()
+        entered = Response(status_code=204)
+        entered.set_cookie(self._cookie, self._token.decode(), COOKIE_SECONDS, httponly=True, samesite="strict")
+        return entered
 
-    def _of_method(self, scope: Scope, headers: Mapping[str, str]) -> PlainTextResponse | None:
-        if scope["path"] in self._writes:
-            if scope["method"] != "POST":
+    def _of_method(self, request: Request) -> Response | None:
+        if request.scope["path"] in self._writes:
+            if request.method != "POST":
                 return PlainTextResponse("405: this takes a POST\n", 405, {"allow": "POST"})
-            if "origin" not in headers or headers.get("content-type") != "application/json":
+            if "origin" not in request.headers or request.headers.get("content-type") != "application/json":
                 return PlainTextResponse("403: not sent by this page\n", 403)
-        elif scope["method"] not in ("GET", "HEAD"):
+        elif request.method not in ("GET", "HEAD"):
             return PlainTextResponse("405: a page only shows\n", 405, {"allow": "GET, HEAD"})
         return None
 
@@ -121,35 +121,37 @@ class Guard:
             return name == "localhost" or name in self._names
         return True
 
-    def _may_enter(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    def _may_enter(self, request: Request) -> bool:
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._is_token(bearer.strip()):
             return True
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return morsel is not None and self._is_token(morsel.value)
+        return self._is_token(request.cookies.get(self._cookie, ""))
 
     def _is_token(self, shown: str) -> bool:
         return hmac.compare_digest(shown.encode("utf-8", "replace"), self._token)
 
-    def _headers(self, path: str, entered: bool) -> list[tuple[bytes, bytes]]:
-        own = dict(HEADERS)
-        own["cache-control"] = "max-age=3600" if path.startswith("/static/") else "no-store"
-        if entered:
-            attributes = f"Max-Age={COOKIE_SECONDS}; Path=/; HttpOnly; SameSite=Strict"
-            own["set-cookie"] = f"{self._cookie}={self._token.decode()}; {attributes}"
-        return [(key.encode(), value.encode()) for key, value in own.items()]
+
+async def posted(request: Request, most: int) -> Any:
+    """The JSON that was sent. ValueError for more than `most` bytes, what is no JSON, and a client that drips it."""
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise ValueError("too long")
+        return json.loads(body)
+    except (TimeoutError, ClientDisconnect, RecursionError) as error:
+        raise ValueError("not whole") from error
 
 
 def _refused() -> PlainTextResponse:
     return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})
 
 
-def _of_origin(headers: Mapping[str, str]) -> PlainTextResponse | None:
+def _of_origin(headers: Headers) -> Response | None:
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-    strange = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+    strange = origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower()
     if strange or (site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate"):
         return PlainTextResponse("403: asked by another site\n", 403)
     return None

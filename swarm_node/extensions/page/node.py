@@ -6,43 +6,35 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common.lru import Lru
-from swarm_node.extensions.page.history import History, Recent
+from swarm_node.extensions.page import checked
+from swarm_node.extensions.page.history import RECENT, History
+from swarm_node.extensions.page.news import News
 from swarm_node.extensions.page.tail import Tail
-from swarm_node.extensions.page.watched import News
 from swarm_node.rollouts.reports import METRICS, PHASES
-from swarm_node.telemetry import checked
 
 LINES = 200  # notices and warnings that are kept
 AUTHORS = 512  # that are remembered
 MOST_TASKS = 40  # that get a curve each
-LEVELS = {"Notice": "notice", "Warned": "warning", "RunFinished": "notice"}
 MOST_REASONS = 256  # of all rounds
 MOST_NEW = 128  # authors of one round that are counted
+LEVELS = {"Notice": "notice", "Warned": "warning", "RunFinished": "notice"}
 OUTCOMES = ("scored", "informative", "refused", "trained")  # of groups, keys of `RoundReport.external_by_peer`
-COUNTED = tuple(name for name, metric in METRICS.items() if metric.over == "sum")
+SUMMED = tuple(name for name, metric in METRICS.items() if metric.over == "sum")
 
 
 class NodeWatch:
-    """Implements watched.Watched, and counts for /metrics."""
+    """Follows the events, and counts for /metrics. Only `read` touches files, a portion at a time."""
 
-    kind = "node"
-    partial = False
-
-    def __init__(self, home: Path, end: int = 0) -> None:
-        """`end`: so many bytes at the end of the events are read, and what comes; 0 for all."""
-        older = home / "events.1.jsonl"
-        self._tail = Tail(home / "events.jsonl", older, end)
-        self._before: Tail | None = None if end else Tail(older)  # read once, at the start
-        self._news = News()
+    def __init__(self, home: Path) -> None:
+        self._tail = Tail(home / "events.jsonl", home / "events.1.jsonl")
+        self.news = News()
         self._forget()
 
     def _forget(self) -> None:
-        self._history, self._recent = History(), Recent()
+        self._history, self._recent, self._validations = History(), History(RECENT, widens=False), History()
         self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
-        self._validations = History()
         self._learned: dict[str, Any] = {}  # by the newest validation
         self._tasks: dict[str, None] = {}
-        self._started: dict[str, Any] = {}
         self.totals: Counter[str] = Counter()  # what only grows, over all events of the file
         self.seconds: Counter[str] = Counter()  # by phase
         self.skipped: Counter[str] = Counter()  # by reason
@@ -51,24 +43,23 @@ class NodeWatch:
         self.validated: float | None = None  # the newest reward in validation
 
     def read(self) -> bool:
+        """Take in a portion of what was written since; whether there may be more at once."""
         before = self._tail.restarts
-        records, more = (self._before or self._tail).read()
-        if self._before and not more:
-            self._before, more = None, True
+        records, more = self._tail.read()
         if self._tail.restarts != before:
             self._forget()
-            self._news.anew()
+            self.news.anew()
         for record in records:
             try:
-                self._take(record)
+                self.take(record)
             except (KeyError, ValueError, TypeError):  # TypeError: "event" may be a list
-                self.totals["unreadable"] += 1
+                continue
         return more
 
     def state(self) -> dict[str, Any]:
+        """All that a browser needs to begin with, as plain data; `serial` says where the news go on."""
         return {
-            "serial": self._news.serial,
-            "started": self._started,
+            "serial": self.news.serial,
             "whole": self._history.columns(),
             "recent": self._recent.columns(),
             "validations": self._validations.columns(),
@@ -77,18 +68,11 @@ class NodeWatch:
             "phases": list(PHASES),
             "lines": list(self._lines),
             "last": self.last,
-            "totals": dict(self.totals),
             "authors": {author: dict(counts) for author, counts in self._authors.items()},
         }
 
-    def news(self, serial: int) -> list[tuple[int, dict[str, Any]]] | None:
-        return self._news.after(serial)
-
-    def anew(self, serial: int) -> None:
-        """Browsers that had news from elsewhere, up to `serial`, begin anew."""
-        self._news.anew(serial)
-
-    def _take(self, record: Mapping[str, Any]) -> None:
+    def take(self, record: Mapping[str, Any]) -> None:
+        """One event. It raises for what is none, before it changes anything."""
         match record["event"]:
             case "RoundDone":
                 self._take_round(checked.report(record["report"]))
@@ -98,21 +82,18 @@ class NodeWatch:
                 self.validated = reward
                 self.totals["validations"] += 1
                 self._learned = learned
-                self._news.add({"validated": [number, reward], "learned": learned})
+                self.news.add({"validated": [number, reward], "learned": learned})
             case "CheckpointSaved":
-                number = checked.whole(record["round"])
+                checked.whole(record["round"])
                 self.totals["checkpoints"] += 1
-                self._news.add({"checkpoint": number})
             case "RunStarted":
-                self._started = checked.started(record)
                 self.totals["starts"] += 1
-                self._news.add({"started": self._started})
             case "Notice" | "Warned" | "RunFinished" as event:
                 time, text = checked.line(record)
                 line = {"time": time, "level": LEVELS[event], "text": text}
                 self._lines.append(line)
                 self.totals["warnings"] += event == "Warned"
-                self._news.add({"line": line})
+                self.news.add({"line": line})
 
     def _take_round(self, report: Mapping[str, Any]) -> None:
         """`report`: as `checked.report` gives it, so that nothing below fails half-way."""
@@ -124,9 +105,9 @@ class NodeWatch:
         self._recent.add(number, figures)
         self.last = dict(report)
         self.totals["rounds"] += 1
-        for name in COUNTED:
+        for name in SUMMED:
             self.totals[name] += int(figures.get(name, 0))
-        self.totals["external_informative"] += int(figures.get("external_informative", 0))
+        self.totals["external_groups"] += int(figures.get("external_informative", 0))
         self.seconds.update({phase: figures[f"phase:{phase}"] for phase in PHASES if f"phase:{phase}" in figures})
         skipped = report["skipped"]
         self.skipped.update({reason: skipped[reason] for reason in checked.known(skipped, self.skipped, MOST_REASONS)})
@@ -137,7 +118,7 @@ class NodeWatch:
             self._authors[author] = known
         authors = {author: dict(self._authors.get(author) or ()) for author in came}
         piece = {"round": [number, figures], "last": self.last, "tasks": list(self._tasks), "authors": authors}
-        self._news.add(piece | {"totals": dict(self.totals)})
+        self.news.add(piece)
 
 
 def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -8,12 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from swarm_node.common.children import OF_THE_USER, clean_environment
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import printable
 from swarm_node.extensions.page.settings import ObservedConfig, listening
 from swarm_node.settings import BootstrapConfig, Section
 from swarm_node.settings.extended import section_of
-from swarm_node.telemetry.events import Begun, Event
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import Begun, Event, Telemetry
 
 END_SECONDS = 3.0
 LINE_CHARS = 400  # of what the page says

@@ -5,34 +5,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from swarm_node.extensions.page import checked
 from swarm_node.extensions.page.tail import Tail
-from swarm_node.telemetry import checked
 from swarm_node.telemetry.samples import FILE, OLDER
 
 SHOWN = 48
 
 
 class SamplesWatch:
-    """Follows the ring: the older half once, then what is added."""
+    """Follows the ring."""
 
     def __init__(self, folder: Path) -> None:
-        self._older, self._newer = Tail(folder / OLDER), Tail(folder / FILE)
+        self._tail = Tail(folder / FILE, folder / OLDER)
         self._last: deque[dict[str, Any]] = deque(maxlen=SHOWN)
-        self._began = False
         self.number = 0  # of samples seen
 
     def read(self) -> None:
         """Take in what is new."""
-        if not self._began:
-            self._began = True
-            self._drain(self._older)
-            self._older.close()
-        self._drain(self._newer)
-
-    def _drain(self, tail: Tail) -> None:
         more = True
         while more:
-            records, more = tail.read()
+            records, more = self._tail.read()
             for record in records:
                 with suppress(KeyError, ValueError):
                     self._last.append(checked.sample(record))

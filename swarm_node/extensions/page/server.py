@@ -9,7 +9,6 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
@@ -20,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.page.guard import HEADER_BYTES
 from swarm_node.extensions.page.page import Page
+from swarm_node.extensions.page.settings import LISTEN, listening
 
 HEADER_SECONDS = 10.0  # that a client may take for a request
 READER_SECONDS = 20.0  # that a client may leave what was sent to it unread
@@ -36,29 +36,24 @@ class Places:
     ) -> None:
         """`is_owner`: of the connections of this machine itself, which others take no place from."""
         self._is_owner = is_owner
-        self._others: Counter[IPv4Address | IPv6Address] = Counter()
-        self._taken = 0
+        self._taken: Counter[IPv4Address | IPv6Address | None] = Counter()  # by address; None is the owner
 
     def take(self, host: str) -> Callable[[], None] | None:
         """What gives the place back; None where there is none for this address."""
         address = party(host)
-        if self._taken >= MOST_CONNECTIONS:
+        whose = None if self._is_owner(address) else address
+        strangers = self._taken.total() - self._taken[None]
+        if self._taken.total() >= MOST_CONNECTIONS:
             return None
-        if self._is_owner(address):
-            self._taken += 1
-            return self._leave
-        if self._others[address] >= FROM_ONE or self._others.total() >= OTHERS:
+        if whose is not None and (self._taken[whose] >= FROM_ONE or strangers >= OTHERS):
             return None
-        self._others[address] += 1
-        self._taken += 1
-        return partial(self._leave, address)
+        self._taken[whose] += 1
+        return lambda: self._leave(whose)
 
-    def _leave(self, address: IPv4Address | IPv6Address | None = None) -> None:
-        self._taken -= 1
-        if address is not None:
-            self._others[address] -= 1
-            if not self._others[address]:
-                del self._others[address]
+    def _leave(self, whose: IPv4Address | IPv6Address | None) -> None:
+        self._taken[whose] -= 1
+        if not self._taken[whose]:
+            del self._taken[whose]
 
 
 def party(host: str) -> IPv4Address | IPv6Address:
@@ -138,14 +133,21 @@ class Server(uvicorn.Server):
         yield
 
 
-def bound(host: str, port: int, flag: str = "--listen") -> socket.socket:
-    """A listening socket. UserError, which names the flag, where it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family)
+def listener_at(listen: str, flag: str = "--listen") -> socket.socket:
+    """A listening socket at HOST:PORT; at a free port where that of the default address is taken. UserError, which
+    names the flag, where it cannot be had."""
+    host, port = listening(listen)
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
-        found.listen(128)  # before its address is shown
+        try:
+            found.bind((host, port))
+            found.listen(128)  # before its address is shown
+        except OSError:
+            if listen != LISTEN:
+                raise
+            found.bind((host, 0))
+            found.listen(128)
     except OSError as error:
         found.close()
         raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; choose another {flag} HOST:PORT") from error

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import BootstrapConfig, NodeConfig
-from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings import BootstrapConfig, ContributeConfig, NodeConfig
 from swarm_node.settings.sections import Alias, Alone, Section
 
 LISTEN = "127.0.0.1:8420"
@@ -20,31 +19,24 @@ class ObservedConfig(Section):
     listen: Annotated[str, Alone(LISTEN), Alias("--page")] = ""
     """HOST:PORT to listen on; --page alone takes 127.0.0.1:8420. Empty: no page."""
     names: tuple[str, ...] = ()
-    """Host names by which that page is reached; numbers and localhost always work."""
+    """Host names by which the page is reached, for instance behind a proxy. Numbers and localhost always work."""
     public: bool = False
-    """Show the public view there at / without a token, as a bootstrap node always does."""
+    """Show the public view at / without the token, as a bootstrap node always does. It is read-only and has no
+    addresses; all else needs the token."""
     open_metrics: bool = False
-    """Answer /metrics there without a token."""
+    """Answer /metrics without the token."""
 
 
-class PageConfig(Section):
-    """A run in a browser: a node's home, or the report folder of a simulation."""
+class PageConfig(ObservedConfig):
+    """A node in a browser, by its home."""
 
     folder: Path = Path("~/.swarm-node")
     """What to show; it can be named without the flag: swarm-node page FOLDER."""
     listen: str = LISTEN
     """HOST:PORT to listen on. Port 0 takes a free one; so does the default where its port is taken."""
-    names: tuple[str, ...] = ()
-    """Host names by which the page is reached, for instance behind a proxy. Numbers and localhost always work."""
-    token: bool = True
-    """Ask for the token. Without it everybody who can reach the port sees all."""
-    public: bool = False
-    """Show the public view at / without the token. It is read-only and has no addresses; all else needs the token."""
     public_tasks: tuple[str, ...] = ()
     """Tasks of your own that the public view shows by name, as it does those that come with this program. All others
     it shows together, without a name."""
-    open_metrics: bool = False
-    """Answer /metrics without the token."""
     with_parent: bool = False
     """End when standard input is closed, as it is when the process that started the page has gone."""
 

@@ -13,10 +13,11 @@ PORTION = 256 * 1024  # bytes read at a time: a hundredth of a second, in which 
 class Tail:
     """Follows one file by its path. A line counts when it is whole; one that is broken is skipped."""
 
-    def __init__(self, path: Path, older: Path | None = None, end: int = 0) -> None:
-        """`older`: where the file is put when it is large and a new one begins; then reading goes on in the new one.
-        `end`: begin no more than so many bytes before the end of the file, with the first line that is whole."""
-        self._path, self._older, self._end = path, older, end
+    def __init__(self, path: Path, older: Path) -> None:
+        """`older`: where the file is put when it is large and a new one begins. It is read first, once; and when an
+        open file is put there, reading goes on in the new one."""
+        self._path, self._older = path, older
+        self._first: Path | None = older
         self._file: BinaryIO | None = None
         self._rest = b""  # of a line that is not whole yet
         self._skipping = False  # the line is too long: up to its end nothing counts
@@ -25,16 +26,16 @@ class Tail:
     def read(self) -> tuple[list[dict[str, Any]], bool]:
         """The next records, and whether there may be more at once. No file, or something else in
         its place, is the same as an empty one."""
-        turned = self._turned()
-        if not turned and self._replaced():
-            self.close()
+        if self._replaced():
+            self._begin_anew()
         try:
             self._file = self._file or self._opened()
+            turned = self._is(self._older)
             data = self._file.read(PORTION)
             if turned and not data:
+                following = private.open_to_read(self._path)
                 self._file.close()
-                self._file = private.open_to_read(self._path)
-                data = self._file.read(PORTION)
+                self._file, data = following, following.read(PORTION)
         except OSError:
             return [], False
         more = len(data) == PORTION or (turned and bool(data))
@@ -45,36 +46,28 @@ class Tail:
             self._rest, self._skipping = b"", True
         return [record for line in lines if (record := record_of(line)) is not None], more
 
-    def close(self) -> None:
-        """The next `read` begins at the start."""
+    def _begin_anew(self) -> None:
         if self._file is not None:
             self._file.close()
             self.restarts += 1
         self._file, self._rest, self._skipping = None, b"", False
 
     def _opened(self) -> BinaryIO:
-        file = private.open_to_read(self._path)
-        size = os.fstat(file.fileno()).st_size
-        if 0 < self._end < size:
-            file.seek(size - self._end)
-            self._skipping = True  # what is there is within a line
-        self._end = 0  # a file that is read again is another one
-        return file
-
-    def _turned(self) -> bool:
-        if self._file is None or self._older is None:
-            return False
+        first, self._first = self._first, None
         try:
-            return self._older.stat().st_ino == os.fstat(self._file.fileno()).st_ino
+            return private.open_to_read(first or self._path)
+        except OSError:
+            return private.open_to_read(self._path)
+
+    def _is(self, path: Path) -> bool:
+        """Whether the open file lies there."""
+        try:
+            return self._file is not None and path.stat().st_ino == os.fstat(self._file.fileno()).st_ino
         except OSError:
             return False
 
     def _replaced(self) -> bool:
-        if self._file is None:
+        """Whether another file lies in the place of the open one, or it was shortened."""
+        if self._file is None or self._is(self._older):
             return False
-        try:
-            there = self._path.stat()
-        except OSError:
-            return True
-        here = self._file.tell()
-        return there.st_size < here or there.st_ino != os.fstat(self._file.fileno()).st_ino
+        return not self._is(self._path) or os.fstat(self._file.fileno()).st_size < self._file.tell()

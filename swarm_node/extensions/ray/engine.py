@@ -1,4 +1,4 @@
-"""A simulation on a Ray cluster: its cells as tasks, or the nodes of each swarm as actors, over all hosts.
+"""A simulation on a Ray cluster: its cells as tasks, over all hosts.
 
 A task starts the same worker process as on one machine and passes on what it says: rewards are the same to the bit. A
 cell whose host was lost begins anew on another. Needs the extra `ray`.
@@ -8,17 +8,17 @@ import os
 import signal
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from swarm_node.common.children import without_secrets
+from swarm_node.common.channel import Failed
+from swarm_node.common.children import usable_cores, without_secrets
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.ray.elsewhere import check_same, folder_of, origin
 from swarm_node.extensions.simulation.arms import Cell
-from swarm_node.extensions.simulation.elsewhere import origin
-from swarm_node.extensions.simulation.engines.engine import Launch, Run, Worker
-from swarm_node.extensions.simulation.engines.memory import InMemoryRun, MemoryEngine
+from swarm_node.extensions.simulation.engines.engine import Engine, Launch, Worker
 from swarm_node.extensions.simulation.worker_messages import (
     FromWorker,
     Order,
@@ -27,66 +27,44 @@ from swarm_node.extensions.simulation.worker_messages import (
     spawned,
     write_order,
 )
-from swarm_node.extensions.simulation.workers import MODULE
 from swarm_node.settings import SimulationConfig
-from swarm_node.telemetry.manifest import usable_cores
 
 STORE = 100_000_000  # bytes of the object store of a cluster of our own: what crosses is text
-_held = threading.Event()  # several simulations of this process share the connection
 
 
-class RayEngine:
-    """Implements engine.Engine."""
+class RayEngine(Engine):
+    """Implements engine.Engine. Its workers do what those of the engine in memory do, on the hosts of a cluster."""
 
     def check(self, config: SimulationConfig) -> None:
+        """That Ray is installed."""
         _library()
-        if config.ray.spread == "nodes" and config.attack.kind != "none":
-            raise UserError("--attack.kind is not for --ray.spread nodes: spread cells")
 
-    def processes(self, config: SimulationConfig) -> int:
-        return usable_cores() if config.ray.spread == "nodes" else 1
-
-    def begin(self, config: SimulationConfig, cell: Cell) -> Run:
-        if config.ray.spread == "cells":
-            return MemoryEngine().begin(config, cell)
-        from swarm_node.extensions.ray.population import RayPopulation  # now: it loads torch
-
-        return InMemoryRun(config, cell, RayPopulation(config, connect(config)))
-
-    def clean_up(self, config: SimulationConfig) -> None:
-        if (ray := sys.modules.get("ray")) is not None and not _held.is_set():
-            ray.shutdown()
-
-    def cells_at_once(self, config: SimulationConfig) -> int | None:
-        """As many as the cluster has cores for, where cells are spread."""
-        if config.ray.spread == "nodes":
-            return None
+    def cells_at_once(self, config: SimulationConfig) -> int:
+        """As many as the cluster has cores for."""
         return max(1, int(connect(config).cluster_resources().get("CPU", 1) // (config.threads or 1)))
 
-    def launch(self, config: SimulationConfig) -> Launch | None:
-        """Tasks on the cluster, where cells are spread."""
-        if config.ray.spread == "nodes":
-            return None
+    def launch(self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
+        """Tasks on the cluster."""
         ray, there = connect(config), origin()
         # No retries of Ray's: a cell that begins anew would repeat rounds that were passed on.
         options = {"num_cpus": config.threads or 1, "num_gpus": config.ray.gpus, "max_retries": 0}
         task = ray.remote(run_worker).options(num_returns="streaming", scheduling_strategy="SPREAD", **options)
 
         def launch(cell: Cell) -> Worker:
-            return RayWorker(ray, task.remote(write_order(config, cell, there), node_environment(config)))
+            return RayWorker(ray, task.remote(write_order(config, cell), command[1:], there, node_environment(config)))
 
         return launch
 
 
-class RayWorker:
-    """Implements workers.Worker: a task, from which messages come as a stream."""
+class RayWorker(Worker):
+    """A task, from which messages come as a stream."""
 
     def __init__(self, ray: Any, stream: Any) -> None:
         self._ray, self._stream = ray, stream
         self._error: Exception | None = None
 
     def messages(self) -> Iterator[FromWorker]:
-        """See Worker."""
+        """As the task passes them on."""
         try:
             for message in self._stream:
                 yield self._ray.get(message)
@@ -94,24 +72,32 @@ class RayWorker:
             self._error = error
 
     def last_words(self) -> str:
-        """See Worker."""
         return " ".join(str(self._error or "the task ended without a message").split())[-300:]
 
     def lost(self) -> bool:
-        """See Worker."""
+        """As Ray says."""
         task = self._ray.exceptions.RayTaskError  # raised in the task, so its host is well
         return self._error is not None and not isinstance(self._error, task)
 
     def kill(self) -> None:
-        """See Worker. The worker process ends with its pipe."""
+        """The worker process ends with its pipe."""
         with suppress(Exception):  # the cluster may be gone
             self._ray.cancel(self._stream, force=True)
 
 
-def run_worker(order: Order, environment: dict[str, str]) -> Iterator[FromWorker]:
-    """The task: messages of a worker process, which ends with the task, however that ends."""
+def run_worker(
+    order: Order, words: Sequence[str], there: Mapping[str, Any], environment: dict[str, str]
+) -> Iterator[FromWorker]:
+    """The task: messages of a worker process, which ends with the task, however that ends. `words` come behind the
+    interpreter; `there` is the driver's origin."""
+    try:
+        check_same(there)
+    except UserError as error:
+        yield Failed(str(error), by_user=True)
+        return
     with tempfile.TemporaryFile() as errors:
-        process = spawned([sys.executable, *MODULE], errors, without_secrets(environment))
+        variables = without_secrets({**environment, **there["environment"]})
+        process = spawned([sys.executable, *words], errors, variables, folder_of(there))
         try:
             said = None
             for said in said_by(process, order):
@@ -126,8 +112,8 @@ def run_worker(order: Order, environment: dict[str, str]) -> Iterator[FromWorker
 
 
 def connect(config: SimulationConfig) -> Any:
-    """The library, connected to the cluster of `ray.address`, or to one of our own on this machine. UserError where
-    there is none."""
+    """The library, connected to the cluster of `ray.address`, or to one of our own on this machine, until this process
+    ends: several simulations may share it. UserError where there is none."""
     ray = _library()
     if ray.is_initialized():
         return ray
@@ -140,18 +126,6 @@ def connect(config: SimulationConfig) -> Any:
             f"no Ray cluster at {config.ray.address or 'this machine'}: {said}; start one by ray start"
         ) from error
     return ray
-
-
-@contextmanager
-def held(config: SimulationConfig) -> Iterator[None]:
-    """Keeps the connection until its end, for simulations side by side. UserError where there is no cluster."""
-    ray = connect(config)
-    _held.set()
-    try:
-        yield
-    finally:
-        _held.clear()
-        ray.shutdown()
 
 
 def _own() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import SimulationConfig
+from swarm_node.telemetry.events import CellRound
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,15 @@ class Cell:
     @property
     def file_stem(self) -> str:
         return f"{self.arm.local}_{self.arm.external}-{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is kept of a finished cell."""
+
+    cell: Cell
+    rounds: tuple[CellRound, ...]
+    peak_mb: float  # memory of its worker and what that started; differs between machines
 
 
 def parse_arm(text: str) -> Arm:

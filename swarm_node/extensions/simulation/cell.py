@@ -4,47 +4,30 @@ It knows nodes only as participants, and does not import torch; the population d
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeVar
 
 from protocol.messages import Round
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.extensions.simulation.faults import Schedule
-from swarm_node.extensions.simulation.held_out import Asked, accuracy, figures
 from swarm_node.extensions.simulation.node_options import contributors
 from swarm_node.rollouts.interfaces import Participant
 from swarm_node.rollouts.reports import RoundReport, combined, mean
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellRound
 
+if TYPE_CHECKING:
+    from swarm_node.extensions.simulation.engines.population import LivePopulation
 
-class Population(Protocol):
-    """Makes the nodes of a cell, by index, and connects them."""
-
-    def join(self, node: int) -> Participant:
-        """Adds the node of this number to the swarm."""
-        ...
-
-    def leave(self, node: int) -> None:
-        """Removes the node of this number from the swarm."""
-        ...
-
-    def evaluate(self, nodes: Sequence[int]) -> list[Asked]:
-        """What these nodes, all present learners, answer to held-out questions of all tasks of the swarm."""
-        ...
-
-    def close(self) -> None:
-        """Releases all nodes."""
-        ...
+Number = TypeVar("Number", int, float)
 
 
 def run_cell(
     config: SimulationConfig,
     cell: Cell,
-    population: Population,
+    population: "LivePopulation",
     clock: Callable[[], float] = time.perf_counter,
     cpu: Callable[[], float] = time.process_time,
 ) -> Iterator[CellRound]:
@@ -71,21 +54,11 @@ def run_cell(
         rejected.update({node: report.rejected for node, report in reports.items()})
         done = summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
         done = replace(done, seconds={**done.seconds, "cpu": cpu() - burnt})
-        yield evaluated(done, config, population, learning) if due(config, number) else done
-
-
-def due(config: SimulationConfig, number: int) -> bool:
-    """Whether held-out questions are asked after the round of this number."""
-    every = config.evaluate_every
-    return bool(every) and ((number + 1) % every == 0 or number + 1 == config.rounds)
-
-
-def evaluated(done: CellRound, config: SimulationConfig, population: Population, nodes: Sequence[int]) -> CellRound:
-    """The round with what its learners know. Its seconds are without the asking."""
-    asked = dict(zip(nodes, population.evaluate(nodes), strict=True))
-    accuracies = {node: accuracy(answers) for node, answers in asked.items()}
-    by_node = tuple(accuracies.get(node) for node in range(config.nodes))
-    return replace(done, accuracy=by_node, held_out=figures(list(asked.values())))
+        every = config.evaluate_every
+        if every and ((number + 1) % every == 0 or number + 1 == config.rounds):
+            found = dict(zip(learning, population.evaluate(learning), strict=True))
+            done = replace(done, accuracy=tuple(found.get(node) for node in range(config.nodes)))
+        yield done
 
 
 def summary(
@@ -100,7 +73,7 @@ def summary(
     """One line about a round of a swarm. `reports` are those of the nodes that took part, `rejected` of all so far."""
     several = [reports[node] for node in sorted(reports)]
     rewards = {node: config.round.questions * report.reward for node, report in reports.items()}
-    seconds = _total([report.seconds for report in several])
+    seconds = total([report.seconds for report in several])
     metrics = combined(several)
     return CellRound(
         arm=str(cell.arm),
@@ -120,25 +93,21 @@ def summary(
         entropy=metrics["entropy"],
         grad_norm=metrics["grad_norm"],
         clip_fraction=metrics["clip_fraction"],
-        skipped=count([report.skipped for report in several]),
-        rejected=count([rejected[node] for node in sorted(rejected)]),
+        skipped=total([report.skipped for report in several]),
+        rejected=total([rejected[node] for node in sorted(rejected)]),
         seconds={**seconds, "round": wall},
-        attack=count([report.attack for report in several if isinstance(report, VictimReport)]),
+        attack=total([report.attack for report in several if isinstance(report, VictimReport)]),
         metrics=metrics,
     )
 
 
-def _total(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    keys = dict.fromkeys(key for mapping in mappings for key in mapping)
-    return {key: sum(mapping.get(key, 0.0) for mapping in mappings) for key in keys}
-
-
-def count(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of counts by name, in the order of names."""
-    counts: Counter[str] = Counter()
+def total(mappings: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
+    """The sums by name, in the order of names."""
+    sums: dict[str, Number] = {}
     for mapping in mappings:
-        counts.update(mapping)
-    return dict(sorted(counts.items()))
+        for name, value in mapping.items():
+            sums[name] = sums[name] + value if name in sums else value
+    return dict(sorted(sums.items()))
 
 
 def _mean_by_key(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:

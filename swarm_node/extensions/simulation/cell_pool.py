@@ -10,31 +10,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from swarm_node.common import channel
-from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.common.channel import Failed
+from swarm_node.extensions.simulation.arms import Cell, Record
 from swarm_node.extensions.simulation.engines.engine import Launch, Worker
 from swarm_node.extensions.simulation.worker_messages import DoneMessage, FromWorker, RoundMessage
 from swarm_node.telemetry.events import CellRound, CellStarted, Event, Notice
 
 LOSSES = 3  # hosts that a cell may lose before it has failed
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A cell that ran to its end."""
-
-    cell: Cell
-    rounds: tuple[CellRound, ...]
-    memory: tuple[float, ...]  # MB, through the run
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A cell that failed: one line, and whether it is a mistake of the user."""
-
-    cell: Cell
-    error: str
-    by_user: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -49,8 +31,8 @@ _Messages = SimpleQueue[tuple[_Running, FromWorker | None]]  # None: the worker 
 
 def run_cells(
     cells: Sequence[Cell], *, workers: int, launch: Launch, emit: Callable[[Event], None]
-) -> Generator[Finished | Failed, None, None]:
-    """Yields cells as they end. A cell whose host was lost begins anew.
+) -> Generator[tuple[Cell, Record | Failed], None, None]:
+    """Yields cells and how they ended. A cell whose host was lost begins anew.
 
     Closing the iterator, or any exception in here (Ctrl-C), kills all running cells.
     """
@@ -75,7 +57,7 @@ def run_cells(
                 emit(Notice(f"a host was lost: {running.cell} begins anew"))
                 waiting.appendleft(running.cell)
             else:
-                yield ended
+                yield running.cell, ended
     finally:
         for running in alive:
             running.worker.kill()
@@ -93,16 +75,16 @@ def _read(running: _Running, messages: _Messages) -> None:
     messages.put((running, None))
 
 
-def _handle(running: _Running, message: FromWorker | None, emit: Callable[[Event], None]) -> Finished | Failed | None:
+def _handle(running: _Running, message: FromWorker | None, emit: Callable[[Event], None]) -> Record | Failed | None:
     """How the cell ended, if this message ends it."""
     match message:
         case None:
-            return Failed(running.cell, running.worker.last_words(), by_user=False)
+            return Failed(running.worker.last_words(), by_user=False)
         case RoundMessage(done):
             running.rounds.append(done)
             emit(done)
-        case DoneMessage(memory):
-            return Finished(running.cell, tuple(running.rounds), memory)
-        case channel.Failed(error, by_user):
-            return Failed(running.cell, error, by_user)
+        case DoneMessage(peak_mb):
+            return Record(running.cell, tuple(running.rounds), peak_mb)
+        case Failed():
+            return message
     return None

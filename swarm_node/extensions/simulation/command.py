@@ -18,7 +18,6 @@ rewards.png, manifest.json and events.jsonl.
   --out FOLDER                   where the report goes (runs/simulation)
   --resume, --overwrite          go on with the report that is there; replace it
   --workers N                    processes side by side (one per core)
-  --workers-by COMMAND           where they run: "ssh host", "srun -N1"
   --model.name NAME              smollm2-135m, a starter, folder or hub name
   --evaluate-every N             rounds between held-out questions of all tasks
   --node-models NAME ...         models of nodes 0, 1, ... in turn

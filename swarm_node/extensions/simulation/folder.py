@@ -1,34 +1,26 @@
 """The report folder: its files, when it may be used again, finished cells. Deletes only files that it wrote."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import plain, write_bytes
-from swarm_node.extensions.simulation.arms import Cell, parse_arm
+from swarm_node.common.files import plain, write_bytes, write_json
+from swarm_node.extensions.simulation.arms import Cell, Record
 from swarm_node.settings import SimulationConfig
-from swarm_node.settings.sources import flatten
-from swarm_node.telemetry.events import CellRound
-from swarm_node.telemetry.manifest import manifest, write_manifest
+from swarm_node.settings.options import flatten
+from swarm_node.telemetry.manifest import manifest
 
 KIND = "simulation"  # in the manifest of a folder of ours
 PICTURES = ("rewards.png", "accuracy.png")
 PATTERNS = ("report.json", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
-WORKERS = ("workers", "workers_by", "workers_python", "ray")
 SAME_ENGINE = {"ray": "memory"}  # to the bit
-ABOUT_THE_RUN = {"out", "resume", "overwrite", *WORKERS, "arms", "seeds"}  # options that do not change a cell
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What is kept of a finished cell."""
-
-    cell: Cell
-    rounds: tuple[CellRound, ...]
-    memory: tuple[float, ...]  # MB of its worker, through the run; differs between machines
+ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "ray", "arms", "seeds"}  # options that do not change a cell
 
 
 class ReportFolder:
@@ -37,8 +29,6 @@ class ReportFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
         self.report = self.path / "report.json"
-        self.plot = self.path / "rewards.png"
-        self.accuracy = self.path / "accuracy.png"
         self.manifest = self.path / "manifest.json"
         self.events = self.path / "events.jsonl"
         self._cells = self.path / "cells"
@@ -64,7 +54,7 @@ class ReportFolder:
         except OSError as error:
             raise UserError(f"{self.path} cannot be written ({error.strerror}): choose another --out") from error
         seeds = range(config.seed, config.seed + config.seeds)
-        write_manifest(self.manifest, manifest(KIND, config, seeds))
+        write_json(self.manifest, manifest(KIND, config, seeds))
         return warning
 
     def log(self, cell: Cell) -> Path:
@@ -73,30 +63,17 @@ class ReportFolder:
 
     def save(self, record: Record) -> None:
         """Writes a finished cell, whole or not at all."""
-        rounds = [plain(asdict(done)) for done in record.rounds]
-        content = {
-            "arm": str(record.cell.arm),
-            "seed": record.cell.seed,
-            "memory": list(record.memory),
-            "rounds": rounds,
-        }
-        write_bytes(self._file(record.cell), json.dumps(content, allow_nan=False).encode())
+        write_bytes(self._file(record.cell), json.dumps(plain(asdict(record)), allow_nan=False).encode())
 
     def load(self, cells: Sequence[Cell], rounds: int) -> list[Record]:
         """The finished ones of these cells. A file that is not a cell of this run counts as missing, so the cell runs
         again."""
-        return [record for cell in cells for record in self._read(cell) if len(record.rounds) == rounds]
-
-    def _read(self, cell: Cell) -> Iterator[Record]:
-        try:
-            content = json.loads(self._file(cell).read_bytes())
-            found = Cell(parse_arm(content["arm"]), content["seed"])
-            rounds = tuple(read_round(fields) for fields in content["rounds"])
-            record = Record(found, rounds, tuple(content["memory"]))
-        except (OSError, ValueError, KeyError, TypeError, UserError):
-            return
-        if found == cell:
-            yield record
+        found = []
+        for cell in cells:
+            with suppress(OSError, ValueError, RecursionError):
+                record = msgspec.json.decode(self._file(cell).read_bytes(), type=Record)
+                found += [record] if record.cell == cell and len(record.rounds) == rounds else []
+        return found
 
     def _file(self, cell: Cell) -> Path:
         return self._cells / f"{cell.file_stem}.json"
@@ -122,7 +99,7 @@ class ReportFolder:
         new = flatten(type(config)().model_dump(mode="json"))  # options that the earlier version did not have
         then = {**new, **flatten(earlier["config"])}
         now, then = ({**each, "engine": SAME_ENGINE.get(each["engine"], each["engine"])} for each in (now, then))
-        changed = sorted(key for key in now.keys() | then.keys() if now.get(key) != then.get(key))
+        changed = sorted(key for key in now if now[key] != then.get(key))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
         if changed:
             shown = ", ".join(f"{key} was {then.get(key)!r}, is {now.get(key)!r}" for key in changed[:3])
@@ -138,9 +115,3 @@ class ReportFolder:
         for pattern in PATTERNS:
             for file in self.path.glob(pattern):
                 file.unlink()
-
-
-def read_round(fields: Mapping[str, Any]) -> CellRound:
-    """A round from its plain data."""
-    accuracy = tuple(fields.get("accuracy", ()))
-    return CellRound(**{**fields, "node_rewards": tuple(fields["node_rewards"]), "accuracy": accuracy})

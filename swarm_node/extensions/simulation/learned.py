@@ -1,67 +1,61 @@
-"""What a swarm has learnt, from held-out answers: by whose tasks, when, and how far it spread. Pure functions."""
+"""What a swarm has learnt, from held-out answers: of whose tasks, and when. Pure functions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from swarm_node.extensions.simulation.folder import Record
+from swarm_node.extensions.simulation.arms import Record
+from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.rollouts.reports import mean
 from swarm_node.telemetry.events import CellRound
 
 T = TypeVar("T")
-KNOWN = 0.5  # accuracy from which a node knows a task
+LocalTasks = Sequence[frozenset[str]]  # that each node asks itself
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
     """Accuracy of an arm on held-out questions of all tasks of the swarm, in [0, 1]. Lists are per seed, and within it
-    per evaluation, unless said otherwise."""
+    per evaluation, unless said otherwise. Local tasks are those that a node asks itself, others' tasks those that only
+    others ask: None where there are none."""
 
     rounds: tuple[int, ...]  # done when it was asked, the same for all seeds
     all_tasks: tuple[tuple[float, ...], ...]  # mean over nodes and tasks
-    local_tasks: tuple[tuple[float | None, ...], ...]  # over those that a node asks itself
-    other_tasks: tuple[tuple[float | None, ...], ...]  # over those that only others ask; None where there are none
+    local_tasks: tuple[tuple[float | None, ...], ...]  # mean over nodes and their local tasks
+    other_tasks: tuple[tuple[float | None, ...], ...]  # mean over nodes and others' tasks
     final: tuple[float, ...]  # per seed: all tasks, at the last evaluation
     final_local: tuple[float | None, ...]  # per seed: local tasks, at the last evaluation
     final_other: tuple[float | None, ...]  # per seed: others' tasks, at the last evaluation
+    final_ci95: tuple[float | None, ...]  # of these three: half-width over seeds, over nodes where there is one seed
     area: tuple[float, ...]  # per seed: mean over rounds of all tasks, from the first evaluation to the last
-    by_node: tuple[tuple[tuple[float | None, ...], ...], ...]  # all tasks, per node; None where it was away
-    by_task: Mapping[str, tuple[tuple[float, ...], ...]]  # mean over nodes
+    by_task: dict[str, tuple[tuple[float, ...], ...]]  # mean over nodes
     generated_tokens: tuple[tuple[int, ...], ...]  # by all nodes until then
     trained_tokens: tuple[tuple[int, ...], ...]  # by all nodes until then
-    figures: Mapping[str, tuple[tuple[float, ...], ...]]  # pass_at_k, distinct, entropy (nats per token), agreement
-    adoption: Mapping[str, tuple[int | None, ...]]  # task -> per seed: rounds from the first node that knew it to half
 
 
-def held_out(records: Sequence[Record], local: Sequence[frozenset[str]]) -> HeldOut | None:
-    """None where nothing was asked. `local`: the tasks that each node asks itself."""
+def held_out(records: Sequence[Record], local: LocalTasks) -> HeldOut | None:
+    """None where nothing was asked."""
     asked = [[done for done in record.rounds if done.accuracy] for record in records]
     if not all(asked):
         return None
-    every = [[_over(done, [None] * len(local)) or 0.0 for done in rows] for rows in asked]
-    own = [[_over(done, local) for done in rows] for rows in asked]
-    other = [[_over(done, local, others=True) for done in rows] for rows in asked]
+    every, own, other = ([[kind(done, local) for done in rows] for rows in asked] for kind in (_all, _own, _others))
+    means = [[[_mean(nodes) for nodes in row] for row in rows] for rows in (every, own, other)]
     tasks = sorted({task for rows in asked for done in rows for node in done.accuracy for task in node or {}})
-    names = sorted({name for rows in asked for done in rows for name in done.held_out})
     rounds = tuple(done.round + 1 for done in asked[0])
+    whole = [[value or 0.0 for value in row] for row in means[0]]
     return HeldOut(
         rounds=rounds,
-        all_tasks=_tuples(every),
-        local_tasks=_tuples(own),
-        other_tasks=_tuples(other),
-        final=tuple(row[-1] for row in every),
-        final_local=tuple(row[-1] for row in own),
-        final_other=tuple(row[-1] for row in other),
-        area=tuple(area(rounds, row) for row in every),
-        by_node=tuple(
-            tuple(tuple(mean(list(node.values())) if node else None for node in done.accuracy) for done in rows)
-            for rows in asked
-        ),
+        all_tasks=_tuples(whole),
+        local_tasks=_tuples(means[1]),
+        other_tasks=_tuples(means[2]),
+        final=tuple(row[-1] for row in whole),
+        final_local=tuple(row[-1] for row in means[1]),
+        final_other=tuple(row[-1] for row in means[2]),
+        final_ci95=tuple(_half([row[-1] for row in rows]) for rows in (every, own, other)),
+        area=tuple(area(rounds, row) for row in whole),
         by_task={task: _tuples([[_task(done, task) for done in rows] for rows in asked]) for task in tasks},
         generated_tokens=tuple(_until(record, rounds, "generated_tokens") for record in records),
         trained_tokens=tuple(_until(record, rounds, "trained_tokens") for record in records),
-        figures={name: _tuples([[done.held_out.get(name, 0.0) for done in rows] for rows in asked]) for name in names},
-        adoption={task: tuple(adoption(rows, task) for rows in asked) for task in tasks},
     )
 
 
@@ -74,26 +68,30 @@ def area(rounds: Sequence[int], values: Sequence[float]) -> float:
     return whole / (rounds[-1] - rounds[0])
 
 
-def adoption(asked: Sequence[CellRound], task: str) -> int | None:
-    """Rounds from the evaluation at which some node knew the task to the one at which half of those present did. None
-    where either did not come."""
-    first = None
-    for done in asked:
-        known = [node[task] >= KNOWN for node in done.accuracy if node and task in node]
-        if any(known) and first is None:
-            first = done.round
-        if first is not None and 2 * sum(known) >= len(known) > 0:
-            return done.round - first
-    return None
+def _all(done: CellRound, local: LocalTasks) -> list[float]:
+    """The mean of each node that was asked."""
+    return [mean(list(node.values())) for node in done.accuracy if node]
 
 
-def _over(done: CellRound, local: Sequence[frozenset[str] | None], *, others: bool = False) -> float | None:
-    """Mean over nodes of the mean over a node's tasks: its own, or with `others` all but these; None takes all."""
-    means = []
-    for node, own in zip(done.accuracy, local, strict=True):
-        values = [value for task, value in (node or {}).items() if own is None or (task in own) != others]
-        means += [mean(values)] if values else []
-    return mean(means) if means else None
+def _own(done: CellRound, local: LocalTasks) -> list[float]:
+    """The mean of each node over its local tasks."""
+    found = [[v for task, v in (n or {}).items() if task in own] for n, own in zip(done.accuracy, local, strict=True)]
+    return [mean(values) for values in found if values]
+
+
+def _others(done: CellRound, local: LocalTasks) -> list[float]:
+    """The mean of each node over others' tasks."""
+    every = frozenset(task for node in done.accuracy for task in node or {})
+    return _own(done, [every - own for own in local])
+
+
+def _mean(nodes: Sequence[float]) -> float | None:
+    return mean(nodes) if nodes else None
+
+
+def _half(ends: Sequence[Sequence[float]]) -> float | None:
+    """`ends`: per seed, per node."""
+    return ci95(ends[0] if len(ends) == 1 else [mean(nodes) for nodes in ends if nodes])
 
 
 def _task(done: CellRound, task: str) -> float:

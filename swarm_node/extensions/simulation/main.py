@@ -1,6 +1,7 @@
 """`simulate`: arms and seeds in, a report folder out. Imports no torch; its workers do."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -9,27 +10,35 @@ from pathlib import Path
 
 from rich.console import Console
 
+from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
-from swarm_node.extensions.simulation.arms import Cell, all_cells
+from swarm_node.extensions.simulation.arms import Cell, Record, all_cells
 from swarm_node.extensions.simulation.attacks.hostile import hostile_nodes
-from swarm_node.extensions.simulation.cell_pool import Failed, Finished, run_cells
+from swarm_node.extensions.simulation.cell_pool import run_cells
 from swarm_node.extensions.simulation.engines.engine import engine_of
 from swarm_node.extensions.simulation.faults import Schedule
-from swarm_node.extensions.simulation.folder import Record, ReportFolder
-from swarm_node.extensions.simulation.node_options import contributors, is_mixed, node_config
-from swarm_node.extensions.simulation.progress import simulation_terminal
+from swarm_node.extensions.simulation.folder import ReportFolder
+from swarm_node.extensions.simulation.node_options import contributors, node_config
+from swarm_node.extensions.simulation.progress import SimulationTerminal
 from swarm_node.extensions.simulation.report import Report, build_report
 from swarm_node.extensions.simulation.tables import result
-from swarm_node.extensions.simulation.workers import WORKER, local_launch, prefixes_of, remote_command
 from swarm_node.policy.models import fetch
 from swarm_node.settings import SimulationConfig
-from swarm_node.telemetry.events import CellFailed, CellFinished, Notice, RunFinished, RunStarted, Warned
+from swarm_node.telemetry.events import (
+    CellFailed,
+    CellFinished,
+    Notice,
+    RunFinished,
+    RunStarted,
+    Telemetry,
+    Warned,
+    observe,
+)
 from swarm_node.telemetry.jsonlines import JsonLines
-from swarm_node.telemetry.manifest import usable_cores
-from swarm_node.telemetry.observers import observe
-from swarm_node.telemetry.sinks import Telemetry
 from swarm_node.telemetry.terminal import say
+
+WORKER = (sys.executable, "-P", "-m", "swarm_node.extensions.simulation.worker")
 
 
 def simulate(
@@ -63,8 +72,6 @@ def check(config: SimulationConfig) -> list[Cell]:
     for node in range(config.nodes):
         node_config(config, node)
     engine_of(config).check(config)
-    if prefixes_of(config):
-        remote_command(config)
     return all_cells(config)
 
 
@@ -85,7 +92,7 @@ def _simulate(
     finished = {record.cell for record in records}
     todo = [cell for cell in cells if cell not in finished]
     warn = partial(say, console, style="yellow")
-    terminal = simulation_terminal(console, len(todo), config.rounds, config.round.questions, clock)
+    terminal = SimulationTerminal(console, len(todo), config.rounds, config.round.questions, clock)
     with Telemetry(show=warn) as telemetry:
         observe(telemetry, folder.path, config)
         telemetry.add(JsonLines(folder.events, warn))
@@ -100,8 +107,8 @@ def _simulate(
         write_json(folder.report, asdict(report))
         _draw(report, folder)
         telemetry.emit(RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
-    console.print(result(report, mixed=is_mixed(config)))
-    say(console, f"report: {folder.report}   plot: {folder.plot}")
+    console.print(result(report))
+    say(console, f"report: {folder.report}   plots: {folder.path}/*.png")
     return folder.report
 
 
@@ -116,19 +123,19 @@ def _run(
 ) -> list[Record]:
     """Runs the cells, saving each as it ends. A cell that fails does not stop the others; a user's mistake does."""
     records: list[Record] = []
-    failed: list[Failed] = []
+    failed: list[tuple[Cell, Failed]] = []
+    engine = engine_of(config)
     outcomes = run_cells(
         todo,
-        workers=_workers(config, len(todo)),
-        launch=engine_of(config).launch(config) or local_launch(config, folder.log, worker),
+        workers=config.workers or engine.cells_at_once(config),
+        launch=engine.launch(config, folder.log, worker),
         emit=telemetry.emit,
     )
     try:
-        for outcome in outcomes:
-            cell = outcome.cell
-            if isinstance(outcome, Finished):
-                records.append(Record(cell, outcome.rounds, outcome.memory))
-                folder.save(records[-1])
+        for cell, outcome in outcomes:
+            if isinstance(outcome, Record):
+                records.append(outcome)
+                folder.save(outcome)
                 folder.log(cell).unlink(missing_ok=True)
                 total_reward = sum(done.reward for done in outcome.rounds)
                 telemetry.emit(CellFinished(str(cell.arm), cell.seed, total_reward))
@@ -136,7 +143,7 @@ def _run(
                 folder.log(cell).unlink(missing_ok=True)
                 raise UserError(outcome.error)
             else:
-                failed.append(outcome)
+                failed.append((cell, outcome))
                 telemetry.emit(CellFailed(str(cell.arm), cell.seed, outcome.error))
     except KeyboardInterrupt:
         done = total - len(todo) + len(records)
@@ -145,33 +152,20 @@ def _run(
     finally:
         outcomes.close()
     if failed:
-        first = failed[0]
+        cell, first = failed[0]
         raise UserError(
-            f"{len(failed)} of {total} cells failed, the first ({first.cell}): {first.error}; "
-            f"details in {folder.log(first.cell)}, go on with --resume"
+            f"{len(failed)} of {total} cells failed, the first ({cell}): {first.error}; "
+            f"details in {folder.log(cell)}, go on with --resume"
         )
     return records
 
 
 def _draw(report: Report, folder: ReportFolder) -> None:
     """Draws the plots. Matplotlib is imported only now: earlier it would take memory from the cells."""
-    from swarm_node.extensions.simulation.plot import draw
+    from swarm_node.extensions.simulation.plot import figures
 
-    draw(report, folder.plot)
-    if any(arm.held_out for arm in report.arms.values()):
-        from swarm_node.extensions.simulation.plot_accuracy import draw_accuracy
-
-        draw_accuracy(report, folder.accuracy)
-
-
-def _workers(config: SimulationConfig, cells: int) -> int:
-    if prefixes := prefixes_of(config):
-        return max(1, min(config.workers or len(prefixes), cells))
-    engine = engine_of(config)
-    fitting = engine.cells_at_once(config)
-    if fitting is None:
-        fitting = max(1, usable_cores() // (engine.processes(config) * (config.threads or 1)))
-    return max(1, min(config.workers or fitting, cells))
+    for name, figure in figures(report).items():
+        figure.savefig(folder.path / f"{name}.png")
 
 
 def _facts(config: SimulationConfig) -> dict[str, str]:

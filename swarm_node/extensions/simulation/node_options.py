@@ -1,18 +1,23 @@
-"""Mixed swarms: which model, tasks and device each node has. Pure data."""
+"""Who the nodes of a simulation are, and which model and tasks each has. Pure data."""
 
+import hashlib
+
+from protocol.identity import Identity
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import tasks_of
 from swarm_node.settings import SimulationConfig
 
 
+def identity(seed: int, node: int) -> Identity:
+    """The identity of (seed, index). So a swarm of the same seed gets the same questions in every arm and engine."""
+    return Identity.from_seed_bytes(hashlib.sha256(f"{seed}/{node}".encode()).digest())
+
+
 def node_config(config: SimulationConfig, node: int) -> SimulationConfig:
     """The configuration of one node. A list shorter than the swarm starts again from its first entry."""
     model, environment = config.model, config.environment
-    models, devices = config.node_models, config.node_devices
-    if models:
+    if models := config.node_models:
         model = model.model_copy(update={"name": models[node % len(models)]})
-    if devices:
-        model = model.model_copy(update={"device": devices[node % len(devices)]})
     if config.node_tasks:
         tasks = split_tasks(config.node_tasks[node % len(config.node_tasks)])
         environment = environment.model_copy(update={"tasks": tasks})
@@ -46,11 +51,6 @@ def contributors(config: SimulationConfig) -> frozenset[int]:
     return found
 
 
-def is_mixed(config: SimulationConfig) -> bool:
-    """Whether nodes differ."""
-    return bool(config.node_models or config.node_tasks or config.node_devices or config.node_roles)
-
-
 def node_names(config: SimulationConfig) -> list[str]:
     """A short name for each node, from what distinguishes it."""
     names = []
@@ -61,8 +61,6 @@ def node_names(config: SimulationConfig) -> list[str]:
             parts.append(own.model.name)
         if config.node_tasks:
             parts.append(",".join(own.environment.tasks))
-        if config.node_devices:
-            parts.append(own.model.device)
         if config.node_roles:
             parts.append(config.node_roles[node % len(config.node_roles)])
         names.append(" ".join(parts))

@@ -1,23 +1,24 @@
 """`swarm-node view plot RUN ...`: figures of reports and homes, as PNG and SVG. Matplotlib is loaded when it draws."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from swarm_node.commands.command import Command
+from swarm_node.common import private
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.page.newest_first import NewestFirst
 from swarm_node.extensions.page.node import NodeWatch
-from swarm_node.extensions.page.start import watched_in
-from swarm_node.extensions.simulation.report import ArmSummary, Report
+from swarm_node.extensions.simulation.report import Report
 from swarm_node.settings import Section
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.jsonlines import LONGEST, record_of
 from swarm_node.telemetry.series import moving_average
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 class PlotConfig(Section):
@@ -37,9 +38,7 @@ of a node by its home. Prints the files.
 
   --out FOLDER   for all figures (each run's own folder)"""
 
-KINDS = ("png", "svg")
 WINDOW = 20  # rounds
-T = TypeVar("T")
 
 
 def command(argv: list[str]) -> None:
@@ -58,66 +57,66 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     """The files that were written. UserError where there is nothing to draw, or no place for it."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
-    found = watched_in(folder)
-    watched = NodeWatch(folder) if isinstance(found, NewestFirst) else found  # a figure needs all rounds anyway
-    stem = "node" if isinstance(watched, NodeWatch) else "rewards"
-    name = f"{folder.resolve().name}-{stem}" if out else stem
-    paths = [(out or folder) / f"{name}.{kind}" for kind in KINDS]
     try:
         (out or folder).mkdir(parents=True, exist_ok=True)
-        if isinstance(watched, NodeWatch):
-            while watched.read():
-                pass
-            _draw_node(watched.state(), folder, paths)
-        else:
-            _draw_report(folder, paths)
+        figures = _report_figures(folder) if _is_simulation(folder) else {"node": _node_figure(folder)}
+        paths = []
+        for name, figure in figures.items():
+            for kind in ("png", "svg"):
+                stem = f"{folder.resolve().name}-{name}" if out else name
+                paths.append((out or folder) / f"{stem}.{kind}")
+                figure.savefig(paths[-1], format=kind)
     except OSError as error:
         raise UserError(f"{error.filename or folder}: {error.strerror}; choose another folder with --out") from error
     return paths
 
 
-def _draw_report(folder: Path, paths: Sequence[Path]) -> None:
+def _is_simulation(folder: Path) -> bool:
     try:
-        content = json.loads((folder / "report.json").read_bytes())
-        arms = {name: _made(ArmSummary, arm) for name, arm in content["arms"].items()}
-        report = _made(Report, {**content, "arms": arms})
+        manifest = record_of(private.read_plain(folder / "manifest.json", LONGEST)) or {}
+    except OSError:
+        return False
+    return manifest.get("kind") == "simulation"
+
+
+def report_of(folder: Path) -> Report:
+    """The report of a simulation. UserError where there is none."""
+    try:
+        return msgspec.json.decode((folder / "report.json").read_bytes(), type=Report)
     except FileNotFoundError:
         raise UserError(f"{folder} has no report.json yet: its simulation is not finished") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, RecursionError) as error:  # of msgspec all are ValueErrors
         raise UserError(f"{folder / 'report.json'} is no report: {error}") from error
-    from swarm_node.extensions.simulation.plot import draw
-
-    for path in paths:
-        draw(report, path)
 
 
-def _made(kind: type[T], content: Mapping[str, Any]) -> T:
-    """Keys that this version does not know are left out."""
-    return kind(**{field.name: content[field.name] for field in fields(kind) if field.name in content})  # type: ignore[arg-type]
+def _report_figures(folder: Path) -> "dict[str, Figure]":
+    report = report_of(folder)
+    from swarm_node.extensions.simulation.plot import figures
+
+    return figures(report)
 
 
-def _draw_node(state: Mapping[str, Any], folder: Path, paths: Sequence[Path]) -> None:
+def _node_figure(folder: Path) -> "Figure":
+    node = NodeWatch(folder)
+    while node.read():
+        pass
+    state = node.state()
     if not state["whole"]["rounds"]:
         raise UserError(f"{folder} holds no rounds: name the home of a node that has trained")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from swarm_node.extensions.simulation.plot import new_figure
 
-    figure = Figure(figsize=(11.0, 7.0), dpi=120)
-    FigureCanvasAgg(figure)
+    figure = new_figure(11.0, 7.0)
     axes = figure.subplots(2, 2).flat
-    whole = state["whole"]
-    _curves(axes[0], whole, "Reward", {"local": "reward"})
-    validations = state["validations"]
+    whole, validations = state["whole"], state["validations"]
     if validations["rounds"]:
         axes[0].plot(validations["rounds"], validations["series"]["reward"], "o", color="#009E73", label="validation")
-        axes[0].legend(frameon=False, fontsize=8)
+    _curves(axes[0], whole, "Reward", {"local": "reward"})
     _curves(axes[1], whole, "Reward by task", {task: f"task:{task}" for task in state["tasks"][:10]})
     _curves(axes[2], whole, "Groups trained on", {"local": "local_informative", "external": "external_informative"})
     _curves(axes[3], whole, "Entropy, nats per token", {"": "entropy"})
     figure.suptitle(f"{len(whole['rounds']) * whole['width']} rounds, moving average of {WINDOW} points", fontsize=11)
     figure.tight_layout()
-    for path in paths:
-        figure.savefig(path, format=path.suffix.removeprefix("."))
+    return figure
 
 
 def _curves(axes: "Axes", columns: Mapping[str, Any], title: str, names: Mapping[str, str]) -> None:

@@ -5,15 +5,13 @@ questions. The reward of a round is the mean over the nodes that took part. The 
 SAPO paper, is the sum over rounds. Two runs with the same configuration differ only in `cost`.
 """
 
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from swarm_node.extensions.simulation.arms import Arm, parse_arms
-from swarm_node.extensions.simulation.cell import count
-from swarm_node.extensions.simulation.folder import Record
+from swarm_node.extensions.simulation.arms import Arm, Record, parse_arms
+from swarm_node.extensions.simulation.cell import total
 from swarm_node.extensions.simulation.learned import HeldOut, held_out
 from swarm_node.extensions.simulation.node_options import local_tasks, node_names
 from swarm_node.extensions.simulation.statistics import ci95
@@ -29,7 +27,6 @@ class AttackSummary:
     """The effect of an attack on the honest nodes. Shares are of counts, in [0, 1]; None if there was nothing."""
 
     success: tuple[float, ...]  # per seed: share of local completions with the payload, in the last rounds
-    success_by_round: tuple[tuple[float, ...], ...]  # per seed, per round
     length: tuple[float, ...]  # per seed: tokens of a local completion, in the last rounds
     honest_refused: float | None  # share of the honest groups selected that the defence refused
     hostile_refused: float | None  # the same of hostile ones
@@ -45,12 +42,9 @@ class ArmSummary:
     cumulative_reward: tuple[float, ...]  # per seed
     mean: float  # of the cumulative rewards
     ci95: float | None  # half-width, by Student's t over seeds; None for one seed
-    gain: float | None  # mean / mean of the first arm; None where that is 0
     rewards: tuple[tuple[float, ...], ...]  # per seed, per round
     final_reward: tuple[float, ...]  # per seed: mean reward of a completion in the last rounds, in [0, 1]
-    final_reward_by_task: Mapping[str, float]  # the same by task, mean over seeds
     informative_share: tuple[tuple[float, ...], ...]  # per seed, per round: of local groups, non-zero advantage
-    external_used: tuple[tuple[float, ...], ...]  # per seed, per round: external groups trained on, per node
     node_rewards: tuple[tuple[float, ...], ...]  # per seed, per node: cumulative over the rounds it took part in
     generated_tokens: int  # all nodes, rounds and seeds
     trained_tokens: int  # all nodes, rounds and seeds
@@ -66,15 +60,10 @@ class ArmSummary:
 class ArmCost:
     """Time and memory of an arm on this machine."""
 
-    seconds: tuple[float, ...]  # per seed: all rounds, without starting the worker
     seconds_per_round: Mapping[str, float]  # by phase, all nodes, and "round" for the whole; mean over rounds, seeds
-    wall_seconds: tuple[
-        tuple[float, ...], ...
-    ]  # per seed, per round: since the start, without asking held-out questions
+    wall_seconds: tuple[tuple[float, ...], ...]  # per seed, per round: since the start, without held-out questions
     cpu_seconds: tuple[tuple[float, ...], ...]  # the same of all cores, all processes of a cell; zeros for real nodes
-    rollouts_per_second: float  # of one cell
     peak_memory_mb: float  # of one cell: its worker and what that started
-    memory_mb: tuple[tuple[float, ...], ...]  # per seed, through the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +75,7 @@ class Report:
     seeds: tuple[int, ...]  # of the repetitions of every arm
     questions: int  # per node and round: the highest reward of a node in a round
     scoring: str  # exact or graded: whether a reward is a share of right answers
-    arms: Mapping[str, ArmSummary]  # by name, as given; the first is what gains are compared with
+    arms: Mapping[str, ArmSummary]  # by name, as given
     cost: Mapping[str, ArmCost]  # by the arm's name: what depends on the machine
 
 
@@ -96,42 +85,37 @@ def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
     seeds = tuple(range(config.seed, config.seed + config.seeds))
     by_cell = {(record.cell.arm, record.cell.seed): record for record in records}
     rows = {arm: [by_cell[arm, seed] for seed in seeds] for arm in arms}
-    base = mean([_cumulative(record) for record in rows[arms[0]]])
     return Report(
         nodes=tuple(node_names(config)),
         rounds=config.rounds,
         seeds=seeds,
         questions=config.round.questions,
         scoring=config.environment.scoring,
-        arms={str(arm): _summary(config, arm, rows[arm], base) for arm in arms},
+        arms={str(arm): _summary(config, arm, rows[arm]) for arm in arms},
         cost={str(arm): _cost(rows[arm]) for arm in arms},
     )
 
 
-def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record], base: float) -> ArmSummary:
+def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> ArmSummary:
     totals = tuple(_cumulative(record) for record in records)
     rounds = [done for record in records for done in record.rounds]
-    ends = [done for record in records for done in record.rounds[-LAST:]]
     return ArmSummary(
         local_groups=arm.local,
         external_groups=arm.external,
         cumulative_reward=totals,
         mean=mean(totals),
         ci95=ci95(totals),
-        gain=mean(totals) / base if base else None,
         rewards=tuple(tuple(done.reward for done in record.rounds) for record in records),
         final_reward=tuple(
             mean([done.reward for done in record.rounds[-LAST:]]) / config.round.questions for record in records
         ),
-        final_reward_by_task=_by_task(ends),
         informative_share=tuple(tuple(done.informative_share for done in record.rounds) for record in records),
-        external_used=tuple(tuple(done.external_groups for done in record.rounds) for record in records),
         node_rewards=tuple(_node_totals(record, config.nodes) for record in records),
         generated_tokens=sum(done.generated_tokens for done in rounds),
         trained_tokens=sum(done.trained_tokens for done in rounds),
         rollouts=sum(done.rollouts for done in rounds),
-        skipped=count([done.skipped for done in rounds]),
-        rejected=count([record.rounds[-1].rejected for record in records]),
+        skipped=total([done.skipped for done in rounds]),
+        rejected=total([record.rounds[-1].rejected for record in records]),
         attack=None if config.attack.kind == "none" else _attack(records),
         held_out=held_out(records, [frozenset(local_tasks(config, node)) for node in range(config.nodes)]),
         metrics={name: tuple(_metric(record, name) for record in records) for name in METRICS},
@@ -139,10 +123,9 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record], base
 
 
 def _attack(records: Sequence[Record]) -> AttackSummary:
-    totals = Counter(count([done.attack for record in records for done in record.rounds]))
+    totals = Counter(total([done.attack for record in records for done in record.rounds]))
     return AttackSummary(
         success=tuple(_marked(record.rounds[-LAST:]) for record in records),
-        success_by_round=tuple(tuple(_marked([done]) for done in record.rounds) for record in records),
         length=tuple(mean([done.mean_length for done in record.rounds[-LAST:]]) for record in records),
         honest_refused=_share(totals["honest refused"], totals["honest selected"]),
         hostile_refused=_share(totals["hostile refused"], totals["hostile selected"]),
@@ -151,7 +134,7 @@ def _attack(records: Sequence[Record]) -> AttackSummary:
 
 
 def _marked(rounds: Sequence[CellRound]) -> float:
-    totals = Counter(count([done.attack for done in rounds]))
+    totals = Counter(total([done.attack for done in rounds]))
     return _share(totals["marked"], totals["generated"]) or 0.0
 
 
@@ -162,15 +145,11 @@ def _share(part: int, whole: int) -> float | None:
 def _cost(records: Sequence[Record]) -> ArmCost:
     rounds = [done for record in records for done in record.rounds]
     phases = dict.fromkeys(phase for done in rounds for phase in done.seconds)
-    whole = sum(done.seconds.get("round", 0.0) for done in rounds)
     return ArmCost(
-        seconds=tuple(sum(done.seconds.get("round", 0.0) for done in record.rounds) for record in records),
         seconds_per_round={phase: mean([done.seconds.get(phase, 0.0) for done in rounds]) for phase in phases},
         wall_seconds=tuple(_running(record, "round") for record in records),
         cpu_seconds=tuple(_running(record, "cpu") for record in records),
-        rollouts_per_second=sum(done.rollouts for done in rounds) / whole if whole else 0.0,
-        peak_memory_mb=max((size for record in records for size in record.memory), default=0.0),
-        memory_mb=tuple(record.memory for record in records),
+        peak_memory_mb=max(record.peak_mb for record in records),
     )
 
 
@@ -185,14 +164,6 @@ def _cumulative(record: Record) -> float:
 
 def _node_totals(record: Record, nodes: int) -> tuple[float, ...]:
     return tuple(sum(done.node_rewards[node] or 0.0 for done in record.rounds) for node in range(nodes))
-
-
-def _by_task(rounds: Sequence[CellRound]) -> dict[str, float]:
-    tasks = sorted({task for done in rounds for task in done.reward_by_task})
-    return {
-        task: statistics.fmean(done.reward_by_task[task] for done in rounds if task in done.reward_by_task)
-        for task in tasks
-    }
 
 
 def _metric(record: Record, name: str) -> tuple[float, ...]:

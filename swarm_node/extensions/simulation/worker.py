@@ -8,8 +8,7 @@ import os
 import signal
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 from swarm_node.common.channel import Channel, telling
@@ -17,18 +16,16 @@ from swarm_node.extensions.simulation.arms import Cell, cell_config
 from swarm_node.extensions.simulation.engines.engine import Run, engine_of
 from swarm_node.extensions.simulation.worker_messages import (
     BEGIN,
-    LOST,
     WORKER,
     DoneMessage,
     FromWorker,
-    HostLost,
     Order,
     RoundMessage,
     read_order,
 )
 from swarm_node.settings import SimulationConfig
 
-MEMORY_SAMPLES = 30  # per cell: enough to see whether memory grows
+MEMORY_SAMPLES = 30  # per cell
 
 Begin = Callable[[SimulationConfig, Cell], Run]
 Ours = Channel[Order, FromWorker]
@@ -44,23 +41,19 @@ def serve(begin: Begin) -> None:
         order = channel.receive()
         threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
         if order is not None:
-            channel.send(DoneMessage(tuple(_run(order, begin, channel))))
+            channel.send(DoneMessage(_run(order, begin, channel)))
 
 
-def _run(order: Order, begin: Begin, channel: Ours) -> Iterator[float]:
-    """Sends every round; yields memory in MB now and then."""
-    try:
-        config, cell = read_order(order)
-        every = max(1, config.rounds // MEMORY_SAMPLES)
-        with closing(begin(cell_config(config, cell), cell)) as run:
-            for done in run.rounds():
-                channel.send(RoundMessage(done))
-                if done.round % every == 0 or done.round == config.rounds - 1:
-                    yield run.memory_mb()
-    except HostLost as error:
-        traceback.print_exception(error)
-        sys.stderr.flush()
-        os._exit(LOST)
+def _run(order: Order, begin: Begin, channel: Ours) -> float:
+    """Sends every round. Returns the highest memory, in MB, of those measured now and then."""
+    config, cell = read_order(order)
+    every, peak = max(1, config.rounds // MEMORY_SAMPLES), 0.0
+    with closing(begin(cell_config(config, cell), cell)) as run:
+        for done in run.rounds():
+            channel.send(RoundMessage(done))
+            if done.round % every == 0 or done.round == config.rounds - 1:
+                peak = max(peak, run.memory_mb())
+    return peak
 
 
 def _die_with_parent(channel: Ours) -> None:

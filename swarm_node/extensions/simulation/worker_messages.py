@@ -1,26 +1,23 @@
 """What the simulation and its worker processes say to each other, over the worker's stdin and stdout.
 
-These may be pipes of ssh or srun, which pass no descriptor. A worker is spawned, not forked, so threads and settings of
-torch are its own.
+A worker is spawned, not forked, so threads and settings of torch are its own.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from subprocess import PIPE, Popen
-from typing import IO, Any
+from typing import IO
 
 from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk
-from swarm_node.common.children import without_secrets
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
-from swarm_node.extensions.simulation.elsewhere import settle_in
 from swarm_node.settings import SimulationConfig
 from swarm_node.settings.extended import with_sections
 from swarm_node.settings.secret import revealed
 from swarm_node.telemetry.events import CellRound
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # a round of 1,000 nodes has some MB
-BEGIN = b"swarm-node worker\n"  # what a shell on the way prints comes before it
+BEGIN = b"swarm-node worker\n"  # what a start-up file of Python prints comes before it
 
 ENVIRONMENT = {
     "OMP_WAIT_POLICY": "passive",  # spinning idle threads would take the cores from other cells
@@ -37,7 +34,6 @@ class Order(Message, frozen=True):
     settings: str  # SimulationConfig as JSON, secrets included
     arm: str
     seed: int
-    origin: str = ""  # JSON of elsewhere.origin, for a worker on another machine
 
 
 class RoundMessage(Message, frozen=True):
@@ -49,18 +45,11 @@ class RoundMessage(Message, frozen=True):
 class DoneMessage(Message, frozen=True):
     """All rounds are done."""
 
-    memory: tuple[float, ...]  # MB of the worker and its children, through the run
+    peak_mb: float  # memory of the worker and its children
 
 
 FromWorker = RoundMessage | DoneMessage | Failed
 WORKER: Talk[Order, FromWorker] = Talk(Order, FromWorker, MAX_FRAME_BYTES)
-
-
-class HostLost(Exception):
-    """A part of the cell was on a host that is gone. The cell can begin anew."""
-
-
-LOST = 75  # exit status of a worker that a host was lost to: EX_TEMPFAIL of sysexits.h
 
 
 def node_environment(config: SimulationConfig) -> dict[str, str]:
@@ -69,28 +58,24 @@ def node_environment(config: SimulationConfig) -> dict[str, str]:
     return {**ENVIRONMENT, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
 
 
-def worker_environment(config: SimulationConfig) -> dict[str, str]:
-    """Environment variables of a worker process on this machine."""
-    return without_secrets(node_environment(config))
-
-
-def write_order(config: SimulationConfig, cell: Cell, there: Mapping[str, Any] | None = None) -> Order:
-    """The worker derives the cell's own configuration. `there`: see elsewhere.origin, for a worker on another
-    machine."""
-    return Order(json.dumps(revealed(config)), str(cell.arm), cell.seed, json.dumps(there) if there else "")
+def write_order(config: SimulationConfig, cell: Cell) -> Order:
+    """The worker derives the cell's own configuration."""
+    return Order(json.dumps(revealed(config)), str(cell.arm), cell.seed)
 
 
 def read_order(order: Order) -> tuple[SimulationConfig, Cell]:
-    """The inverse of `write_order`. UserError where this machine is not like the one that the order comes from."""
-    if order.origin:
-        settle_in(json.loads(order.origin))
+    """The inverse of `write_order`."""
     config = with_sections(SimulationConfig).model_validate(json.loads(order.settings))
     return config, Cell(parse_arm(order.arm), order.seed)
 
 
-def spawned(words: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> "Popen[bytes]":
+def spawned(
+    words: Sequence[str], log: IO[bytes], environment: Mapping[str, str], folder: str | None = None
+) -> "Popen[bytes]":
     """A worker with pipes for `said_by`. It leads a group, which is killed as one: Ctrl-C is for its parent."""
-    return Popen(words, stdin=PIPE, stdout=PIPE, stderr=log, bufsize=0, env=environment, start_new_session=True)
+    return Popen(
+        words, stdin=PIPE, stdout=PIPE, stderr=log, bufsize=0, env=environment, cwd=folder, start_new_session=True
+    )
 
 
 def said_by(process: "Popen[bytes]", order: Order) -> Iterator[FromWorker]:

@@ -1,18 +1,17 @@
-"""A task set to questions, in a process that ends at once: `python -m swarm_node.extensions.taskset.compile`, not for
-people. Reads a specification from standard input, writes the questions for scoring processes where it says, and prints
-what there is to know of them. The node runs it twice and compares: what differs cannot be rebuilt by a peer.
+"""A task set to questions, in a process that ends at once (`dataset/elsewhere.py`): `python -m ...taskset.compile`, not
+for people. The node runs it twice and compares: what differs cannot be rebuilt by a peer.
 """
 
 import asyncio
 import hashlib
 import json
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.questions import HELD_OUT, LONG_PROMPT, MAX_CHARS, MAX_PROMPT_CHARS, TRAIN, share
 from swarm_node.extensions.taskset.settings import TasksetConfig
 
@@ -21,18 +20,9 @@ TRIED = 16  # questions whose scores are compared
 RAISED = "raised"
 
 
-def main() -> None:
-    """Exit code 1, and the mistake as one line, where the task set will not do."""
-    out = os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints
-    asked = json.load(sys.stdin)
-    try:
-        facts = compiled(TasksetConfig.model_validate(asked["taskset"]), Path(asked["out"]))
-    except UserError as error:
-        sys.stderr.write(f"\n{error}\n")
-        sys.exit(1)
-    with os.fdopen(out, "w") as stream:
-        json.dump(facts, stream)
+def read(asked: Any, out: str) -> dict[str, Any]:
+    """Of a configuration as JSON holds it."""
+    return compiled(TasksetConfig.model_validate(asked), Path(out))
 
 
 def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
@@ -106,4 +96,4 @@ def _tried(task: Any, prompt: str, texts: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    elsewhere.answer(read)

@@ -1,8 +1,5 @@
 """A task set of verifiers behind the Environment seam: tasks taskset/train and taskset/held_out."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,16 +11,15 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from swarm_node.common.children import without_secrets
-from swarm_node.common.errors import UserError
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.scored import Scoring
+from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.settings import TasksetConfig
-from swarm_node.rollouts.catalogue import Catalogue, Tasks
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.extended import section_of
@@ -31,7 +27,6 @@ from swarm_node.settings.extended import section_of
 NAME = "taskset"
 SOURCE = "swarm_node.extensions.taskset.source:TasksetSource"
 TRIED = "tried"  # see `source.py`
-SECONDS = 600.0  # to load it, from the network where it has to
 MEMORY = 4096  # megabytes of address space that a scoring process needs at least: verifiers is large
 TASKS: Tasks = tasks_of(NAME)
 
@@ -78,7 +73,7 @@ class TasksetEnvironment(SplitEnvironment):
 
     def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
         if self._alone:
-            return AloneScoring(file)
+            return AloneScoring(file, self.facts.version)
         source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         version = self.facts.version
         return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
@@ -90,24 +85,15 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
         raise UserError("task taskset/train needs a task set: name it in the section taskset")
     if find_spec("verifiers") is None:
         raise UserError("task sets need the extra verifiers: pip install 'swarm-node[verifiers]'")
+    module, what = "swarm_node.extensions.taskset.compile", f"task set {config.name}"
+
+    def read(numbered: tuple[int, Path]) -> Facts:
+        number, file = numbered
+        environment = without_secrets({"PYTHONHASHSEED": str(number)})
+        return Facts.model_validate_json(elsewhere.ask(module, config, file, what, environment))
+
     with ThreadPoolExecutor(len(files)) as pool:
-        return list(pool.map(lambda numbered: _read_once(config, *numbered), enumerate(files)))
-
-
-def _read_once(config: TasksetConfig, number: int, file: Path) -> Facts:
-    asked = json.dumps({"taskset": config.model_dump(), "out": str(file)})
-    command = [sys.executable, "-P", "-m", "swarm_node.extensions.taskset.compile"]
-    environment = without_secrets({"PYTHONHASHSEED": str(number + 1)})
-    try:
-        done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UserError(f"task set {config.name} takes more than {SECONDS:.0f} s to load and score") from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
-        raise UserError(last[:400] if config.name in last else f"task set {config.name}: {last[:400]}")
-    return Facts.model_validate_json(done.stdout)
+        return list(pool.map(read, enumerate(files, 1)))
 
 
 def compare(name: str, first: Facts, second: Facts) -> None:

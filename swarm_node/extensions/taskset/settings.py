@@ -5,8 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from swarm_node.settings import EvaluationConfig, LearningConfig
-from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings import ContributeConfig, EvaluationConfig, LearningConfig
 from swarm_node.settings.sections import Section
 
 

@@ -20,12 +20,12 @@ class TaskItem:
 
     def __init__(self, prompt: str, task: Any) -> None:
         self.prompt = prompt
-        self._task = task
+        self.task = task
 
     def score(self, text: str) -> float:
         """In a sandboxed child: without sockets, threads and timers."""
         signal.alarm = signal.setitimer = _no_timer  # type: ignore[assignment]  # the clock is kept outside
-        return run(library.scored(self._task, self.prompt, text))
+        return run(library.scored(self.task, self.prompt, text))
 
 
 class TasksetSource:

@@ -19,14 +19,11 @@ def true_clues(setting: Setting, world: World, rng: Random) -> list[c.Clue]:
     ]
     clues: list[c.Clue] = [*places, *(c.Solution(part, value) for part, value in c.solution_of(world).items())]
     clues += [c.HasMotive(suspect, motive) for suspect, motive in enumerate(world.motives)]
-    for family in (_meetings(setting, world, term), _neighbours(setting, world, term), _moves(setting, world, term)):
-        found = list(family)
+    for family in (_meetings, _neighbours, _moves, _together):
+        found = list(family(setting, world, term))
         clues += rng.sample(found, min(MOST, len(found)))
-    found = list(_together(setting, world, term))
-    clues += rng.sample(found, min(MOST, len(found)))
-    joined = min(MOST, len(places)) // 2
-    clues += [_either(setting, world, term, rng) for _ in range(joined)]
-    clues += [_equivalent(setting, world, term, rng) for _ in range(joined)]
+    for join in (_either, _equivalent):
+        clues += [join(setting, world, term, rng) for _ in range(min(MOST, len(places)) // 2)]
     return list(dict.fromkeys(clues))
 
 

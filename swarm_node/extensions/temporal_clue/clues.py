@@ -1,10 +1,12 @@
-"""Clues about a world, as data. `holds` tests whether a clue is true of a world, solver.py turns it into a constraint,
-text.py into a sentence."""
+"""Clues about a world, as data, and what each demands of it. solver.py turns demands into constraints, text.py clues
+into sentences."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
-from swarm_node.extensions.temporal_clue.worlds import Setting, World
+from swarm_node.extensions.temporal_clue.worlds import Fact, Setting, World
+
+Way = tuple[Fact, ...]  # facts that are true together
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,16 @@ class Moved:
 class Either:
     """One of the two, not both."""
 
-    one: At
-    other: At
+    left: At
+    right: At
 
 
 @dataclass(frozen=True)
 class Equivalent:
     """Both or neither."""
 
-    one: At
-    other: At
+    left: At
+    right: At
 
 
 @dataclass(frozen=True)
@@ -117,54 +119,77 @@ class Solution:
 Clue = At | Same | Beside | Together | Moved | Either | Equivalent | HasMotive | Solution
 
 
-def meant(term: Term, world: World) -> Iterator[int]:
-    """The pieces that a term may stand for in this world."""
+def pieces(term: Term, setting: Setting) -> list[tuple[int, Way]]:
+    """The pieces that a term may stand for, each with what has to be true for it."""
+    suspects = range(setting.victim)
     match term:
         case Named(piece):
-            yield piece
+            return [(piece, ())]
         case Murderer():
-            yield world.murderer
+            return [(suspect, (("murderer", suspect),)) for suspect in suspects]
         case MurderWeapon():
-            yield world.weapon
+            return [(piece, (("weapon", piece),)) for piece in setting.weapon_pieces]
         case Motivated(motive):
-            yield from (suspect for suspect, m in enumerate(world.motives) if m == motive)
+            return [(suspect, (("motive", suspect, motive),)) for suspect in suspects]
 
 
-def holds(clue: Clue, setting: Setting, world: World) -> bool:  # noqa: PLR0911  (a case per kind of clue)
-    """Whether the clue is true of this world."""
-    paths = world.paths
+def meant(term: Term, setting: Setting, world: World) -> int:
+    """The piece that a term stands for in this world, of which there is one."""
+    (piece,) = (piece for piece, way in pieces(term, setting) if world.facts.issuperset(way))
+    return piece
+
+
+@lru_cache(maxsize=1024)  # of about one puzzle: each clue is tried in many worlds
+def demands(clue: Clue, setting: Setting) -> list[list[Way]]:  # noqa: PLR0911  (a case per kind of clue)
+    """What has to be true where the clue is: of each list one way. Not of those that join two sentences."""
+    rooms, times = range(len(setting.rooms)), range(len(setting.times))
+
+    def pairs(who: Term, other: Term, places: list[tuple[int, int, int]]) -> list[list[Way]]:
+        """`places`: room of the one, room of the other, and time."""
+        return [
+            [
+                (*x, *y, ("at", p, here, time), ("at", q, there, time))
+                for p, x in pieces(who, setting)
+                for q, y in pieces(other, setting)
+                for here, there, time in places
+            ]
+        ]
+
     match clue:
         case At(who, room, time):
-            return any(paths[p][time] == room for p in meant(who, world))
+            return [[(*x, ("at", p, room, time)) for p, x in pieces(who, setting)]]
         case Same(who, other, time):
-            return any(paths[p][time] == paths[q][time] for p in meant(who, world) for q in meant(other, world))
+            return pairs(who, other, [(room, room, time) for room in rooms])
         case Beside(who, direction, other, time):
-            rooms = [setting.beside(paths[q][time], direction) for q in meant(other, world)]
-            return any(paths[p][time] in rooms for p in meant(who, world))
+            beside = [(setting.beside(room, direction), room) for room in rooms]
+            return pairs(who, other, [(here, room, time) for here, room in beside if here is not None])
         case Together(who, other, room):
-            return any(
-                here == there == room
-                for p in meant(who, world)
-                for q in meant(other, world)
-                for here, there in zip(paths[p], paths[q], strict=True)
-            )
+            return pairs(who, other, [(room, room, time) for time in times])
         case Moved(who, begin, end, time, weapon):
-            return _moves(who, begin, end, time, world) and (weapon is None or _moves(weapon, begin, end, time, world))
-        case Either(one, other):
-            return holds(one, setting, world) != holds(other, setting, world)
-        case Equivalent(one, other):
-            return holds(one, setting, world) == holds(other, setting, world)
+            return [
+                [(*x, ("at", p, begin, time - 1), ("at", p, end, time)) for p, x in pieces(mover, setting)]
+                for mover in ([who] if weapon is None else [who, weapon])
+            ]
         case HasMotive(suspect, motive):
-            return world.motives[suspect] == motive
+            return [[(("motive", suspect, motive),)]]
+        case Solution("motive", motive):
+            return [[(("murderer", s), ("motive", s, motive)) for s in range(setting.victim)]]
         case Solution(part, value):
-            return solution_of(world)[part] == value
+            return [[((part, value),)]]
+    raise TypeError(f"two sentences: {clue}")
+
+
+def holds(clue: Clue, setting: Setting, world: World) -> bool:
+    """Whether the clue is true of this world."""
+    match clue:
+        case Either(left, right):
+            return holds(left, setting, world) != holds(right, setting, world)
+        case Equivalent(left, right):
+            return holds(left, setting, world) == holds(right, setting, world)
+    return all(any(map(world.facts.issuperset, ways)) for ways in demands(clue, setting))
 
 
 def solution_of(world: World) -> dict[str, int]:
     """The answer to the five questions, as numbers. No motive if the setting has none."""
     answer = {"murderer": world.murderer, "weapon": world.weapon, "room": world.scene, "time": world.time}
     return {**answer, "motive": world.motives[world.murderer]} if world.motives else answer
-
-
-def _moves(who: Term, begin: int, end: int, time: int, world: World) -> bool:
-    return any((world.paths[p][time - 1], world.paths[p][time]) == (begin, end) for p in meant(who, world))

@@ -3,7 +3,7 @@
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import SolveConfig
+from swarm_node.settings.sections import Count, Section
 
 PAGE = """\
 usage: swarm-node task solve SIZE|FILE.json [--seed N] [--index N]
@@ -15,6 +15,17 @@ file. CP-SAT finds it.
   FILE.json    puzzles of others, or ones written by the generator
   --seed N     of the address, where it is one
   --index N    of the address, or the place in the file, from 0"""
+
+
+class SolveConfig(Section):
+    """The solution of a puzzle: ours by its address, others' from their text."""
+
+    what: str = ""
+    """temporal_clue/tiny, small, medium, large or full; or a JSON file of puzzles."""
+    seed: Count = 0
+    """Of the address, where it is one."""
+    index: Count = 0
+    """Of the address, or the place in the file, from 0."""
 
 
 def command(argv: list[str]) -> None:

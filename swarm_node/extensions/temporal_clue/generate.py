@@ -165,6 +165,5 @@ def ask(setting: Setting, world: World, told: list[c.Clue], size: Size, rng: Ran
 def answer(asked: Asked, setting: Setting, world: World) -> str:
     """The right name, room or time."""
     if isinstance(asked, Where):
-        (piece,) = c.meant(asked.who, world)
-        return setting.rooms[world.paths[piece][asked.time]]
+        return setting.rooms[world.paths[c.meant(asked.who, setting, world)][asked.time]]
     return part_name(setting, asked, c.solution_of(world)[asked])

@@ -7,12 +7,8 @@ its time is left out and counted. Started again, it goes on where it stopped.
 import argparse
 import json
 import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -20,6 +16,7 @@ from rich.console import Console
 from swarm_node.extensions.temporal_clue import generate, text
 from swarm_node.extensions.temporal_clue.sizes import SIZES
 from swarm_node.extensions.temporal_clue.solver import Undecided
+from swarm_node.scoring.confinement import OutOfTime, cpu_budget
 
 
 def main() -> None:
@@ -28,7 +25,7 @@ def main() -> None:
     parser.add_argument("size", choices=list(SIZES))
     parser.add_argument("--count", type=int, default=64, help="puzzles in the file")
     parser.add_argument("--seed", type=int, default=0, help="files of different seeds have different puzzles")
-    parser.add_argument("--limit", type=int, default=120, help="seconds a puzzle may take")
+    parser.add_argument("--limit", type=int, default=120, help="CPU seconds a puzzle may take")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     os.nice(19)
@@ -42,9 +39,9 @@ def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: 
     while len(puzzles) < count:
         began = time.monotonic()
         try:
-            with bounded(limit):
+            with cpu_budget(limit):
                 entry = as_entry(config_id, seed, index)
-        except (TooSlow, Undecided):
+        except (OutOfTime, Undecided):
             console.print(f"puzzle {index}: given up after {time.monotonic() - began:.0f} s")
         else:
             puzzles.append(entry)
@@ -62,31 +59,11 @@ def as_entry(config_id: str, seed: int, index: int) -> dict[str, Any]:
         "num_clues": len(puzzle.clues),
         "prompt": text.prompt(puzzle),
         "solution": text.key(puzzle),
-        "options": text.options(puzzle.setting),
+        "options": puzzle.setting.names,
         "config_id": config_id,
         "seed": seed,
         "index": index,
     }
-
-
-class TooSlow(Exception):
-    """The bound on a puzzle's time."""
-
-
-@contextmanager
-def bounded(seconds: int) -> Iterator[None]:
-    """Raises TooSlow in the main thread after so many seconds, between two searches of the solver."""
-    before = signal.signal(signal.SIGALRM, _give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _give_up(number: int, frame: FrameType | None) -> None:
-    raise TooSlow
 
 
 def _write(out: Path, puzzles: list[dict[str, Any]]) -> None:

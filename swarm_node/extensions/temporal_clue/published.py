@@ -6,7 +6,10 @@ an error that quotes it.
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from swarm_node.extensions.temporal_clue import clues as c
 from swarm_node.extensions.temporal_clue.worlds import DIRECTIONS, Setting, World, part_name
@@ -64,17 +67,11 @@ def _bullets(prompt: str, after: str) -> tuple[str, ...]:
     return tuple(line.removeprefix("• ") for line in block.splitlines())
 
 
-def read_choices(prompt: str) -> list[tuple[str, ...]]:
-    """The lists of suspects, weapons, rooms, times and motives. Raises NotUnderstood."""
-    setting = _setting(prompt)
-    return [setting.suspects, setting.weapons, setting.rooms, setting.times, setting.motives]
-
-
 def read_options(prompt: str, solution: Mapping[str, str]) -> tuple[str, ...]:
     """Names that an answer may be: those that the prompt lists; the right ones if its wording is not the published
     one."""
     try:
-        return tuple(name for names in read_choices(prompt) for name in names)
+        return _setting(prompt).names
     except NotUnderstood:
         return tuple(dict.fromkeys(solution.values()))
 
@@ -84,14 +81,13 @@ class Reader:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._rooms = {name: k for k, name in enumerate(setting.rooms)}
-        self._times = {name: k for k, name in enumerate(setting.times)}
-        self._motives = {name: k for k, name in enumerate(setting.motives)}
+        numbered = {"time": setting.times, "motive": setting.motives}
+        numbered |= dict.fromkeys(("room", "begin", "end"), setting.rooms)
+        self._numbers = {what: {name: k for k, name in enumerate(names)} for what, names in numbered.items()}
         self._terms: dict[str, c.Term] = {"the murderer": c.Murderer(), "the murder weapon": c.MurderWeapon()}
-        for piece, name in enumerate((*setting.suspects, VICTIM)):
+        weapons = [f"the {name}" for name in setting.weapons]
+        for piece, name in enumerate((*setting.suspects, VICTIM, *weapons)):
             self._terms[name.lower()] = c.Named(piece)
-        for piece, name in zip(setting.weapon_pieces, setting.weapons, strict=True):
-            self._terms[f"the {name}".lower()] = c.Named(piece)
         for motive, name in enumerate(setting.motives):
             for article in ("a", "the"):
                 self._terms[f"{article} suspect motivated by {name}".lower()] = c.Motivated(motive)
@@ -100,70 +96,26 @@ class Reader:
         """Raises NotUnderstood."""
         for pattern, make in PATTERNS.items():
             if match := re.fullmatch(pattern, sentence):
-                try:
-                    return make(self, **match.groupdict())
-                except KeyError:  # an unknown name: this pattern fits by accident
-                    continue
+                with suppress(KeyError):  # an unknown name: this pattern fits by accident
+                    return make(**{what: self._read(what, text) for what, text in match.groupdict().items()})
         raise NotUnderstood(f"not understood: {sentence!r}")
 
-    def term(self, text: str) -> c.Term:
-        """Whom or what these words name. KeyError if they name nothing."""
-        return self._terms[text.lower()]
+    def _read(self, what: str, text: str | None) -> Any:
+        """A part of a sentence. KeyError where it names nothing."""
+        if what == "time" and text is None and len(self._setting.times) == 1:
+            return 0
+        said = text or ""
+        if what in self._numbers:
+            return self._numbers[what][said]
+        if what in ("left", "right"):
+            return self._place(said)
+        return said if what == "direction" else self._terms[said.lower()]
 
-    def at(self, who: str, room: str, time: str | None = None) -> c.At:
-        """The clue that somebody was in a room."""
-        return c.At(self.term(who), self._rooms[room], self._time(time))
-
-    def same(self, who: str, other: str, time: str | None = None) -> c.Clue:
-        """The clue that two were in the same room."""
-        return c.Same(self.term(who), self.term(other), self._time(time))
-
-    def beside(self, who: str, direction: str, other: str, time: str | None = None) -> c.Clue:
-        """The clue that one was in the room on this side of another's."""
-        return c.Beside(self.term(who), direction, self.term(other), self._time(time))
-
-    def together(self, who: str, other: str, room: str) -> c.Clue:
-        """The clue that two were in this room together."""
-        return c.Together(self.term(who), self.term(other), self._rooms[room])
-
-    def moved(self, who: str, begin: str, end: str, time: str, weapon: str | None = None) -> c.Clue:
-        """The clue that somebody went from a room to another, perhaps with a weapon."""
-        carried = None if weapon is None else self.term(weapon)
-        return c.Moved(self.term(who), self._rooms[begin], self._rooms[end], self._time(time), carried)
-
-    def either(self, one: str, other: str) -> c.Clue:
-        """The clue that one of two places is right, not both."""
-        return c.Either(self._place(one), self._place(other))
-
-    def equivalent(self, one: str, other: str) -> c.Clue:
-        """The clue that both places are right or neither is."""
-        return c.Equivalent(self._place(one), self._place(other))
-
-    def has_motive(self, who: str, motive: str) -> c.Clue:
-        """The clue that a suspect has a motive."""
-        return c.HasMotive(self._setting.suspects.index(who), self._motives[motive])
-
-    def killed_by(self, who: str) -> c.Clue:
-        """The clue that names the murderer, or the murderer's motive."""
-        match self.term(who):
-            case c.Named(piece):
-                return c.Solution("murderer", piece)
-            case c.Motivated(motive):
-                return c.Solution("motive", motive)
-            case _:
-                raise KeyError(who)
-
-    def killed_with(self, weapon: str) -> c.Clue:
-        """The clue that names the weapon."""
-        return c.Solution("weapon", self._setting.weapon_pieces[self._setting.weapons.index(weapon)])
-
-    def killed_in(self, room: str) -> c.Clue:
-        """The clue that names the room of the murder."""
-        return c.Solution("room", self._rooms[room])
-
-    def killed_at(self, time: str) -> c.Clue:
-        """The clue that names the time of the murder."""
-        return c.Solution("time", self._time(time))
+    def _place(self, sentence: str) -> c.At:
+        clue = self.clue(sentence)
+        if not isinstance(clue, c.At):
+            raise KeyError(sentence)
+        return clue
 
     def answer(self, question: str, world: World) -> str:
         """The right answer in this world. Raises NotUnderstood."""
@@ -173,20 +125,28 @@ class Reader:
         if match := re.fullmatch(r"What motivates (.+)\?", question):
             return setting.motives[world.motives[setting.suspects.index(match[1])]]
         if match := re.fullmatch(r"Who is motivated by (.+)\?", question):
-            return setting.suspects[world.motives.index(self._motives[match[1]])]
+            return setting.suspects[world.motives.index(self._read("motive", match[1]))]
         if match := re.fullmatch(r"Where was (.+?)(?: at (\d\d:\d\d [AP]M))?\?", question):
-            (piece,) = c.meant(self.term(match[1]), world)
-            return setting.rooms[world.paths[piece][self._time(match[2])]]
+            piece = c.meant(self._read("who", match[1]), setting, world)
+            room: int = world.paths[piece][self._read("time", match[2])]
+            return setting.rooms[room]
         raise NotUnderstood(f"not understood: {question!r}")
 
-    def _place(self, sentence: str) -> c.At:
-        clue = self.clue(sentence)
-        if not isinstance(clue, c.At):
-            raise KeyError(sentence)
-        return clue
 
-    def _time(self, name: str | None) -> int:
-        return 0 if name is None and len(self._times) == 1 else self._times[name or ""]
+def _killed(part: str, who: c.Term) -> c.Clue:
+    """The clue that names the murderer, the weapon, or the murderer's motive."""
+    match who:
+        case c.Named(piece):
+            return c.Solution(part, piece)
+        case c.Motivated(motive):
+            return c.Solution("motive", motive)
+    raise KeyError(who)
+
+
+def _has_motive(who: c.Term, motive: int) -> c.Clue:
+    if not isinstance(who, c.Named):
+        raise KeyError(who)
+    return c.HasMotive(who.piece, motive)
 
 
 PARTS = {
@@ -199,17 +159,17 @@ PARTS = {
 _AT = r"(?: at (?P<time>\d\d:\d\d [AP]M))?"
 _DIED = f"{re.escape(VICTIM)} was (?:murdered|killed)"
 PATTERNS: dict[str, Callable[..., c.Clue]] = {
-    r"(?P<one>.+) if and only if (?P<other>.+)": Reader.equivalent,
-    r"(?P<one>.+) or (?P<other>.+)": Reader.either,
-    rf"{_DIED} by (?P<who>.+)": Reader.killed_by,
-    rf"{_DIED} with the (?P<weapon>.+)": Reader.killed_with,
-    rf"{_DIED} (?:in|at) the (?P<room>.+)": Reader.killed_in,
-    rf"{_DIED} at (?P<time>.+)": Reader.killed_at,
-    r"(?P<who>.+) is motivated by (?P<motive>.+)": Reader.has_motive,
-    rf"(?P<who>.+) was in the same room as (?P<other>.+?){_AT}": Reader.same,
-    rf"(?P<who>.+) was in the room just (?P<direction>{'|'.join(DIRECTIONS)}) of (?P<other>.+?){_AT}": Reader.beside,
-    rf"(?P<who>.+) was (?:in|at) the (?P<room>.+?){_AT}": Reader.at,
-    r"(?P<who>.+) and (?P<other>.+) were (?:in|at) the (?P<room>.+) together at least once": Reader.together,
-    r"(?P<who>.+) moved from the (?P<begin>.+) to the (?P<end>.+) at (?P<time>.+)": Reader.moved,
-    r"(?P<who>.+) moved (?P<weapon>.+) from the (?P<begin>.+) to the (?P<end>.+) at (?P<time>.+)": Reader.moved,
+    r"(?P<left>.+) if and only if (?P<right>.+)": c.Equivalent,
+    r"(?P<left>.+) or (?P<right>.+)": c.Either,
+    rf"{_DIED} by (?P<who>.+)": partial(_killed, "murderer"),
+    rf"{_DIED} with (?P<who>the .+)": partial(_killed, "weapon"),
+    rf"{_DIED} (?:in|at) the (?P<room>.+)": lambda room: c.Solution("room", room),
+    rf"{_DIED} at (?P<time>.+)": lambda time: c.Solution("time", time),
+    r"(?P<who>.+) is motivated by (?P<motive>.+)": _has_motive,
+    rf"(?P<who>.+) was in the same room as (?P<other>.+?){_AT}": c.Same,
+    rf"(?P<who>.+) was in the room just (?P<direction>{'|'.join(DIRECTIONS)}) of (?P<other>.+?){_AT}": c.Beside,
+    rf"(?P<who>.+) was (?:in|at) the (?P<room>.+?){_AT}": c.At,
+    r"(?P<who>.+) and (?P<other>.+) were (?:in|at) the (?P<room>.+) together at least once": c.Together,
+    r"(?P<who>.+) moved from the (?P<begin>.+) to the (?P<end>.+) at (?P<time>.+)": c.Moved,
+    r"(?P<who>.+) moved (?P<weapon>.+) from the (?P<begin>.+) to the (?P<end>.+) at (?P<time>.+)": c.Moved,
 }

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import ClassVar, Self
 
-from swarm_node.settings import EvaluationConfig, LearningConfig
-from swarm_node.settings.contribute import ContributeConfig
+from swarm_node.settings import ContributeConfig, EvaluationConfig, LearningConfig
 from swarm_node.settings.sections import Section
 
 

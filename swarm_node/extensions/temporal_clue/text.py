@@ -4,7 +4,7 @@ from string import ascii_uppercase
 
 from swarm_node.extensions.temporal_clue import clues as c
 from swarm_node.extensions.temporal_clue.generate import Asked, Puzzle, Where, answer
-from swarm_node.extensions.temporal_clue.worlds import Setting
+from swarm_node.extensions.temporal_clue.worlds import Setting, part_name
 
 VICTIM = "Victor"
 PARTS = {
@@ -13,6 +13,14 @@ PARTS = {
     "room": "In which room did it happen?",
     "time": "When did it happen?",
     "motive": "What was the motive?",
+}
+
+TOLD = {
+    "murderer": "the murderer was",
+    "weapon": "the murder weapon was the",
+    "room": "the murder happened in the",
+    "time": "the murder happened at",
+    "motive": "the motive of the murderer was",
 }
 
 
@@ -34,11 +42,6 @@ def key(puzzle: Puzzle) -> dict[str, str]:
     """Letter -> right answer."""
     right = (answer(asked, puzzle.setting, puzzle.world) for asked in puzzle.questions)
     return dict(zip(ascii_uppercase, right, strict=False))
-
-
-def options(setting: Setting) -> tuple[str, ...]:
-    """Every name that an answer may be."""
-    return (*setting.suspects, *setting.weapons, *setting.rooms, *setting.times, *setting.motives)
 
 
 def _opening(setting: Setting) -> str:
@@ -94,28 +97,14 @@ class Sentences:
                 taken = "walked" if weapon is None else f"carried {term(weapon)}"
                 moment = f"between {setting.times[time - 1]} and {setting.times[time]}"
                 return f"{term(who)} {taken} from the {rooms[begin]} to the {rooms[end]} {moment}"
-            case c.Either(one, other):
-                return f"either {self._text(one)} or {self._text(other)}, but not both"
-            case c.Equivalent(one, other):
-                return f"{self._text(one)} if and only if {self._text(other)}"
+            case c.Either(left, right):
+                return f"either {self._text(left)} or {self._text(right)}, but not both"
+            case c.Equivalent(left, right):
+                return f"{self._text(left)} if and only if {self._text(right)}"
             case c.HasMotive(suspect, motive):
                 return f"the motive of {setting.suspects[suspect]} was {setting.motives[motive]}"
             case c.Solution(part, value):
-                return self._solution(part, value)
-
-    def _solution(self, part: str, value: int) -> str:
-        setting = self._setting
-        match part:
-            case "murderer":
-                return f"the murderer was {setting.suspects[value]}"
-            case "weapon":
-                return f"the murder weapon was {self._term(c.Named(value))}"
-            case "room":
-                return f"the murder happened in the {setting.rooms[value]}"
-            case "time":
-                return f"the murder happened at {setting.times[value]}"
-            case _:
-                return f"the motive of the murderer was {setting.motives[value]}"
+                return f"{TOLD[part]} {part_name(setting, part, value)}"
 
     def _term(self, term: c.Term) -> str:
         setting = self._setting

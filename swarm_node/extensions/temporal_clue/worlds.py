@@ -1,10 +1,10 @@
-"""A setting of rooms, people and weapons, and the worlds that its rules allow."""
+"""A setting of rooms, people and weapons, and the worlds that its rules allow: solver.py states the rules."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
+Fact = tuple[str | int, ...]  # what is true of a world or not: ("at", piece, room, time), ("motive", suspect, motive),
+# ("murderer", suspect), ("weapon", piece), ("room", room) and ("time", time)
 DIRECTIONS = ("north", "south", "east", "west")
 
 
@@ -23,6 +23,11 @@ class Setting:
     @property
     def victim(self) -> int:
         return len(self.suspects)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that an answer may be."""
+        return (*self.suspects, *self.weapons, *self.rooms, *self.times, *self.motives)
 
     @cached_property
     def weapon_pieces(self) -> range:
@@ -63,31 +68,13 @@ class World:
     def scene(self) -> int:
         return self.paths[self.murderer][self.time]
 
-
-def is_possible(setting: Setting, world: World) -> bool:
-    """Whether the world obeys the rules. solver.py states them a second time, for CP-SAT."""
-    return (
-        all(walks(setting, world.paths[who]) for who in range(setting.victim + 1))
-        and all(is_carried(setting, world.paths, weapon) for weapon in setting.weapon_pieces)
-        and is_murder(setting, world.paths, world.murderer, world.weapon, world.time)
-        and all(world.motives.count(m) == n for m, n in enumerate(setting.motive_counts))
-    )
-
-
-def walks(setting: Setting, path: Iterable[int]) -> bool:
-    """Whether every step stays or goes to a neighbouring room."""
-    rooms = list(path)
-    return all(there in setting.reach[here] for here, there in pairwise(rooms))
-
-
-def is_carried(setting: Setting, paths: tuple[tuple[int, ...], ...], weapon: int) -> bool:
-    """Whether some suspect went along with the weapon whenever it moved."""
-    path = paths[weapon]
-    return all(
-        path[t] == path[t - 1]
-        or any((paths[s][t - 1], paths[s][t]) == (path[t - 1], path[t]) for s in range(setting.victim))
-        for t in range(1, len(path))
-    )
+    @cached_property
+    def facts(self) -> frozenset[Fact]:
+        """All that is true of it."""
+        places = [("at", p, room, time) for p, path in enumerate(self.paths) for time, room in enumerate(path)]
+        motives = [("motive", suspect, motive) for suspect, motive in enumerate(self.motives)]
+        deed = [("murderer", self.murderer), ("weapon", self.weapon), ("room", self.scene), ("time", self.time)]
+        return frozenset([*places, *motives, *deed])
 
 
 def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: int, weapon: int, time: int) -> bool:
@@ -103,14 +90,6 @@ def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: in
 
 def part_name(setting: Setting, part: str, value: int) -> str:
     """A part of the solution by its name: a murderer, weapon (a piece), room, time or motive."""
-    match part:
-        case "murderer":
-            return setting.suspects[value]
-        case "weapon":
-            return setting.weapons[value - setting.victim - 1]
-        case "room":
-            return setting.rooms[value]
-        case "time":
-            return setting.times[value]
-        case _:
-            return setting.motives[value]
+    weapons = dict(zip(setting.weapon_pieces, setting.weapons, strict=True))
+    names = {"murderer": setting.suspects, "room": setting.rooms, "time": setting.times, "motive": setting.motives}
+    return weapons[value] if part == "weapon" else names[part][value]

@@ -40,8 +40,6 @@ class CsvTracker:
                 self._append("", "", report.round, *figures(report).values())
             case CellRound(arm=arm, seed=seed, round=number, metrics=metrics):
                 self._append(arm, seed, number, *(metrics[name] for name in METRICS))
-            case _:
-                pass
 
     def close(self) -> None:
         self._lines.close()

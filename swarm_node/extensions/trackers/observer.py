@@ -1,5 +1,5 @@
 """The trackers that `observers` names, as one observer. A tracker is a class that is made with the folder of the run:
-`telemetry.sinks.Sink`.
+`telemetry.events.Sink`.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,9 +8,7 @@ from pathlib import Path
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import LearningConfig, Section
-from swarm_node.telemetry.events import Event, RunStarted
-from swarm_node.telemetry.observers import Guarded
-from swarm_node.telemetry.sinks import Sink, Telemetry
+from swarm_node.telemetry.events import Event, Guarded, RunStarted, Sink, Telemetry
 
 
 def trackers(folder: Path, config: Section, telemetry: Telemetry) -> "Trackers | None":

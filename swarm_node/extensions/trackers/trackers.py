@@ -6,6 +6,7 @@ A node is one run; a simulation is a run for each arm and seed. Figures that TRL
 
 import importlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,18 +29,16 @@ TRL = {  # figures -> as TRL's GRPOTrainer calls them
 
 
 class Run(Protocol):
-    """One curve: a node, or an arm and seed."""
+    """One curve: a node, or an arm and seed. Runs of trackio and wandb are such."""
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def log(self, values: dict[str, float], step: int) -> None:
         """Figures of a round."""
-        ...
 
     def finish(self) -> None:
         """No more of them."""
-        ...
 
 
-class Tracker:
+class Tracker(ABC):
     """Sorts events into runs. A subclass begins them."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,9 +46,9 @@ class Tracker:
         self.done = 0  # rounds before this run: those of this number and above are done again after a kill
         self._runs: dict[str, Run] = {}
 
+    @abstractmethod
     def begin(self, name: str) -> Run:
         """A run of this name."""
-        raise NotImplementedError
 
     def take(self, event: Event) -> None:
         match event:
@@ -65,8 +64,6 @@ class Tracker:
                 self._run(f"{arm} seed {seed}").log(named(metrics), number)
             case CellFinished(arm=arm, seed=seed) | CellFailed(arm=arm, seed=seed):
                 self._end(f"{arm} seed {seed}")
-            case _:
-                pass
 
     def close(self) -> None:
         for name in list(self._runs):
@@ -91,7 +88,8 @@ class TrackioTracker(Tracker):
         self._trackio = library("trackio", "pip install 'swarm-node[trackio]'")
 
     def begin(self, name: str) -> Run:
-        return _Logged(self._trackio.init(project=PROJECT, name=name, resume="allow", embed=False))
+        run: Run = self._trackio.init(project=PROJECT, name=name, resume="allow", embed=False)
+        return run
 
 
 class WandbTracker(Tracker):
@@ -102,7 +100,8 @@ class WandbTracker(Tracker):
         self._wandb = library("wandb", "pip install wandb")
 
     def begin(self, name: str) -> Run:
-        return _Logged(self._wandb.init(project=PROJECT, name=name, dir=str(self.folder), reinit="create_new"))
+        run: Run = self._wandb.init(project=PROJECT, name=name, dir=str(self.folder), reinit="create_new")
+        return run
 
 
 class TensorboardTracker(Tracker):
@@ -113,21 +112,9 @@ class TensorboardTracker(Tracker):
         self._writer = library("torch.utils.tensorboard", "pip install tensorboard").SummaryWriter
 
     def begin(self, name: str) -> Run:
+        """A folder for TensorBoard."""
         folder = self.folder / "tensorboard" / name.replace("/", "-").replace(" ", "_")
         return _Written(self._writer(str(folder), purge_step=self.done or None))  # hides what is done again
-
-
-class _Logged:
-    """A run as trackio and wandb have it."""
-
-    def __init__(self, run: Any) -> None:
-        self._run = run
-
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(values), step=step)
-
-    def finish(self) -> None:
-        self._run.finish()
 
 
 class _Written:
@@ -136,7 +123,7 @@ class _Written:
     def __init__(self, writer: Any) -> None:
         self._writer = writer
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def log(self, values: dict[str, float], step: int) -> None:
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)
 

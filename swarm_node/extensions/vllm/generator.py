@@ -1,12 +1,8 @@
 """vLLM as a generator: its OpenAI-compatible server, in a process and if wanted on a GPU of its own.
 
 The server rather than the offline engine: it keeps its memory apart from the trainer's, survives it, and may be any
-version that speaks this API. The node starts one itself (`vllm.url auto`), or the user does, in the folder to
-which the weights are written here:
-
-    VLLM_SERVER_DEV_MODE=1 vllm serve FOLDER --enable-prefix-caching --logprobs-mode processed_logprobs
-
-and for LoRA, with the base in the place of the folder, VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora.
+version that speaks this API. The node starts one itself (`vllm.url auto`), or the user does: a message says with which
+command, if none answers.
 
 Token ids go there and come back, so nothing is tokenised twice, and log-probs are those of the distribution sampled
 from. After each update the server gets the weights and forgets its prefixes; and what it generates is compared with the
@@ -27,9 +23,9 @@ import httpx
 import torch
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.vllm.server import NoServer, VllmServer
+from swarm_node.extensions.vllm.server import ENVIRONMENT, NoServer, VllmServer
 from swarm_node.extensions.vllm.settings import VllmConfig
-from swarm_node.extensions.vllm.weights import Adapters, Folder, adapter_rank, has_adapters
+from swarm_node.extensions.vllm.weights import Weights, adapter_rank, has_adapters
 from swarm_node.generation.pacing import Pace
 from swarm_node.generation.stops import Stops
 from swarm_node.policy.log_probs import log_probs_of
@@ -70,9 +66,7 @@ class VllmGenerator:
         self._stops = Stops(policy, config.stop)
         self._folder = options.folder.expanduser()
         self._server = _server(policy, options) if options.starts else None
-        served = served_dtype(policy) if self._server else None
-        adapters = has_adapters(policy)
-        self._weights = Adapters(policy, self._folder) if adapters else Folder(policy, self._folder, served)
+        self._weights = Weights(policy, self._folder, served_dtype(policy) if self._server else None)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         self._client = httpx.Client(
             timeout=SECONDS,
@@ -101,7 +95,6 @@ class VllmGenerator:
             self._hand_over()
             groups = self._groups(prompts, group_size, stream)
             self._compare(prompts, groups)
-            self._sleep()
         except ServerError as error:
             self._served = None
             self._failures += 1
@@ -154,9 +147,6 @@ class VllmGenerator:
         if len(tokens) != group_size:
             return Skipped("vLLM failed")
         self._pace.saw([len(one.ids) for one in tokens])
-        return self._written(prompt, tokens)
-
-    def _written(self, prompt: list[int], tokens: list[Tokens]) -> GeneratedGroup | Skipped:
         completions = self._stops.completions([one.ids for one in tokens])
         if isinstance(completions, Skipped):
             return completions
@@ -167,15 +157,14 @@ class VllmGenerator:
         if self._server is not None and not self._server.running:
             self._start(self._server)
         if self._served == self._policy.version:
-            self._wake()
             return
-        self._wake()
         try:
             self._weights.hand_over(self._ask)
             if self._ask("/reset_prefix_cache", {}).get("success") is False:
                 raise ServerError("it does not forget its prefixes")
         except ServerError as error:
-            command = by_hand(self._policy, self._folder)
+            variables = " ".join(f"{name}={value}" for name, value in ENVIRONMENT.items())
+            command = f"{variables} vllm serve {' '.join(needed(self._policy, self._folder))}"
             raise RoundLost(
                 f"no vLLM server at {self._url} takes new weights ({error}): start it with {command}"
             ) from error
@@ -196,15 +185,6 @@ class VllmGenerator:
             return self._client.get(url + "/health", timeout=IDLE_SECONDS).is_success
         except httpx.HTTPError:
             return False
-
-    def _sleep(self) -> None:
-        """Its memory is the trainer's until the next round, where they share a card."""
-        if self._options.sleep:
-            self._ask("/sleep?level=1", {})
-
-    def _wake(self) -> None:
-        if self._options.sleep:
-            self._ask("/wake_up", {})
 
     @torch.no_grad()
     def _compare(self, prompts: Sequence[str], groups: Sequence[GeneratedGroup | Skipped]) -> None:
@@ -250,14 +230,12 @@ def _tokens(choice: dict[str, Any], version: int) -> Tokens:
     return Tokens(ids, log_probs, (version,) * len(ids))
 
 
-def by_hand(policy: Policy, folder: Path) -> str:
-    """The command that starts a server for this policy."""
-    if has_adapters(policy):
-        lora = f"--enable-lora --max-lora-rank {adapter_rank(policy)}"
-        before = f"VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 vllm serve {policy.name} {lora}"
-    else:
-        before = f"VLLM_SERVER_DEV_MODE=1 vllm serve {folder}"
-    return f"{before} --enable-prefix-caching --logprobs-mode processed_logprobs"
+def needed(policy: Policy, folder: Path) -> list[str]:
+    """The model that a server for this policy serves, and the flags that it needs."""
+    adapters = has_adapters(policy)
+    lora = ["--enable-lora", "--max-lora-rank", str(adapter_rank(policy))] if adapters else []
+    always = ["--enable-prefix-caching", "--logprobs-mode", "processed_logprobs"]
+    return [policy.name if adapters else str(folder), *lora, *always]
 
 
 def served_dtype(policy: Policy) -> torch.dtype:
@@ -267,19 +245,13 @@ def served_dtype(policy: Policy) -> torch.dtype:
 
 
 def _server(policy: Policy, options: VllmConfig) -> VllmServer:
-    adapters, on_cpu = has_adapters(policy), policy.device.type == "cpu"
-    folder = options.folder.expanduser()
-    if on_cpu and not adapters and getattr(policy.model.config, "tie_word_embeddings", False):
+    on_cpu, folder = policy.device.type == "cpu", options.folder.expanduser()
+    if on_cpu and not has_adapters(policy) and getattr(policy.model.config, "tie_word_embeddings", False):
         raise UserError(
             "vLLM on a CPU keeps the old output head of a model whose head is its embedding: train LoRA adapters "
             "(model.lora_rank), or leave vllm.url out"
         )
-    arguments = ["--model", policy.name if adapters else str(folder), "--enable-prefix-caching"]
-    arguments += ["--logprobs-mode", "processed_logprobs", "--dtype", str(served_dtype(policy)).removeprefix("torch.")]
-    if adapters:
-        arguments += ["--enable-lora", "--max-lora-rank", str(adapter_rank(policy))]
-    if options.sleep:
-        arguments += ["--enable-sleep-mode"]
+    arguments = ["--model", *needed(policy, folder), "--dtype", str(served_dtype(policy)).removeprefix("torch.")]
     log = folder.with_name(folder.name + ".log")
     return VllmServer(options.python, (*arguments, *options.arguments), on_cpu, log)
 

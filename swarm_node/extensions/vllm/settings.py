@@ -27,8 +27,6 @@ class VllmConfig(Section):
     arguments: tuple[str, ...] = ()
     """More arguments for the server that the node starts, each as vLLM's own command line has it. No key and no token:
     for these vLLM has variables."""
-    sleep: bool = False
-    """Let the server sleep while this node trains, so that both have one card's memory in turn (vLLM's sleep mode)."""
     folder: Path = Path("~/.swarm-node/vllm")
     """Folder that the server serves, or loads LoRA adapters from: written after each update."""
 

@@ -27,58 +27,35 @@ def adapter_rank(policy: Policy) -> int:
     return next(most for most in RANKS if most >= rank)
 
 
-class Folder:
-    """All weights: written to the folder that the server serves, which reads it again."""
+class Weights:
+    """LoRA: the server has the base, and loads the adapters in the place of the last ones. All weights: it reads the
+    folder that it serves again."""
 
     def __init__(self, policy: Policy, folder: Path, dtype: torch.dtype | None) -> None:
-        """`dtype`: the type that is served, where it is known."""
-        self._policy, self._folder, self._dtype = policy, folder, dtype
+        """`dtype`: the type that all weights are served in, where it is known."""
+        self._policy, self._folder = policy, folder
+        self._adapters = has_adapters(policy)
+        self._dtype = None if self._adapters else dtype
 
     @property
     def model(self) -> str:
         """The name of the model in a request."""
-        return str(self._folder)
+        return ADAPTER if self._adapters else str(self._folder)
 
     def write(self) -> None:
-        """Into the folder."""
-        _replaced(self._policy, self._folder, self._dtype)
+        """Beside the folder first, so that each file in it is whole."""
+        partial = self._folder.with_name(self._folder.name + ".partial")
+        self._policy.save(partial, self._dtype)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for file in partial.iterdir():
+            file.replace(self._folder / file.name)
+        shutil.rmtree(partial)
 
     def hand_over(self, ask: Ask) -> None:
         """The present weights, to the server that `ask` asks."""
         self.write()
-        ask("/collective_rpc", {"method": "reload_weights"})
-
-
-class Adapters:
-    """LoRA: the server has the base, and loads the adapters in the place of the last ones."""
-
-    def __init__(self, policy: Policy, folder: Path) -> None:
-        self._policy, self._folder = policy, folder
-
-    @property
-    def model(self) -> str:
-        """The name of the model in a request."""
-        return ADAPTER
-
-    def write(self) -> None:
-        """Into the folder."""
-        _replaced(self._policy, self._folder, None)
-
-    def hand_over(self, ask: Ask) -> None:
-        """The present adapters, to the server that `ask` asks."""
-        self.write()
-        ask(
-            "/v1/load_lora_adapter",
-            {"lora_name": ADAPTER, "lora_path": str(self._folder), "load_inplace": True},
-            in_words=True,
-        )
-
-
-def _replaced(policy: Policy, folder: Path, dtype: torch.dtype | None) -> None:
-    """Written beside the folder first, so that each file in it is whole."""
-    partial = folder.with_name(folder.name + ".partial")
-    policy.save(partial, dtype)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in partial.iterdir():
-        file.replace(folder / file.name)
-    shutil.rmtree(partial)
+        if self._adapters:
+            adapter = {"lora_name": ADAPTER, "lora_path": str(self._folder), "load_inplace": True}
+            ask("/v1/load_lora_adapter", adapter, in_words=True)
+        else:
+            ask("/collective_rpc", {"method": "reload_weights"})

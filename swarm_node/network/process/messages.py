@@ -11,7 +11,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.common.channel import Message, Talk
 from swarm_node.network.access import Access
 from swarm_node.network.actions import Deliver, Refuse
-from swarm_node.rollouts.catalogue import Catalogue
+from swarm_node.rollouts.groups import Catalogue
 from swarm_node.settings import NetworkConfig
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # 64 envelopes of 64 KB fit; a round has about 9 of 10 KB
@@ -36,7 +36,7 @@ class Rules(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     swarm: str
-    environments: dict[str, tuple[str, dict[str, tuple[str, ...]]]]  # see rollouts.catalogue.Catalogue
+    environments: dict[str, tuple[str, dict[str, tuple[str, ...]]]]  # see rollouts.groups.Catalogue
     max_completions: int = limits.MAX_COMPLETIONS
     max_completion_chars: int = limits.MAX_COMPLETION_CHARS
 

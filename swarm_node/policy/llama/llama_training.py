@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from swarm_node.policy import tree_attention
-from swarm_node.policy.batch import Batch, Tree
+from swarm_node.policy.batch import Batch
 from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.recompute import recomputed
+from swarm_node.policy.tree import Tree
 
 ONEDNN_FROM = 2**26  # multiplications of a product: a shape that it has not seen costs oneDNN a millisecond
 
@@ -42,22 +43,20 @@ class LlamaTraining:
         self._pairs = torch.arange(self._dim).view(2, -1).T.flatten()
 
     def hidden(self, batch: Batch, recompute: bool = False) -> Tensor:
-        """[T, D] before the output head, predicting `batch.target_T` of a tree. `recompute`: layers keep their input
+        """[U, D] before the output head, of the columns of a tree that predict. `recompute`: layers keep their input
         alone, and are computed again on the way back."""
         assert batch.tree is not None
         model = self._model.model
-        wanted, back = torch.unique(batch.source_T, return_inverse=True)
         turn = self._rotation(batch.positions_RL[0])
         compute = partial(recomputed, self._layer) if recompute and torch.is_grad_enabled() else self._layer
         x = model.embed_tokens(batch.ids_RL[0])
         for number, layer in enumerate(model.layers, start=1):
-            x = compute(layer, x, turn, batch.tree, wanted if number == len(model.layers) else None)
-        normed = _Norm.apply(x, self._eps) * model.norm.weight  # type: ignore[no-untyped-call]
-        found: Tensor = normed[back]
-        return found
+            x = compute(layer, x, turn, batch.tree, batch.columns_U if number == len(model.layers) else None)
+        normed: Tensor = _Norm.apply(x, self._eps) * model.norm.weight  # type: ignore[no-untyped-call]
+        return normed
 
     def logits(self, batch: Batch, recompute: bool = False) -> Tensor:
-        """[T, V], predicting `batch.target_T` of a tree."""
+        """[U, V] of a tree."""
         return F.linear(self.hidden(batch, recompute), self._model.lm_head.weight, self._model.lm_head.bias)
 
     def _layer(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree, wanted: Tensor | None) -> Tensor:

@@ -16,7 +16,7 @@ from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.extended import with_sections
-from swarm_node.settings.sources import flatten
+from swarm_node.settings.options import flatten
 from tests.commands import ENDS_SECONDS, ended
 
 

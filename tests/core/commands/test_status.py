@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from swarm_node.commands.doctor import Finding, Level, can_compile, verdict
+from swarm_node.commands.doctor import can_compile, verdict
 from swarm_node.commands.home import in_use, owned
 from swarm_node.commands.status import ask, peer_lines, problems, status_lines
+from swarm_node.common.errors import Finding, Level
 
 
 def node(**changes: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from swarm_node.common.printable import printable
+from swarm_node.common.errors import printable
 
 
 def test_ordinary_text_of_any_script_is_shown_as_it_is() -> None:

@@ -9,8 +9,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.registry import build_environment
-from swarm_node.rollouts.catalogue import Catalogue
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Skipped
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 AUTHOR = PeerId("12D3KooWAlice")

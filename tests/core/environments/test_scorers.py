@@ -18,6 +18,7 @@ from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
 
 REWARDED = RewardRule("graded", PARTIAL).reward
+BINARY_MATRIX = scorers.SCORERS["binary_matrix"].score
 DATASET = reasoning_gym.create_dataset("binary_matrix", seed=5, size=40, min_n=1, max_n=6)
 
 
@@ -57,7 +58,7 @@ def test_binary_matrix_scores_as_the_library_does() -> None:
     for index in range(40):
         entry = DATASET[index]
         for answer in near_answers(entry["answer"]):
-            scored = scorers.binary_matrix(answer, entry)
+            scored = BINARY_MATRIX(answer, entry)
             assert scored == DATASET.score_answer(answer, entry), answer
             seen.add(scored)
     assert seen == {0.0, 0.1, 1.0}
@@ -67,7 +68,7 @@ def test_binary_matrix_scores_as_the_library_does() -> None:
 @given(st.text(alphabet="[](),01 2-'\"{}:\n", max_size=40), st.integers(0, 39))
 def test_binary_matrix_scores_as_the_library_does_on_any_text_without_names(answer: str, index: int) -> None:
     entry = DATASET[index]  # no letters: nothing the library could call
-    assert scorers.binary_matrix(answer, entry) == DATASET.score_answer(answer, entry)
+    assert BINARY_MATRIX(answer, entry) == DATASET.score_answer(answer, entry)
 
 
 def test_binary_matrix_runs_nothing(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_binary_matrix_runs_nothing(tmp_path: Path) -> None:
         "\x00",
         "\ud800",
     ):
-        assert scorers.binary_matrix(answer, entry) == 0.0
+        assert BINARY_MATRIX(answer, entry) == 0.0
     assert not mark.exists()
 
 
@@ -94,7 +95,7 @@ def test_a_short_bomb_is_no_answer_either() -> None:
     rng = random.Random(1)
     for length in (100, 1000, 3000):
         for opening in "[(-~{":
-            assert scorers.binary_matrix(opening * length + str(rng.random()), entry) == 0.0
+            assert BINARY_MATRIX(opening * length + str(rng.random()), entry) == 0.0
 
 
 HANOI = {"num_disks": 1, "num_pegs": 3, "start_peg": 1, "target_peg": 2}
@@ -163,11 +164,11 @@ def test_what_hides_in_an_answer_makes_it_wrong(name: str, answer: str, metadata
 def test_part_of_an_answer_is_never_worth_half() -> None:
     entry = {"answer": "1" * 99}
     scored = RewardRule("graded", PARTIAL).reward
-    assert 0.4 < scored(scorers.score(scorers.same_text, "1" * 99 + ".", entry)) < 0.5
-    assert scorers.score(scorers.same_text, "1" * 99 + "2", entry) == 0.0
-    assert scored(scorers.score(scorers.prime_factors, "12", {"answer": "2 × 2 × 3"})) == 0.25
-    assert scored(scorers.score(lambda answer, entry: 0.98, "", entry)) == 0.49
-    assert scored(scorers.score(lambda answer, entry: 1.0, "", entry)) == 1.0
+    assert 0.4 < scored(scorers.score(scorers.SCORERS["gcd"], "1" * 99 + ".", entry)) < 0.5
+    assert scorers.score(scorers.SCORERS["gcd"], "1" * 99 + "2", entry) == 0.0
+    assert scored(scorers.score(scorers.SCORERS["prime_factorization"], "12", {"answer": "2 × 2 × 3"})) == 0.25
+    assert scored(scorers.score(scorers.Scorer(lambda answer, entry: 0.98), "", entry)) == 0.49
+    assert scored(scorers.score(scorers.Scorer(lambda answer, entry: 1.0), "", entry)) == 1.0
 
 
 def test_a_reward_is_made_in_one_place_and_rounding_is_no_signal() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.node.capacity import Capacity
+from swarm_node.node.asynchronous import Capacity
 
 ACTIONS = st.lists(st.sampled_from(["start", "start", "finish", "finish", "lose", "train"]), max_size=200)
 SHAPE = st.tuples(st.integers(1, 5), st.integers(0, 6), st.integers(1, 20))

@@ -46,8 +46,7 @@ def test_what_the_user_gave_stays(tmp_path, had) -> None:
 
 
 def test_questions_of_ones_own_with_shots_are_texts_to_go_on_with(tmp_path) -> None:
-    brought = {"dataset": {"file": "questions.csv", "shots": 4}}
-    found = suited(config(tmp_path, model={"name": "smollm2-135m"}, **brought))
+    found = suited(config(tmp_path, model={"name": "smollm2-135m"}, environment={"shots": 4}, **BRINGS))
     assert not found.model.chat_template and found.generation.stop == ("\n",) and found.validation.every
     assert not found.environment.tasks
 

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 
-from swarm_node.node.guest import PAUSE_FILE, Guest
+from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.loop import Session
 from swarm_node.node.stopping import Stop
-from swarm_node.node.traffic import Traffic
-from swarm_node.settings.guest import LimitsConfig, spans_of
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.settings.programs import PAUSE_FILE, LimitsConfig, spans_of
+from swarm_node.telemetry.events import Telemetry
 
 
 def at(hour: int, minute: int = 0, month: int = 11) -> datetime:

@@ -14,7 +14,7 @@ from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.network.alone import Alone
 from swarm_node.node.asynchronous import MAX_DEATHS, AsynchronousNode, GeneratorFailed
-from swarm_node.node.generator_process import GENERATOR, GeneratedMessage, GeneratorProcess, Order
+from swarm_node.node.generator import GENERATOR, GeneratedMessage, GeneratorProcess, Order
 from swarm_node.node.round import Node
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.defence import LayeredDefence

@@ -12,8 +12,7 @@ import pytest
 from swarm_node.node import stopping
 from swarm_node.node.loop import Session
 from swarm_node.node.stopping import Interrupted, Stop, stoppable
-from swarm_node.telemetry.events import Event, RoundDone
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import Event, RoundDone, Telemetry
 
 LONG = 60.0  # seconds
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, dynamic_batches, micro_batches
 from swarm_node.policy.batch import unrecorded as new
+from swarm_node.policy.tree import MAX_LEVELS, grow
 from tests.gradients import allowed
 from tests.models import plain_log_probs, tiny_policy
 
@@ -14,8 +15,12 @@ CPU = torch.device("cpu")
 PAD = 0
 TOKEN = st.integers(1, 98)
 SEQUENCE = st.lists(TOKEN, min_size=1, max_size=9)
+FEW = st.lists(st.integers(1, 3), min_size=1, max_size=4)
 ROW = st.builds(new, SEQUENCE, st.lists(SEQUENCE, min_size=1, max_size=4))
-ROWS = st.lists(ROW, min_size=1, max_size=4)
+RELATED = st.lists(  # few tokens, so that many sequences begin alike
+    st.builds(new, FEW, st.lists(FEW, min_size=1, max_size=4)), min_size=1, max_size=4
+)
+WORTH = st.sampled_from([1, 16])
 PACKED = [
     [new([5, 6, 7], [[8, 9], [10], [11, 12, 13]]), new([20], [[21], [22]]), new([30, 31], [[32, 33, 34, 35]])],
     [new([5], [[6], [7], [8]])],
@@ -67,7 +72,9 @@ def test_every_token_of_every_completion_is_predicted_once_and_in_order(packed) 
         assert batch.source_T.numel() == batch.target_T.numel()
         kept = batch.ids_RL[:, -batch.keep :].flatten()
         expected = [fed for row in layout for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])]
-        assert kept[batch.source_T].tolist() == expected  # each prediction sits on the token before its target
+        assert (
+            kept[batch.columns_U][batch.source_T].tolist() == expected
+        )  # each prediction sits on the token before its target
 
 
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
@@ -83,7 +90,7 @@ def test_no_pad_sits_between_a_prompt_and_its_completions(packed) -> None:
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
 def test_positions_count_from_the_start_of_the_prompt_for_every_completion(packed) -> None:
     batch = build_rows(packed, PAD, CPU)
-    positions = batch.positions_RL[:, -batch.keep :].flatten()[batch.source_T]
+    positions = batch.positions_RL[:, -batch.keep :].flatten()[batch.columns_U][batch.source_T]
     assert positions.tolist() == [
         len(row.prompt_ids) - 1 + j for row in packed for c in row.completion_ids for j in range(len(c))
     ]
@@ -93,7 +100,7 @@ def test_positions_count_from_the_start_of_the_prompt_for_every_completion(packe
 def test_a_completion_sees_its_prompt_and_itself_and_no_sibling(packed) -> None:
     batch = build_rows(packed, PAD, CPU)
     width = batch.ids_RL.shape[1]
-    source = batch.source_T.tolist()
+    source = batch.columns_U[batch.source_T].tolist()
     target = 0
     for number, row in enumerate(packed):
         for completion in row.completion_ids:
@@ -143,21 +150,22 @@ def test_a_few_micro_batches_do_not_waste_the_budget() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
-@given(packed=ROWS)
-def test_rows_end_to_end_give_the_log_probs_of_unpadded_forwards(policy, packed) -> None:
+@given(packed=RELATED, worth=WORTH)
+def test_a_tree_gives_the_log_probs_of_unpadded_forwards(policy, packed, worth) -> None:
     with torch.no_grad():
         truth = torch.cat([plain_log_probs(policy.model, r.prompt_ids, c) for r in packed for c in r.completion_ids])
-        torch.testing.assert_close(log_probs(policy, build_tree(packed, CPU)), truth, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(log_probs(policy, build_tree(packed, CPU, worth)), truth, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("worth", [1, 16])
 @pytest.mark.parametrize("family", ["Llama", "Qwen3", "GPT2", "OPT"])
 @pytest.mark.parametrize(
     "packed",
-    [*PACKED, [new(list(range(1, 60)), [list(range(k, k + 20)) for k in range(8)])] * 2],
-    ids=["groups of different size", "single tokens", "one row", "equal groups"],
+    [*PACKED, [new([*range(1, 60), k], [list(range(j, j + 20)) for j in range(8)]) for k in (1, 2, 3)]],
+    ids=["groups of different size", "single tokens", "one row", "prompts that share shots"],
 )
-def test_gradients_equal_the_padded_ones(family, packed) -> None:
+def test_gradients_equal_the_padded_ones(family, packed, worth) -> None:
     policy = tiny_policy(family)
 
     def gradients(batch) -> list[torch.Tensor]:
@@ -166,7 +174,7 @@ def test_gradients_equal_the_padded_ones(family, packed) -> None:
         (values * torch.linspace(-1, 1, len(values)).sin()).mean().backward()
         return [p.grad.clone() for p in policy.model.parameters() if p.grad is not None]
 
-    ours, theirs = gradients(build_tree(packed, CPU)), gradients(build_rows(one_by_one(packed), 0, CPU))
+    ours, theirs = gradients(build_tree(packed, CPU, worth)), gradients(build_rows(one_by_one(packed), 0, CPU))
     largest = max(float(gradient.abs().max()) for gradient in theirs)
     assert largest > 1e-2
     for one, other in zip(ours, theirs, strict=True):
@@ -174,39 +182,44 @@ def test_gradients_equal_the_padded_ones(family, packed) -> None:
 
 
 @pytest.mark.slow
-@given(packed=ROWS)
-def test_a_column_sees_its_prompt_and_what_came_before_in_its_completion(packed) -> None:
-    seen = allowed(build_tree(packed, CPU)).tolist()
-    column = 0
-    for row in packed:
-        start, prompt = column, len(row.prompt_ids)
-        for fed in (prompt, *(len(completion) - 1 for completion in row.completion_ids)):
-            for step in range(fed):
-                own = range(column - step, column + 1)
-                expected = set(own) if column < start + prompt else {*range(start, start + prompt), *own}
-                assert {key for key, sees in enumerate(seen[column]) if sees} == expected
-                column += 1
-    assert column == len(seen)
+@given(packed=RELATED, worth=WORTH)
+def test_a_column_sees_what_its_sequence_begins_with_and_nothing_else(packed, worth) -> None:
+    batch = build_tree(packed, CPU, worth)
+    seen, source, ids = allowed(batch), batch.columns_U[batch.source_T].tolist(), batch.ids_RL[0]
+    for prompt, completion in ((row.prompt_ids, c) for row in packed for c in row.completion_ids):
+        own, source = source[: len(completion)], source[len(completion) :]
+        for number, column in enumerate(own):
+            sees = seen[column].nonzero()[:, 0]
+            assert ids[sees].tolist() == [*prompt, *completion[:number]]
+            assert batch.positions_RL[0, sees].tolist() == list(range(len(prompt) + number))
+            assert set(own[: number + 1]) <= set(sees.tolist())
+    assert not source
 
 
-@given(packed=ROWS)
-def test_every_token_is_predicted_once_in_order_by_the_token_before_it(packed) -> None:
-    batch = build_tree(packed, CPU)
+@given(packed=RELATED)
+def test_what_sequences_begin_with_stands_in_a_tree_once(packed) -> None:
+    paths = [(*row.prompt_ids, *c[:-1]) for row in packed for c in row.completion_ids]
+    assert len(grow(paths, CPU, 1)[0].ids_L) == len({path[:end] for path in paths for end in range(1, len(path) + 1)})
+    deep = [[1] * end + [2] for end in range(1, 3 * MAX_LEVELS)]
+    assert len(grow(deep, CPU, 1)[0].levels) == MAX_LEVELS
+
+
+@given(packed=RELATED, worth=WORTH)
+def test_every_token_is_predicted_in_order_by_the_token_before_it(packed, worth) -> None:
+    batch = build_tree(packed, CPU, worth)
     assert batch.target_T.tolist() == [token for row in packed for c in row.completion_ids for token in c]
     before = [fed for row in packed for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])]
-    assert batch.ids_RL[0, batch.source_T].tolist() == before
-    positions = [len(row.prompt_ids) - 1 + j for row in packed for c in row.completion_ids for j in range(len(c))]
-    assert batch.positions_RL[0, batch.source_T].tolist() == positions
+    assert batch.ids_RL[0, batch.columns_U][batch.source_T].tolist() == before
 
 
 @pytest.mark.slow
-@given(packed=ROWS)
-def test_blocks_hold_every_column_once_and_the_rest_are_pads(packed) -> None:
-    batch = build_tree(packed, CPU)
+@given(packed=RELATED, worth=WORTH)
+def test_blocks_hold_every_column_once_and_the_rest_are_pads(packed, worth) -> None:
+    batch = build_tree(packed, CPU, worth)
     blocks, total = batch.tree, batch.ids_RL.shape[1]
     assert blocks.columns_P[blocks.places_L].tolist() == list(range(total))
     assert sorted([*blocks.places_L.tolist(), *blocks.pads.tolist()]) == list(range(len(blocks.columns_P)))
-    assert total == sum(row.length for row in packed)
+    assert total <= sum(row.length for piece in packed for row in piece.pieces(0))
 
 
 def test_a_batch_of_rows_end_to_end_is_filled_up_to_the_budget() -> None:

@@ -13,7 +13,7 @@ from tests.models import tiny_model, tiny_policy
 CPU = torch.device("cpu")
 PACKED = [
     new(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
-    new([7, 8], [[9, 10], [11]]),
+    new([5, 6, 8], [[9, 10], [9, 11], [11]]),
     new([9], [[12]]),
 ]
 PADDED = [piece for group in PACKED for piece in group.pieces(0)]
@@ -46,7 +46,9 @@ def test_logits_and_gradients_are_those_of_the_library_on_padded_rows(family, op
                 parameter.add_(torch.randn_like(parameter), alpha=0.3)
     assert policy.packing is Packing.NATIVE
     expected = logits_and_gradients(policy, build_rows(PADDED, policy.pad_id, CPU), policy.logits)
-    ours = logits_and_gradients(policy, build_tree(PACKED, CPU), LlamaTraining(policy.model).logits)
+    native = LlamaTraining(policy.model)
+    tree = build_tree(PACKED, CPU, 1)
+    ours = logits_and_gradients(policy, tree, lambda batch: native.logits(batch)[batch.source_T])
     torch.testing.assert_close(ours[0], expected[0], atol=1e-5, rtol=1e-5)
     largest = max(float(g.abs().max()) for g in expected[1].values())
     for name, gradient in expected[1].items():

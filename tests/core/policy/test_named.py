@@ -140,6 +140,18 @@ def test_it_is_got_once_checked_and_said(index) -> None:
     assert again == [line] and len(index.asked) == 2
 
 
+def test_one_that_lies_beside_python_is_taken_as_it_is(index, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "opt"))
+    installed = tmp_path / "opt" / "share" / "swarm-node" / "models" / NAME
+    assert named.folder(NAME) != installed  # where it is not there
+    installed.parent.mkdir(parents=True)
+    (tmp_path / "member").write_bytes(MEMBER)
+    made(tmp_path / "member", installed)
+    installed.parent.chmod(0o555)  # as in an image
+    assert named.obtain(NAME, lambda _: None) == installed == named.folder(NAME)
+    assert index.asked == []
+
+
 @pytest.mark.parametrize("link", [FILE, f"..{FILE}", f"../..{FILE}#sha256=00"])
 def test_an_index_in_html_will_do(index, link) -> None:
     page = f"<a href='/x.whl'>x</a><A data-requires-python='&gt;=3' HREF=\"{link}\">it</A>"

@@ -1,9 +1,12 @@
 """Tree attention in a model: the model is left as it was, precision is kept, and the block mask is the tree mask."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, create_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
 
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import build_tree
@@ -15,7 +18,10 @@ from tests.gradients import allowed
 from tests.models import FAMILIES, text_group, tiny_policy
 
 CPU = torch.device("cpu")
-PACKED = [new(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]), new([7, 8], [[9, 10], [11]])]
+PACKED = [
+    new(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
+    new([5, 6, 7, 8], [[9, 10], [9, 11], [11]]),
+]
 
 
 @pytest.mark.slow
@@ -31,13 +37,16 @@ def test_the_model_attends_as_before_once_a_batch_is_done(family) -> None:
 
 def test_a_model_is_left_as_it_was_when_its_forward_fails() -> None:
     policy = tiny_policy()
-    with pytest.raises(ZeroDivisionError), tree_attention.attending(policy.model, build_tree(PACKED, CPU).tree, "sdpa"):
+    with (
+        pytest.raises(ZeroDivisionError),
+        tree_attention.attending(policy.model, build_tree(PACKED, CPU, 1).tree, "sdpa"),
+    ):
         raise ZeroDivisionError
     assert policy.model.config._attn_implementation == "sdpa"
 
 
 def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
-    batch = build_tree(PACKED, CPU)
+    batch = build_tree(PACKED, CPU, 1)
     mask, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
     dense = create_mask(mask.mask_mod, None, None, columns, columns, device="cpu")
     assert torch.equal(dense[0, 0], allowed(batch))
@@ -45,7 +54,7 @@ def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
 
 def test_tiles_are_those_that_torch_finds_in_the_whole_mask() -> None:
     long = [new(list(range(150)), [list(range(90)), list(range(200)), [5]]), *PACKED]
-    batch = build_tree(long, CPU)
+    batch = build_tree(long, CPU, 1)
     ours, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
     theirs = create_block_mask(ours.mask_mod, None, None, columns, columns, device="cpu")
     assert ours.seq_lengths == theirs.seq_lengths
@@ -71,7 +80,7 @@ def test_heads_that_share_keys_may_have_them_repeated() -> None:
 @pytest.mark.filterwarnings("ignore:.*flex_attention.*")
 def test_both_kernels_give_what_the_dense_mask_gives() -> None:
     torch.manual_seed(0)
-    batch = build_tree(PACKED, CPU)
+    batch = build_tree(PACKED, CPU, 1)
     columns = batch.ids_RL.shape[1]
     q, k, v = (torch.randn(1, heads, columns, 8) for heads in (4, 2, 2))
     dense = torch.nn.functional.scaled_dot_product_attention(
@@ -105,3 +114,15 @@ def test_a_model_that_takes_only_a_mask_gets_one() -> None:
 
 def test_flex_attention_is_not_taken_on_a_cpu() -> None:
     assert not tree_attention.flex_works(CPU)
+
+
+def test_attention_off_a_cpu_gets_queries_keys_and_values_of_one_type(monkeypatch) -> None:
+    """As under autocast: rotary embeddings leave queries and keys in float32, which torch's kernels refuse to mix."""
+    monkeypatch.setattr(
+        tree_attention.torch, "autocast", lambda *_, **__: nullcontext()
+    )  # knows no device without memory
+    q, k, v = (torch.empty(1, 4, 7, 8, device="meta", dtype=d) for d in (torch.float32, torch.float32, torch.bfloat16))
+    with pytest.raises(RuntimeError, match="same dtype"):
+        scaled_dot_product_attention(q, k, v)
+    seen, _ = AttentionInterface()[tree_attention.ALIKE](torch.nn.Module(), q, k, v, None)
+    assert (seen.shape, seen.dtype) == ((1, 7, 4, 8), torch.float32)

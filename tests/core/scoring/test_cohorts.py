@@ -14,6 +14,7 @@ from swarm_node.scoring.forkserver import ForkServer, Task
 from swarm_node.scoring.sandbox import Sandbox
 from swarm_node.scoring.server import Asked
 
+OURS = "swarm_node.environments.reasoning_gym.scorers"
 TEXTS = ("right", "wrong")
 SCORES, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "scoring crashed"}, {"skipped": "scoring timeout"}
 
@@ -51,7 +52,8 @@ class Watched(ForkServer):
 
 @pytest.fixture
 def scored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
-    monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, "die": die, "hang": hang})
+    bad = {"die": scorers.Scorer(die), "hang": scorers.Scorer(hang)}
+    monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, **bad})
     monkeypatch.setattr(scorers, "PLAIN", scorers.PLAIN | {"die", "hang"})
     sandbox, (end, lifeline) = Sandbox(), os.pipe()
     light = Watched(scorers, sandbox, 1.0, end)
@@ -106,21 +108,26 @@ def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(scored) 
     assert scored([asked_of("gcd", 1)])[0] == [SCORES]
 
 
-def used(function: types.FunctionType) -> set[str]:
-    """Names that a function uses, and those that its helpers do, in its module or imported from another of ours."""
-    codes, names = [function.__code__], set[str]()
-    while codes:
-        code = codes.pop()
-        names |= {*code.co_names}
-        codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
-    found = [each for name in names if isinstance(each := function.__globals__.get(name), types.FunctionType)]
-    helpers = [each for each in found if each.__module__.startswith("swarm_node.environments.reasoning_gym.scorers")]
-    return names.union(*(used(helper) for helper in helpers if helper is not function))
+def used(*functions: types.FunctionType) -> set[str]:
+    """Names that functions use, and those that their helpers do: of a closure, the module or another of ours."""
+    waiting, seen = [*functions], dict[types.CodeType, set[str]]()
+    while waiting:
+        function = waiting.pop()
+        codes, names = [function.__code__], set[str]()
+        for code in codes:
+            names |= {*code.co_names}
+            codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+        seen[function.__code__] = names
+        known = [function.__globals__.get(name) for name in names]
+        known += [getattr(each, name, None) for each in known if isinstance(each, types.ModuleType) for name in names]
+        known += [cell.cell_contents for cell in function.__closure__ or ()]
+        helpers = [each for each in known if isinstance(each, types.FunctionType) and each.__module__.startswith(OURS)]
+        waiting += [each for each in helpers if each.__code__ not in seen]
+    return set[str]().union(*seen.values())
 
 
 @pytest.mark.parametrize("name", sorted(scorers.SCORERS))
 def test_a_plain_scorer_hands_an_answer_to_no_parser(name: str) -> None:
-    parsers = {"ast", "json", "bounded_json", "polynomials", "eval", "exec", "compile"}
     scorer = scorers.SCORERS[name]
-    names = used(scorer) | (used(scorers.WRITERS[scorer]) if scorer in scorers.WRITERS else set())
-    assert bool(names & parsers) == (name not in scorers.PLAIN)
+    names = used(scorer.score, scorer.written)
+    assert bool(names & {"ast", "json", "bounded_json", "eval", "exec", "compile"}) == (name not in scorers.PLAIN)

@@ -10,7 +10,7 @@ import pytest
 from protocol.messages import PeerId
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
-from swarm_node.node.generator_process import GENERATOR, Order, settings_for
+from swarm_node.node.generator import GENERATOR, Order, settings_for
 from swarm_node.settings import AskConfig, CheckConfig, LearningConfig, NodeConfig, SimulationConfig, extended
 from swarm_node.settings.command_line import from_command_line, resolve
 from swarm_node.settings.extended import section_of, sections_of, with_sections

@@ -4,23 +4,23 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig
-from swarm_node.settings.flags import parse
+from swarm_node.settings.command_line import parse
 
 
 def values(words: str, kind=NodeConfig, first: str = "CONFIG.toml"):
-    return parse(kind, words.split(), "swarm-node run", first).values
+    return parse(kind, words.split(), "swarm-node run", first)[1].values
 
 
 def test_a_value_follows_its_flag_or_an_equals_sign():
-    assert values("--seed 3 --home=/x") == {"seed": "3", "home": "/x"}
+    assert values("--seed 3 --home=/x") == {"seed": 3, "home": "/x"}
     assert values("--training.learning-rate -1 --training.weight_decay=0.1") == {
-        "training.learning_rate": "-1",
-        "training.weight_decay": "0.1",
+        "training.learning_rate": -1,
+        "training.weight_decay": 0.1,
     }
 
 
 def test_a_list_takes_all_words_up_to_the_next_flag_and_may_come_in_parts():
-    assert values("--peers A B --seed 1 --peers=C D") == {"network.peers": ["A", "B", "C", "D"], "seed": "1"}
+    assert values("--peers A B --seed 1 --peers=C D") == {"network.peers": ["A", "B", "C", "D"], "seed": 1}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_switch_stands_alone_or_takes_true_or_false(words, on):
 
 
 def test_a_list_that_is_not_empty_by_itself_is_emptied_by_its_flag_alone():
-    assert values("--defence --seed 1") == {"defence.layers": [], "seed": "1"}
+    assert values("--defence --seed 1") == {"defence.layers": [], "seed": 1}
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_a_mistake_is_one_line_with_the_name_as_it_was_written(words, said):
 def test_options_of_another_command_are_named_as_this_one_has_them():
     with pytest.raises(UserError, match="did you mean --home"):
         values("--hoem 1", BootstrapConfig, "")
-    assert values("--network.port 1 --network.no-mdns", BootstrapConfig, "") == {"port": "1", "mdns": False}
+    assert values("--network.port 1 --network.no-mdns", BootstrapConfig, "") == {"port": 1, "mdns": False}
     with pytest.raises(UserError, match="takes only flags"):
         values("somewhere", BootstrapConfig, "")

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, SimulationConfig
+from swarm_node.settings import AskConfig, ContributeConfig, EvaluationConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.command_line import from_command_line, resolve
-from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.extended import with_sections
-from swarm_node.settings.sources import describe
+from swarm_node.settings.options import describe
 
 
 def written(folder: Path, text: str) -> Path:
@@ -53,9 +52,7 @@ def test_a_list_on_the_command_line_is_by_comma_or_space_alike(words):
 
 
 def test_every_list_is_by_comma_or_space_alike():
-    flags = (
-        "--arms 8/0,4/4 2/6 --node-models a,b --defence.layers length,ngrams --faults.die 1@2,2@3 --attack.nodes 6,7"
-    )
+    flags = "--arms 8/0,4/4 2/6 --node-models a,b --defence.layers length,ngrams --faults.die 1@2,2@3"
     config = from_command_line(
         SimulationConfig, [*flags.split(), "--training.adam-betas", "0.8,0.9"], "swarm-node simulate"
     )
@@ -63,7 +60,6 @@ def test_every_list_is_by_comma_or_space_alike():
     assert config.node_models == ("a", "b")
     assert config.defence.layers == ("length", "ngrams")
     assert config.faults.die == ("1@2", "2@3")
-    assert config.attack.nodes == (6, 7)
     assert config.training.adam_betas == (0.8, 0.9)
 
 

@@ -7,12 +7,12 @@ import pytest
 from swarm_node.common import files
 from swarm_node.common.files import pretty, write_json
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.manifest import commit, manifest, write_manifest
+from swarm_node.telemetry.manifest import commit, manifest
 
 
 def test_a_manifest_says_what_ran_on_what(tmp_path):
     path = tmp_path / "manifest.json"
-    write_manifest(path, manifest("node", NodeConfig(seed=7), [7], ["swarm-node", "run"]))
+    write_json(path, manifest("node", NodeConfig(seed=7), [7], ["swarm-node", "run"]))
     content = json.loads(path.read_text())
     assert content["kind"] == "node" and content["command"] == ["swarm-node", "run"] and content["seeds"] == [7]
     assert content["config"]["training"]["epsilon_high"] == 0.28

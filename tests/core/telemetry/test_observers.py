@@ -8,11 +8,18 @@ import pytest
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig, Section
-from swarm_node.telemetry.events import Begun, CheckpointWanted, Event, Notice, RunFinished, Trained
+from swarm_node.telemetry.events import (
+    Begun,
+    Event,
+    Notice,
+    RunFinished,
+    Sink,
+    Telemetry,
+    Trained,
+    observe,
+)
 from swarm_node.telemetry.jsonlines import JsonLines
-from swarm_node.telemetry.observers import observe
-from swarm_node.telemetry.sample_writer import SampleWriter, samples
-from swarm_node.telemetry.sinks import Sink, Telemetry
+from swarm_node.telemetry.samples import SampleWriter, samples
 
 
 class Recorder:
@@ -130,7 +137,7 @@ def test_a_view_that_is_gone_may_be_told_twice(tmp_path: Path) -> None:
 
 def test_events_for_sinks_of_the_same_process_are_in_no_file(tmp_path: Path) -> None:
     lines = JsonLines(tmp_path / "events.jsonl", print, clock=lambda: 1.0)
-    for event in (Begun(), Trained(None), CheckpointWanted(), Notice("a")):  # type: ignore[arg-type]
+    for event in (Begun(), Trained(None), Notice("a")):  # type: ignore[arg-type]
         lines.take(event)
     assert (tmp_path / "events.jsonl").read_text() == '{"time": 1.0, "event": "Notice", "text": "a"}\n'
 

@@ -1,13 +1,14 @@
 """The ring of samples: bounded, seldom, and no trouble to anybody."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from swarm_node.rollouts.groups import Generated, Refused, ScoredGroup, Selection
-from swarm_node.telemetry.sample_writer import samples_of
-from swarm_node.telemetry.samples import FILE, OLDER, Sample, SampleRing
+from swarm_node.telemetry.samples import FILE, OLDER, SampleRing, sample_of, samples_of
 from swarm_node.training.advantages import group_advantages
 from tests.groups import group
 
@@ -18,10 +19,8 @@ def scored(
     return ScoredGroup(group(author, index=index, texts=texts), "2 + 2?", rewards)
 
 
-def sample(scored: ScoredGroup, *, local: bool, trained: bool, why: str = "") -> Sample:
-    completions = [(each.text, each.ended) for each in scored.group.completions]
-    task = f"{scored.question.dataset}/{scored.question.config_id}"
-    return Sample(scored.author, task, scored.prompt, completions, scored.rewards, local, trained, why)
+def sample(group: ScoredGroup, *, local: bool = True, why: str = "") -> Mapping[str, Any]:
+    return sample_of(group, group_advantages, local=local, why=why)
 
 
 class Clock:
@@ -33,7 +32,7 @@ class Clock:
 
 def ring(folder: Path, clock: Clock, most: int = 100_000, warnings: list[str] | None = None) -> SampleRing:
     said = [] if warnings is None else warnings
-    return SampleRing(folder, most, group_advantages, said.append, clock=clock, now=lambda: 1.0)
+    return SampleRing(folder, most, said.append, clock=clock, now=lambda: 1.0)
 
 
 def lines(path: Path) -> list[dict]:
@@ -41,7 +40,7 @@ def lines(path: Path) -> list[dict]:
 
 
 def test_a_sample_says_what_was_asked_generated_and_decided(tmp_path: Path) -> None:
-    ring(tmp_path, Clock()).take(7, [sample(scored(), local=False, trained=False, why="longer than local")])
+    ring(tmp_path, Clock()).take(7, [sample(scored(), local=False, why="longer than local")])
     (found,) = lines(tmp_path / FILE)
     assert found["round"] == 7 and found["author"] == "eve" and found["task"] == "chain_sum/easy"
     assert found["prompt"] == "2 + 2?" and not found["trained"] and found["why"] == "longer than local"
@@ -52,7 +51,7 @@ def test_a_sample_says_what_was_asked_generated_and_decided(tmp_path: Path) -> N
 def test_at_most_one_a_second_on_average(tmp_path: Path) -> None:
     clock = Clock()
     samples = ring(tmp_path, clock)
-    many = [sample(scored(index=index), local=True, trained=True, why="") for index in range(9)]
+    many = [sample(scored(index=index)) for index in range(9)]
     for number in range(50):
         samples.take(number, many)
         clock.now += 0.25
@@ -67,7 +66,9 @@ def test_every_kind_has_its_turn(tmp_path: Path) -> None:
     samples = ring(tmp_path, clock)
     kinds = [(True, True), (False, True), (False, False)]
     for number in range(6):
-        samples.take(number, [sample(scored(), local=local, trained=trained, why="") for local, trained in kinds])
+        samples.take(
+            number, [sample(scored(), local=local, why="" if trained else "refused") for local, trained in kinds]
+        )
         clock.now += 1.0
     found = [(each["local"], each["trained"]) for each in lines(tmp_path / FILE)]
     assert found == kinds * 2
@@ -77,7 +78,7 @@ def test_the_ring_never_exceeds_its_bound_and_keeps_the_newest(tmp_path: Path) -
     clock, most = Clock(), 20_000
     samples = ring(tmp_path, clock, most)
     for number in range(200):
-        samples.take(number, [sample(scored(texts=("x" * 900, "\x1b[31m" * 50)), local=True, trained=True, why="")])
+        samples.take(number, [sample(scored(texts=("x" * 900, "\x1b[31m" * 50)))])
         clock.now += 1.0
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= most
     kept = [each["round"] for path in (OLDER, FILE) for each in lines(tmp_path / path)]
@@ -87,7 +88,7 @@ def test_the_ring_never_exceeds_its_bound_and_keeps_the_newest(tmp_path: Path) -
 
 def test_long_text_of_a_stranger_is_cut(tmp_path: Path) -> None:
     huge = scored(texts=tuple("x" * 16_000 for _ in range(40)), rewards=tuple(index / 40 for index in range(40)))
-    ring(tmp_path, Clock(), 2 * 1024 * 1024).take(0, [sample(huge, local=False, trained=True, why="")])
+    ring(tmp_path, Clock(), 2 * 1024 * 1024).take(0, [sample(huge, local=False)])
     (found,) = lines(tmp_path / FILE)
     assert len(found["completions"]) == 16 and found["left_out"] == 24
     assert len(found["completions"][0]["text"]) < 4100
@@ -99,7 +100,7 @@ def test_a_disk_that_cannot_be_written_costs_one_warning(tmp_path: Path) -> None
     clock = Clock()
     samples = ring(tmp_path / "missing", clock, warnings=warnings)
     for number in range(3):
-        samples.take(number, [sample(scored(), local=True, trained=True, why="")])
+        samples.take(number, [sample(scored())])
         clock.now += 1.0
     assert len(warnings) == 1 and "goes on without samples" in warnings[0]
 
@@ -117,7 +118,7 @@ def test_what_became_of_each_group_of_a_round_is_told() -> None:
         random=None,  # type: ignore[arg-type]
         considered=[kept, refused, flat],
     )
-    fates = [(sample.local, sample.trained, sample.why) for sample in samples_of(selection)]
+    fates = [(sample["local"], sample["trained"], sample["why"]) for sample in samples_of(selection, group_advantages)]
     assert fates == [
         (True, True, ""),
         (True, False, "not selected"),

@@ -1,5 +1,4 @@
-from swarm_node.telemetry.events import Notice
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import Notice, Telemetry
 
 
 class Recorder:

@@ -24,7 +24,7 @@ def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank, optimizer) 
     tiny_model(intermediate_size=160).save_pretrained(tmp_path / "base")
     characters().save_pretrained(tmp_path / "base")
     config = ModelConfig(name=str(tmp_path / "base"), device="cpu", lora_rank=rank)
-    training = TrainingConfig(learning_rate=1e-2, warmup_steps=5, optimizer=optimizer)
+    training = TrainingConfig(learning_rate=1e-2, optimizer=optimizer)
 
     def start(folder=None):
         torch.manual_seed(0)  # adapters start at random

@@ -14,8 +14,7 @@ from swarm_node.policy.device import OutOfMemory, attempt, is_shortage, probed
 from swarm_node.policy.loading import load_policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, TrainingConfig
-from swarm_node.telemetry.events import CheckpointSaved, Event, Warned
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import CheckpointSaved, Event, Telemetry, Warned
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import MANY_EOS, characters, make_node, text_group, tiny_model, tiny_policy, weights_of

@@ -67,7 +67,7 @@ def test_a_data_set_of_the_hub_is_read_by_its_name(tmp_path: Path) -> None:
         read(config.model_copy(update={"file": "hf:/nowhere/at/all"}))
 
 
-@pytest.mark.parametrize("change", ["row", "template", "verifier", "tolerance", "held_out", "shots"])
+@pytest.mark.parametrize("change", ["row", "template", "verifier", "tolerance", "held_out"])
 def test_whatever_peers_must_agree_on_changes_the_version(tmp_path: Path, change: str) -> None:
     config = write(tmp_path).model_copy(update={"verifier": "number"})
     before = read(config).version
@@ -77,22 +77,8 @@ def test_whatever_peers_must_agree_on_changes_the_version(tmp_path: Path, change
         "verifier": {"verifier": "exact"},
         "tolerance": {"tolerance": 0.1},
         "held_out": {"held_out": 0.2},
-        "shots": {"shots": 2},
     }[change]
     assert read(config.model_copy(update=changed)).version != before
-
-
-def test_shots_stand_before_every_question_and_are_never_asked(tmp_path: Path) -> None:
-    rows = [{"prompt": f"{n} is", "answer": "odd" if n % 2 else "even"} for n in range(60)]
-    config = write(tmp_path, rows).model_copy(update={"shots": 4, "held_out": 0.3})
-    facts = compiled(config, str(tmp_path / "out.json"))
-    sides = json.loads((tmp_path / "out.json").read_text())["rows"]
-    prompts = [prompt for members in sides.values() for prompt, _ in members]
-    heads = {prompt.rpartition("\n")[0] for prompt in prompts}
-    shots = heads.pop().splitlines()
-    assert not heads and sorted(shot.split()[-1] for shot in shots) == ["even", "even", "odd", "odd"]
-    assert facts["train"] + facts["held_out"] == len(prompts) == 56
-    assert not {shot.rpartition(" ")[0] for shot in shots} & {prompt.rpartition("\n")[2] for prompt in prompts}
 
 
 def test_the_version_holds_the_file_of_a_function(tmp_path: Path) -> None:

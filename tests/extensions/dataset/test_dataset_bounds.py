@@ -125,7 +125,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, make: Callab
 
     file = tmp_path / f"x.{ending}"
     make(file)
-    with pytest.raises(UserError, match=r"cannot be read: (it is no regular file|No such device)"):
+    with pytest.raises(UserError, match=r"cannot be read: (not a plain file|No such device)"):
         list(reading.rows(str(file), {"prompt"}))
 
 
@@ -133,10 +133,8 @@ def test_a_pipe_is_refused_as_file_and_as_verifier(tmp_path: Path) -> None:
     for name in ("pipe.csv", "pipe.py"):
         os.mkfifo(tmp_path / name)
     (tmp_path / "sums.jsonl").write_text('{"prompt": "1 + 1", "answer": "2"}\n')
-    refused(tmp_path / "pipe.csv", "cannot be read: it is no regular file")
-    refused(
-        tmp_path / "sums.jsonl", "cannot be read: it is no regular file", 350, "--verifier", f"{tmp_path}/pipe.py:x"
-    )
+    refused(tmp_path / "pipe.csv", "cannot be read: not a plain file")
+    refused(tmp_path / "sums.jsonl", "cannot be read: not a plain file", 350, "--verifier", f"{tmp_path}/pipe.py:x")
 
 
 def test_a_compressed_bomb_is_not_decompressed(tmp_path: Path) -> None:

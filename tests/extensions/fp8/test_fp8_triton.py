@@ -18,7 +18,7 @@ from triton.runtime import driver
 from swarm_node.extensions.fp8 import kernels, triton_kernels
 from swarm_node.extensions.fp8.linear import Fp8Linear
 
-KERNEL = next(kernel for kernel in kernels.FAST if kernel.product is kernels.by_triton)
+KERNEL = kernels.TRITON
 logger = logging.getLogger(__name__)
 MULTIPLY = r"(?:wgmma\.mma_async|mma)\.sync\.\S+"
 CONSUMER = 99 * 1024  # bytes of shared memory that a block can have on Ada and on consumer Blackwell

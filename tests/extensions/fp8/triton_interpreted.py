@@ -13,10 +13,10 @@ from torch import nn
 assert os.environ["TRITON_INTERPRET"] == "1"
 from swarm_node.extensions.fp8 import kernels, triton_kernels
 from swarm_node.extensions.fp8.linear import Fp8Linear
-from swarm_node.extensions.fp8.quantise import BLOCKS, E4M3, ROWS, Quantised, quantise
+from swarm_node.extensions.fp8.quantise import E4M3, Quantised, quantise
 from tests.fp8_bound import assert_three_products_within_bound
 
-KERNEL = next(kernel for kernel in kernels.FAST if kernel.product is kernels.by_triton)
+KERNEL = kernels.TRITON
 DRAWN = Random(0)
 SHAPES = [(1, 1), (1, 128), (130, 257), (17, 96), *((DRAWN.randint(1, 200), DRAWN.randint(1, 400)) for _ in range(3))]
 TRIPLES = [(1, 1, 1), (1, 72, 128), (16, 40, 17), (130, 72, 257), (70, 130, 256)]
@@ -24,7 +24,7 @@ TRIPLES += [(DRAWN.randint(1, 150), DRAWN.randint(1, 150), DRAWN.randint(1, 400)
 
 
 def assert_as_the_reference(x: torch.Tensor, side: int) -> None:
-    ours, exact = triton_kernels.quantise(x, BLOCKS, side), quantise(x, BLOCKS, side)
+    ours, exact = triton_kernels.quantise(x, side), quantise(x, side)
     assert torch.equal(ours.values.view(torch.uint8), exact.values.view(torch.uint8))
     assert torch.equal(ours.scales, exact.scales)
 
@@ -44,7 +44,7 @@ def test_every_tie_between_numbers_of_the_format_falls_as_in_torch() -> None:
     around = torch.cat([numbers, *(ties.nextafter(ties + way) for way in (-1, 0, 1))])
     rows = torch.cat([around, -around, torch.zeros(-2 * len(around) % 127)]).view(-1, 127)
     pinned = torch.cat([torch.full((len(rows), 1), 448.0), rows], dim=1)  # whatever else is there, the scale is 1
-    assert torch.equal(quantise(pinned, BLOCKS).scales, torch.ones(len(rows), 1))
+    assert torch.equal(quantise(pinned).scales, torch.ones(len(rows), 1))
     assert_as_the_reference(pinned, 1)
 
 
@@ -64,10 +64,10 @@ def test_zeros_one_huge_number_and_numbers_that_are_nearly_zero() -> None:
 
 @pytest.mark.parametrize("wrong", [-torch.inf, torch.nan])
 def test_a_block_that_is_not_finite_is_nan_throughout(wrong) -> None:
-    x, right = torch.randn(200, 300), quantise(torch.randn(20, 300), BLOCKS)
+    x, right = torch.randn(200, 300), quantise(torch.randn(20, 300))
     x[140, 130] = wrong
     for side in (1, 128):
-        ours, exact = triton_kernels.quantise(x, BLOCKS, side), quantise(x, BLOCKS, side)
+        ours, exact = triton_kernels.quantise(x, side), quantise(x, side)
         torch.testing.assert_close(ours.exact, exact.exact, rtol=0, atol=0, equal_nan=True)
         product = triton_kernels.product(right, ours, torch.float32)
         torch.testing.assert_close(product, kernels.reference(right, exact, torch.float32), equal_nan=True)
@@ -81,7 +81,7 @@ def test_it_multiplies_as_the_reference(shape, side) -> None:
     torch.manual_seed(rows)
     left, right = torch.randn(rows, reduced), torch.randn(columns, reduced)
     left[: rows // 3, : reduced // 2], left[-1, -1] = 0.0, 1e3
-    a, b = quantise(left, BLOCKS), quantise(right, BLOCKS, side)
+    a, b = quantise(left), quantise(right, side)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         ours, exact = triton_kernels.product(a, b, dtype), kernels.reference(a, b, dtype)
         assert (ours.shape, ours.dtype) == (exact.shape, exact.dtype)
@@ -92,10 +92,10 @@ def test_it_multiplies_as_the_reference(shape, side) -> None:
 
 def test_operands_may_be_quantised_by_either_and_lie_anyhow_in_memory() -> None:
     dy, weight = torch.randn(70, 257), torch.randn(257, 96)
-    exact = kernels.reference(quantise(dy, BLOCKS), quantise(weight, BLOCKS, 128).transposed(), torch.float32)
+    exact = kernels.reference(quantise(dy), quantise(weight, 128).transposed(), torch.float32)
     for one in (quantise, triton_kernels.quantise):
         for other in (quantise, triton_kernels.quantise):
-            left, right = one(dy, BLOCKS, 1), other(weight, BLOCKS, 128).transposed()
+            left, right = one(dy, 1), other(weight, 128).transposed()
             torch.testing.assert_close(triton_kernels.product(left, right, torch.float32), exact)
 
 
@@ -122,8 +122,8 @@ def test_a_token_comes_out_alike_whoever_is_in_the_batch() -> None:
 def test_the_probe_takes_it_and_nothing_that_quantises_or_multiplies_otherwise() -> None:
     cpu = torch.device("cpu")
     assert kernels.works(KERNEL, cpu)
-    coarser = kernels.Kernel("", BLOCKS, kernels.by_triton, lambda x, recipe, side: nudged(quantise(x, recipe, side)))
-    larger = kernels.Kernel("", BLOCKS, lambda left, right, dtype: kernels.by_triton(left, right, dtype) * 1.1)
+    coarser = kernels.Kernel("", kernels.by_triton, lambda x, side=1: nudged(quantise(x, side)))
+    larger = kernels.Kernel("", lambda left, right, dtype: kernels.by_triton(left, right, dtype) * 1.1)
     assert not kernels.works(coarser, cpu)
     assert not kernels.works(larger, cpu)
 
@@ -132,19 +132,4 @@ def nudged(quantised: Quantised) -> Quantised:
     """One number of it is another."""
     values = quantised.values.clone()
     values.view(torch.uint8)[1, 2] ^= 1
-    return Quantised(values, quantised.scales, quantised.side, quantised.group)
-
-
-def test_torchs_products_get_the_same_scales_from_it() -> None:
-    x = torch.randn(200, 300)
-    for side in (1, 128):
-        ours, exact = (kernels._laid_out(how(x, BLOCKS, side)) for how in (triton_kernels.quantise, quantise))
-        assert torch.equal(ours, exact) and ours.stride() == exact.stride()
-
-
-def test_another_recipe_is_refused() -> None:
-    with pytest.raises(ValueError, match="no Triton kernel"):
-        triton_kernels.quantise(torch.randn(3, 5), ROWS)
-    rows = quantise(torch.randn(3, 5), ROWS)
-    with pytest.raises(ValueError, match="no Triton kernel"):
-        triton_kernels.product(rows, rows, torch.float32)
+    return Quantised(values, quantised.scales, quantised.side)

@@ -24,7 +24,7 @@ for name in sys.argv[1:]:
     if adapters:
         from peft import PeftModel
         model = PeftModel.from_pretrained(model, adapters)
-    print([round(float(x), 4) for x in model(**tokenizer("1 + 1", return_tensors="pt")).logits[0, -1, :8]])
+    print(model(**tokenizer("1 + 1", return_tensors="pt")).logits[0, -1, :8].tolist())
 """
 FEW = ["--generation.num-generations", 4, "--round.questions", 3, "--environment.tasks", "gcd/tiny"]
 
@@ -35,12 +35,12 @@ def environment(hub: Hub, folder: Path, token: str = TOKEN) -> dict[str, str]:
     return {**os.environ, **known, "HF_HUB_DISABLE_XET": "1"}
 
 
-def logits(*names: object, env: dict[str, str] | None = None) -> list[str]:
+def logits(*names: object, env: dict[str, str] | None = None) -> list[list[float]]:
     """Of each model, opened in a fresh process."""
     command = [sys.executable, "-c", LOGITS, *map(str, names)]
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
-    found = done.stdout.splitlines()
+    found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(names)
     return found
 
@@ -69,7 +69,7 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     done = ended("run", "--home", home, *lora)
     assert done.returncode == 0, done.stderr
     done = ended("model", "export", tmp_path / "adapters", "--home", home)
-    assert done.returncode == 0 and "adapters of rare, a folder of this machine" in done.stdout, done
+    assert done.returncode == 0 and "peft.PeftModel.from_pretrained" in done.stdout, done
     assert (tmp_path / "adapters" / "adapter_model.safetensors").exists()
     assert "LoRA adapters of rank 4" in (tmp_path / "adapters" / "README.md").read_text()
     assert "its licence: mit" in (tmp_path / "adapters" / "README.md").read_text()
@@ -78,7 +78,7 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     assert (tmp_path / "merged" / "model.gguf").read_bytes()[:4] == b"GGUF"
     assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
     merged, adapted = logits(tmp_path / "merged", f"{starters.folder('rare')}+{tmp_path / 'adapters'}")
-    assert merged == adapted
+    assert merged == pytest.approx(adapted, abs=1e-3)  # a sum in another order
     places = (str(tmp_path), str(starters.folder("rare")), str(Path.home()), str(Path.cwd()))
     for file in [*(tmp_path / "adapters").iterdir(), *(tmp_path / "merged").iterdir()]:
         content = file.read_bytes()
@@ -127,14 +127,3 @@ def test_a_hub_that_refuses_is_one_line_without_the_token(tmp_path: Path, token:
         done = ended("model", "push", "me/model", "--home", HOME, env=environment(hub, tmp_path, token))
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert token not in done.stderr + done.stdout
-
-
-def test_a_running_node_pushes_and_a_hub_that_is_away_is_a_warning(tmp_path: Path) -> None:
-    alone = ["--network.no-enabled", "--push.repo", "me/live", "--push-every", 2, *FEW]
-    with hub_on_loopback() as hub:
-        done = ended("run", "--home", tmp_path / "a", "--max-rounds", 4, *alone, env=environment(hub, tmp_path))
-        assert done.returncode == 0, done.stderr
-        assert "pushed to" in done.stdout and "model.safetensors" in hub.files["me/live"]
-        env = environment(hub, tmp_path)
-    done = ended("run", "--home", tmp_path / "b", "--max-rounds", 2, *alone, env=env)
-    assert done.returncode == 0 and "not pushed" in done.stdout, done.stdout

@@ -11,8 +11,7 @@ from swarm_node.extensions.lessons.ask import around, framed, held_out, one_of_e
 from swarm_node.extensions.lessons.observer import ROUNDS, Lessons, told
 from swarm_node.rollouts.groups import Generated, ScoredGroup, Selection
 from swarm_node.settings import EnvironmentConfig, NodeConfig
-from swarm_node.telemetry.events import Notice, Trained, Validated
-from swarm_node.telemetry.sinks import Telemetry
+from swarm_node.telemetry.events import Notice, Telemetry, Trained, Validated
 from tests import groups
 
 

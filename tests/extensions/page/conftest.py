@@ -2,7 +2,9 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,26 +25,30 @@ class Served:
 
     def get(self, path: str, token: bool = True, **headers: str) -> httpx.Response:
         given = {"authorization": f"Bearer {self.token}"} if token else {}
-        # A page is nice to all other work.
-        return httpx.get(self.base + path, headers={**given, **headers}, timeout=PATIENCE)
+        return self.ask("GET", path, headers={**given, **headers})
+
+    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        # Without `verify` each call would load all certificates of this machine. A page is nice to all other work.
+        return httpx.request(method, self.base + path, timeout=PATIENCE, verify=False, **options)
+
+
+@contextmanager
+def serving(folder: Path, *options: str, program: tuple[str, ...] = ()) -> Iterator[Served]:
+    """A page of a folder, which ends with the context."""
+    words = ("page", folder, "--listen", "127.0.0.1:0", *options)
+    process = started(*words, program=program) if program else started(*words)
+    assert process.stdout is not None
+    try:
+        lines = [process.stdout.readline() for _ in range(2 if "--public" in options else 1)]
+        yield Served(process, [line.split(": ", 1)[1].strip() for line in lines])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
     """Starts a page of a folder; all end with the test."""
-    running: list[subprocess.Popen[str]] = []
-
-    def start(folder: Path, *options: str, program: tuple[str, ...] = ()) -> Served:
-        words = ("page", folder, "--listen", "127.0.0.1:0", *options)
-        process = started(*words, program=program) if program else started(*words)
-        running.append(process)
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(2 if "--public" in options else 1)]
-        return Served(process, [line.split(": ", 1)[1].strip() for line in lines])
-
-    yield start
-    for process in running:
-        process.kill()
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
+    with ExitStack() as stack:
+        yield lambda *words, **more: stack.enter_context(serving(*words, **more))

@@ -1,26 +1,21 @@
 """A folder that somebody else made: nothing in it starts anything, and a line that is wrong costs itself alone."""
 
-import asyncio
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 
-from swarm_node.extensions.page.about import about, read_manifest
-from swarm_node.extensions.page.app import Doctor, answer
+from swarm_node.extensions.page.app import answer
 from swarm_node.extensions.page.metrics import exposition
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.rollouts import SamplesWatch
-from swarm_node.extensions.page.simulation import SimulationWatch
 from swarm_node.extensions.page.start import token_of
-from swarm_node.extensions.page.watched import Watched
-from tests.runs import cell_round, line, round_done, sampled
+from tests.runs import line, round_done, sampled
 
 ODD: tuple[Any, ...] = (
     "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e308", "9" * 400, "-" + "9" * 400, "9007199254740993", "-1",
@@ -29,7 +24,7 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def read(watched: Watched) -> None:
+def read(watched: NodeWatch) -> None:
     while watched.read():
         pass
 
@@ -91,41 +86,18 @@ def test_a_bad_line_of_a_node_costs_itself(tmp_path: Path, event: dict[str, Any]
     assert len(bad) >= 3 * len(ODD)
     events = tmp_path / "events.jsonl"
     events.write_text(line(round_done(1)) + "".join(bad) + line(round_done(2**40)) + line(NODE[1]))
-    watched = NodeWatch(tmp_path)
+    page = Page(tmp_path, lambda _: {}, monotonic)
+    watched = page.node
     read(watched)
     state = watched.state()
     shown(state)
     assert state["whole"]["rounds"][-1] * state["whole"]["width"] <= 2**40
     assert watched.last["round"] == 2**40
     assert state["validations"]["rounds"][-1] <= 2**40
-    text = exposition(Page(tmp_path, watched, lambda _: {}, monotonic), {}).decode()
+    text = exposition(page, {}).decode()
     (shown_round,) = re.findall(r"^swarm_node_round (.+)$", text, re.MULTILINE)
     assert float(shown_round) == 2**40
-    shown({"news": watched.news(state["serial"] - 10)})
-
-
-CELLS = (
-    cell_round("1/0", 0, 0, 1.0),
-    {"event": "CellStarted", "arm": "1/0", "seed": 0},
-    {"event": "CellFinished", "arm": "1/0", "seed": 0, "cumulative_reward": 1.0},
-    {"event": "CellFailed", "time": 1.0, "arm": "1/0", "seed": 0, "error": "x"},
-    {"event": "RunStarted", "time": 1.0, "title": "simulation", "facts": {}},
-)
-
-
-@pytest.mark.parametrize("event", CELLS, ids=lambda event: event["event"])
-def test_a_bad_line_of_a_simulation_costs_itself(tmp_path: Path, event: dict[str, Any]) -> None:
-    events = tmp_path / "events.jsonl"
-    events.write_text("".join(lines_with(event)) + line({"event": "CellStarted", "arm": "1/0", "seed": 7}))
-    watched = SimulationWatch(tmp_path, questions=2)
-    read(watched)
-    with events.open("a") as file:
-        file.write(line(cell_round("1/0", 7, 3, 2.0)))
-    read(watched)
-    state = watched.state()
-    shown(state)
-    (cell,) = [each for each in state["cells"] if (each["arm"], each["seed"]) == ("1/0", 7)]
-    assert cell["history"]["series"]["reward"] == [1.0]
+    shown({"news": watched.news.after(state["serial"] - 10)})
 
 
 def test_a_bad_sample_costs_itself(tmp_path: Path) -> None:
@@ -156,7 +128,7 @@ def test_lines_of_megabytes_leave_memory_bounded(tmp_path: Path) -> None:
     watched = NodeWatch(tmp_path)
     read(watched)
     assert len(answer(watched.state()).body) < 3_000_000
-    assert all(len(json.dumps(piece)) < 400_000 for _, piece in watched.news(watched.state()["serial"] - 50) or [])
+    assert all(len(json.dumps(piece)) < 400_000 for _, piece in watched.news.after(watched.news.serial - 50) or [])
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link to a device", "link to a pipe"])
@@ -173,34 +145,10 @@ def test_what_is_no_plain_file_keeps_nobody_waiting(tmp_path: Path, kind: str) -
             os.mkfifo(path.with_suffix(".pipe"))
             path.symlink_to(path.with_suffix(".pipe"))
 
-    for name in ("events.jsonl", "manifest.json", "rollouts.jsonl", "page.token", "checkpoints/00000001/state.json"):
+    for name in ("events.jsonl", "events.1.jsonl", "rollouts.jsonl", "page.token"):
         put_at(tmp_path / name)
-    assert read_manifest(tmp_path) == {}
     watched = NodeWatch(tmp_path)
     read(watched)
     assert watched.state()["whole"]["rounds"] == []
     SamplesWatch(tmp_path).read()
-    assert about(tmp_path)["checkpoints"] == []
-    assert len(token_of(tmp_path, keep=True)) > 20
-
-
-def test_doctor_is_given_the_home_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the folder says of itself: flags in place of tasks and of the model's name would be obeyed."""
-    canary = tmp_path / "ran"
-    (tmp_path / "evil.py").write_text(f"import pathlib\npathlib.Path({str(canary)!r}).touch()\nclass X: pass\n")
-    evil = f"--environment.use={tmp_path}/evil.py:X"
-    config = {"environment": {"tasks": ["gcd/easy", evil, "--environment.use", f"{tmp_path}/evil.py:X"]}}
-    config["model"] = {"name": evil}  # type: ignore[dict-item]
-    (tmp_path / "manifest.json").write_text(json.dumps({"kind": "node", "config": config}))
-
-    started: list[tuple[Any, ...]] = []
-    real = asyncio.create_subprocess_exec
-
-    async def noted(*words: Any, **options: Any) -> Any:
-        started.append(words)
-        return await real(sys.executable, "-c", "", **options)
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
-    assert asyncio.run(Doctor(tmp_path).findings()) == {"lines": [], "code": 0}
-    assert started == [(sys.executable, "-P", "-m", "swarm_node", "doctor", "--home", str(tmp_path))]
-    assert not canary.exists()
+    assert len(token_of(tmp_path)) > 20

@@ -1,33 +1,34 @@
-"""What a page reads of a run: lines as they grow, figures in bounded memory, both kinds of runs."""
+"""What a page reads of a run: lines as they grow, figures in bounded memory."""
 
-import json
+import asyncio
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
+import httpx
 import pytest
 
 from swarm_node.extensions.page import tail as tail_module
-from swarm_node.extensions.page.history import History, Recent
-from swarm_node.extensions.page.newest_first import NewestFirst
+from swarm_node.extensions.page.app import routes
+from swarm_node.extensions.page.history import History
+from swarm_node.extensions.page.news import KEPT, News
 from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.rollouts import SamplesWatch
-from swarm_node.extensions.page.simulation import SimulationWatch
-from swarm_node.extensions.page.start import watched_in
 from swarm_node.extensions.page.tail import Tail
-from swarm_node.extensions.page.watched import KEPT, News, Watched
-from tests.runs import cell_round, home_with, line, round_done, sampled
+from tests.runs import home_with, line, round_done, sampled
 
 DATA = Path(__file__).parents[2] / "data"
 
 
-def read(watched: Watched) -> None:
+def read(watched: NodeWatch) -> None:
     while watched.read():
         pass
 
 
 def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    tail = Tail(path)
+    tail = Tail(path, tmp_path / "older.jsonl")
     assert tail.read() == ([], False)
     path.write_bytes(b'{"a": 1}\n{"a"')
     assert tail.read() == ([{"a": 1}], False)
@@ -39,7 +40,7 @@ def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
 def test_a_file_that_is_replaced_or_shortened_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"a": 1}\n{"a": 2}\n')
-    tail = Tail(path)
+    tail = Tail(path, tmp_path / "older.jsonl")
     tail.read()
     path.write_text('{"a": 3}\n')
     assert tail.read() == ([{"a": 3}], False)
@@ -69,7 +70,7 @@ def test_a_line_without_end_takes_bounded_memory_and_hides_only_itself(tmp_path:
     monkeypatch.setattr(tail_module, "PORTION", 400)
     path = tmp_path / "events.jsonl"
     path.write_text('{"a": 1}\n{"b": "' + "x" * 5000 + '"}\n{"a": 2}\n')
-    tail, found, more = Tail(path), [], True
+    tail, found, more = Tail(path, tmp_path / "older.jsonl"), [], True
     while more:
         records, more = tail.read()
         found += records
@@ -94,12 +95,18 @@ def test_figures_that_come_later_leave_the_points_before_empty() -> None:
     assert history.columns()["series"] == {"a": [1.0, None], "b": [None, 2.0]}
 
 
-@pytest.mark.parametrize("kind", [History, Recent])
-def test_a_node_that_goes_on_from_a_checkpoint_overwrites_what_it_did_after(kind: type[History] | type[Recent]) -> None:
-    history = kind(100)
-    for number in [0, 1, 2, 3, 1]:
+def test_a_node_that_goes_on_from_a_checkpoint_overwrites_what_it_did_after() -> None:
+    history = History(100)
+    for number, value in [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (1, 4.0)]:
+        history.add(number, {"a": value})
+    assert history.columns() == {"width": 1, "rounds": [0, 1], "series": {"a": [0.0, 4.0]}}
+
+
+def test_the_last_rounds_are_kept_as_they_were() -> None:
+    history = History(3, widens=False)
+    for number in range(5):
         history.add(number, {"a": float(number)})
-    assert history.columns()["rounds"] == [0, 1]
+    assert history.columns() == {"width": 1, "rounds": [2, 3, 4], "series": {"a": [2.0, 3.0, 4.0]}}
 
 
 def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
@@ -117,8 +124,7 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
 
 
 def test_a_node_is_read_from_its_home() -> None:
-    watched = watched_in(DATA / "home")
-    assert isinstance(watched, NewestFirst)
+    watched = NodeWatch(DATA / "home")
     read(watched)
     state = watched.state()
     assert state["whole"]["rounds"] == list(range(45))
@@ -126,20 +132,8 @@ def test_a_node_is_read_from_its_home() -> None:
         "series"
     ].keys()
     assert state["tasks"] == ["count_bits/easy", "gcd/easy"]
-    assert watched.whole is not None and watched.whole.totals["rounds"] == 45
+    assert watched.totals["rounds"] == 45
     assert state["validations"]["rounds"]
-
-
-def test_a_simulation_is_read_from_its_report_folder() -> None:
-    watched = watched_in(DATA / "simulation")
-    assert isinstance(watched, SimulationWatch)
-    read(watched)
-    state = watched.state()
-    assert state["cells"]
-    assert {cell["state"] for cell in state["cells"]} == {"failed", "finished"}
-    assert all(
-        0.0 <= reward <= 1.0 for cell in state["cells"] for reward in cell["history"]["series"].get("reward", [])
-    )
 
 
 def test_events_that_are_not_what_they_should_be_cost_only_themselves(tmp_path: Path) -> None:
@@ -168,31 +162,10 @@ def test_rounds_that_come_are_news(tmp_path: Path) -> None:
         file.write(line(round_done(1, external_by_peer={"eve": {"scored": 2, "informative": 1}})))
         file.write(line({"event": "Warned", "time": 1.0, "text": "look"}))
     read(watched)
-    (_, first), (_, second) = watched.news(serial) or []
+    (_, first), (_, second) = watched.news.after(serial) or []
     assert first["round"][0] == 1
     assert first["authors"] == {"eve": {"scored": 2, "informative": 1}}
     assert second["line"] == {"time": 1.0, "level": "warning", "text": "look"}
-
-
-def test_arms_of_a_running_simulation_grow(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text(line({"event": "CellStarted", "arm": "1/0", "seed": 0}) + line(cell_round("1/0", 0, 0, 1.0)))
-    watched = SimulationWatch(tmp_path, questions=2)
-    read(watched)
-    state = watched.state()
-    assert state["cells"][0]["history"]["series"]["reward"] == [0.5]
-    with path.open("a") as file:
-        file.write(line(cell_round("1/0", 0, 1, 2.0)) + line({"event": "CellFinished", "arm": "1/0", "seed": 0}))
-    read(watched)
-    news = [piece for _, piece in watched.news(state["serial"]) or []]
-    assert [set(piece) for piece in news] == [{"cell", "round"}, {"cell", "state"}]
-
-
-def test_a_manifest_that_is_broken_is_a_node_without_one(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text("{")
-    assert watched_in(tmp_path).kind == "node"
-    (tmp_path / "manifest.json").write_text(json.dumps({"kind": "simulation", "config": {"round": "?"}}))
-    assert isinstance(watched_in(tmp_path), SimulationWatch)
 
 
 def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
@@ -208,25 +181,15 @@ def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
     assert samples.number == 3
 
 
-def test_the_last_rounds_of_a_long_run_are_shown_first_and_all_of_them_later(tmp_path: Path) -> None:
-    home = home_with(tmp_path, 400)
-    watched = NewestFirst(home, end=20_000)
-    while not watched.partial:
-        assert watched.read()
-    state = watched.state()
-    assert state["last"]["round"] == 399 and 5 < len(state["recent"]["rounds"]) < 20
-    assert watched.whole is None
-    with (home / "events.jsonl").open("a") as file:
-        file.write(line(round_done(400)))
-    watched.read()
-    assert [piece["round"][0] for _, piece in watched.news(state["serial"]) or []] == [400]
-    read(watched)
-    assert not watched.partial
-    assert watched.news(state["serial"]) is None  # who had the last rounds begins anew
-    assert watched.state()["whole"]["rounds"] == list(range(401))
-    assert watched.whole is not None and watched.whole.totals["rounds"] == 401
-    serial = watched.state()["serial"]
-    with (home / "events.jsonl").open("a") as file:
-        file.write(line(round_done(401)))
-    read(watched)
-    assert [piece["round"][0] for _, piece in watched.news(serial) or []] == [401]
+def test_there_are_no_metrics_until_all_has_been_read(tmp_path: Path) -> None:
+    """A part of the sums would look like a leap."""
+    page = Page(home_with(tmp_path, 3), lambda _: {}, monotonic)
+
+    async def asked() -> int:
+        transport = httpx.ASGITransport(routes(page, None))
+        async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+            return (await client.get("/metrics")).status_code
+
+    assert page.state()["loading"] and asyncio.run(asked()) == 503
+    page.loading = False
+    assert asyncio.run(asked()) == 200

@@ -1,4 +1,4 @@
-"""docker/monitoring: what its files name exists, its rules do what they say, and a real Prometheus can read a page."""
+"""docker/monitoring: what its files name exists, its rules do what they say, and promtool accepts a page."""
 
 import json
 import re
@@ -9,19 +9,14 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import httpx
 import pytest
 
 from swarm_node.extensions.page.metrics import exposition
-from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
-from swarm_node.network.process.service import free_port
 from tests.runs import home_with, line
-from tests.waiting import PATIENCE, until
 
 MONITORING = Path(__file__).parents[3] / "docker" / "monitoring"
-PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
-needs_prometheus = pytest.mark.skipif(not (PROMETHEUS and PROMTOOL), reason="needs Prometheus: apt install prometheus")
+PROMTOOL = shutil.which("promtool")
 STATUS: dict[str, Any] = {
     "healthy": True,
     "problems": [],
@@ -50,10 +45,10 @@ def text_of(tmp_path: Path) -> str:
     home = home_with(tmp_path, 3)
     with (home / "events.jsonl").open("a") as file:
         file.write(line({"event": "Validated", "time": 1.0, "round": 3, "reward": 0.5, "questions": 4, "best": True}))
-    node = NodeWatch(home)
-    while node.read():
+    page = Page(home, lambda _: STATUS, monotonic)
+    while page.node.read():
         pass
-    return exposition(Page(home, node, lambda _: STATUS, monotonic), STATUS).decode()
+    return exposition(page, STATUS).decode()
 
 
 def expressions() -> Iterator[str]:
@@ -79,7 +74,7 @@ def test_names_and_help_follow_the_conventions(tmp_path: Path) -> None:
     assert types.keys() == set(re.findall(r"^# HELP (\S+) \S", text, re.MULTILINE))
 
 
-@needs_prometheus
+@pytest.mark.skipif(not PROMTOOL, reason="needs Prometheus: apt install prometheus")
 @pytest.mark.slow
 def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
     assert PROMTOOL is not None
@@ -90,43 +85,3 @@ def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
         [PROMTOOL, "check", "metrics"], input=text_of(tmp_path), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@needs_prometheus
-@pytest.mark.slow
-def test_a_real_prometheus_reads_a_page_by_its_token(tmp_path: Path, serve) -> None:
-    page = serve(home_with(tmp_path / "home", 5))
-    port = free_port()
-    config = {
-        "global": {"scrape_interval": "1s"},
-        "scrape_configs": [
-            {
-                "job_name": "swarm-node",
-                "authorization": {"credentials_file": str(tmp_path / "home" / "page.token")},
-                "static_configs": [{"targets": [f"127.0.0.1:{page.port}"]}],
-            }
-        ],
-    }
-    (tmp_path / "prometheus.yml").write_text(json.dumps(config))
-    command = [
-        str(PROMETHEUS),
-        f"--config.file={tmp_path / 'prometheus.yml'}",
-        f"--storage.tsdb.path={tmp_path / 'db'}",
-    ]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
-
-    def rounds() -> str:
-        try:
-            url = f"http://127.0.0.1:{port}/api/v1/query"
-            reply = httpx.get(url, params={"query": "swarm_node_rounds_total"}, timeout=PATIENCE)
-        except httpx.TransportError:
-            return ""
-        found = reply.json()["data"]["result"] if reply.status_code == 200 else []  # 503 until it is ready
-        return found[0]["value"][1] if found else ""
-
-    try:
-        until(lambda: rounds() == "5", what="a scrape")
-    finally:
-        process.terminate()
-        process.wait()

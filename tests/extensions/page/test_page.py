@@ -6,19 +6,21 @@ import resource
 import shutil
 import signal
 import socket
+import subprocess
 import threading
-from functools import partial
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.page.observer import page
 from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
-from swarm_node.settings import BootstrapConfig, NodeConfig, Section
+from swarm_node.settings import BootstrapConfig, ContributeConfig, NodeConfig, Section
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.contribute import ContributeConfig
-from swarm_node.settings.extended import section_of
+from swarm_node.settings.extended import section_of, with_sections
+from swarm_node.telemetry.events import Telemetry
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, read_until, started
 from tests.waiting import PATIENCE, until
@@ -39,54 +41,24 @@ def test_the_flag_alone_has_the_usual_address() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_that_is_killed_costs_the_node_a_line(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    process = started("run", "--home", home, "--page", "127.0.0.1:0", *SMALL)
+def test_a_page_ends_when_whoever_started_it_has_gone(tmp_path: Path) -> None:
+    words = ("page", tmp_path, "--listen", "127.0.0.1:0", "--with-parent")
+    process = started(*words, stdin=subprocess.PIPE)
     try:
         read_until(process, "page: http://127.0.0.1:")
-        token = {"authorization": f"Bearer {(home / 'page.token').read_text().strip()}"}
-        (page,) = [each for each in psutil.Process(process.pid).children() if "page" in each.cmdline()]
-        assert page.nice() >= 10
-        read_until(process, "round 1 ")
-        (port,) = [each.laddr.port for each in page.net_connections() if each.status == psutil.CONN_LISTEN]
-        state = partial(httpx.get, f"http://127.0.0.1:{port}/api/state", headers=token, timeout=PATIENCE)
-        until(lambda: state().json()["whole"]["rounds"])
-        os.kill(page.pid, signal.SIGKILL)
-        read_until(process, "the page has ended, exit code -9; the node goes on")
-        read_until(process, "round ")
-        read_until(process, "round ")
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0
+        assert psutil.Process(process.pid).nice() >= 10
+        assert process.stdin is not None
+        process.stdin.close()  # as the system does when a process is killed
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()
 
 
-@pytest.mark.slow
-def test_a_page_ends_with_its_node_and_samples_are_there_unless_turned_off(tmp_path: Path) -> None:
-    home, silent = tmp_path / "home", tmp_path / "silent"
-    process = started("run", "--home", home, "--page", "127.0.0.1:0", *SMALL)
-    try:
-        read_until(process, "round 0 ")
-        (page,) = [each for each in psutil.Process(process.pid).children() if "page" in each.cmdline()]
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    until(lambda: not page.is_running() or page.status() == psutil.STATUS_ZOMBIE, what="the end of the page")
-    sample = json.loads((home / "rollouts.jsonl").read_text().splitlines()[0])
-    assert sample["task"] == "gcd/tiny" and sample["completions"]
-    origins = json.loads((home / "manifest.json").read_text())["origins"]
-    assert origins["environment.tasks"] == "flag"
-    ended("run", "--home", silent, "--max-rounds", 1, "--observers", "", *SMALL)
-    assert (silent / "events.jsonl").exists() and not (silent / "rollouts.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_a_mistake_in_the_address_is_one_line(tmp_path: Path) -> None:
-    done = ended("run", "--home", tmp_path / "home", "--page", "here", *SMALL)
-    assert done.returncode == 2 and "must be HOST:PORT" in done.stderr and len(done.stderr.splitlines()) == 1
+def test_a_mistake_in_the_address_is_told(tmp_path: Path) -> None:
+    config = with_sections(NodeConfig).model_validate({"page": {"listen": "here"}})
+    with pytest.raises(UserError, match="must be HOST:PORT"):
+        page(tmp_path, config, Telemetry())
 
 
 def figures(home: Path) -> dict[int, tuple[float, ...]]:
@@ -102,14 +74,14 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
     home, alone = tmp_path / "home", tmp_path / "alone"
     ended("home", "id", "--home", home)
     shutil.copytree(home, alone)
-    process = started("run", "--home", home, "--page", "127.0.0.1:0", *SMALL)
+    process, said = started("run", "--home", home, "--page", "127.0.0.1:0", *SMALL), list[str]()
     events = home / "events.jsonl"
     try:
         address = httpx.URL(
             next(text for text in process.stdout if text.startswith("page: ")).split(": ", 1)[1].strip()
         )
         token = {"authorization": f"Bearer {address.fragment.removeprefix('token=')}"}
-        threading.Thread(target=process.stdout.read, daemon=True).start()  # so that its pipe is never full
+        threading.Thread(target=lambda: said.extend(process.stdout), daemon=True).start()  # or its pipe would be full
 
         def shown() -> int:
             state = httpx.get(f"http://127.0.0.1:{address.port}/api/state", headers=token, timeout=PATIENCE).json()
@@ -142,14 +114,18 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
         assert events.stat().st_size <= full
         node.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         goes_on("a full disk")
-        (page,) = [each for each in node.children() if "page" in each.cmdline()]
-        page.kill()
+        (shown_by,) = [each for each in node.children() if "page" in each.cmdline()]
+        shown_by.kill()
         goes_on("a killed page")
+        ended_so = "the page has ended, exit code -9; the node goes on"
+        until(lambda: any(ended_so in text for text in said), what="a line about the page")
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()
+    sample = json.loads((home / "rollouts.jsonl").read_text().splitlines()[0])
+    assert sample["task"] == "gcd/tiny" and sample["completions"]
     disturbed = figures(home)
     assert ended("run", "--home", alone, "--max-rounds", max(disturbed) + 1, *SMALL).returncode == 0
     undisturbed = figures(alone)

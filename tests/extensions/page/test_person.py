@@ -5,14 +5,15 @@ import re
 import subprocess
 from collections.abc import Iterator
 from math import gcd
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from swarm_node.common.errors import UserError
 from swarm_node.extensions.contribute.browser import MOST_BYTES
-from tests.commands import ended, started
+from swarm_node.extensions.contribute.start import command
+from tests.commands import started
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
@@ -47,9 +48,11 @@ def answer_to(prompt: str) -> int:
     return gcd(*map(int, re.findall(r"\d+", prompt)))
 
 
-@pytest.fixture
-def person(tmp_path: Path) -> Iterator[Person]:
-    process = started("contribute", "--human", "--page", "127.0.0.1:0", "--home", tmp_path / "home", *ALONE)
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    """One for all tests; the last one leaves."""
+    home = tmp_path_factory.mktemp("person") / "home"
+    process = started("contribute", "--human", "--page", "127.0.0.1:0", "--home", home, *ALONE)
     try:
         found = Person(process)
         assert process.stdout is not None
@@ -60,24 +63,6 @@ def person(tmp_path: Path) -> Iterator[Person]:
         process.kill()
         process.wait()
         process.stdout.close()
-
-
-def test_drafts_are_scored_and_published_where_they_differ_in_reward(person: Person) -> None:
-    right = answer_to(person.view()["prompt"])
-    assert person.press("draft", str(right + 1))["drafts"] == [[str(right + 1), 0.0]]
-    assert person.press("draft", str(right + 1))["note"] == "you had that already"
-    assert person.press("draft", " \n")["note"] == "there is nothing in it"
-    assert person.press("draft", "\ud800")["note"] == "it has a character that no message can hold"
-    assert person.press("draft", str(right))["note"] == "reward 1.00"
-    after = person.press("go on")
-    assert (after["published"], after["number"], after["drafts"]) == (1, 2, [])
-    person.press("draft", "no number")
-    assert person.press("go on")["published"] == 1, "one draft teaches nothing"
-    assert any("one completion" in line for line in person.view()["lines"])
-    old = person.send({"kind": "draft", "number": 1, "text": "1"}).json()
-    assert (old["number"], old["drafts"]) == (3, []), "an answer to a question that is over is for no other"
-    assert person.press("leave")["left"]
-    assert person.process.wait(PATIENCE) == 0
 
 
 def test_nobody_else_answers_for_a_person(person: Person) -> None:
@@ -110,6 +95,24 @@ def test_what_the_page_does_not_send_is_refused(person: Person) -> None:
     assert person.view()["drafts"] == []
 
 
-def test_a_page_is_for_a_person_alone(tmp_path: Path) -> None:
-    done = ended("contribute", "--api", "http://127.0.0.1:1/v1", "--model", "m", "--page", "--home", tmp_path)
-    assert done.returncode == 2 and "add --human" in done.stderr and len(done.stderr.splitlines()) == 1
+def test_a_page_is_for_a_person_alone() -> None:
+    with pytest.raises(UserError, match="add --human"):
+        command(["--api", "http://127.0.0.1:1/v1", "--model", "m", "--page"])
+
+
+def test_drafts_are_scored_and_published_where_they_differ_in_reward(person: Person) -> None:
+    right = answer_to(person.view()["prompt"])
+    assert person.press("draft", str(right + 1))["drafts"] == [[str(right + 1), 0.0]]
+    assert person.press("draft", str(right + 1))["note"] == "you had that already"
+    assert person.press("draft", " \n")["note"] == "there is nothing in it"
+    assert person.press("draft", "\ud800")["note"] == "it has a character that no message can hold"
+    assert person.press("draft", str(right))["note"] == "reward 1.00"
+    after = person.press("go on")
+    assert (after["published"], after["number"], after["drafts"]) == (1, 2, [])
+    person.press("draft", "no number")
+    assert person.press("go on")["published"] == 1, "one draft teaches nothing"
+    assert any("one completion" in line for line in person.view()["lines"])
+    old = person.send({"kind": "draft", "number": 1, "text": "1"}).json()
+    assert (old["number"], old["drafts"]) == (3, []), "an answer to a question that is over is for no other"
+    assert person.press("leave")["left"]
+    assert person.process.wait(PATIENCE) == 0

@@ -10,7 +10,8 @@ from ipaddress import ip_address
 import pytest
 from starlette.responses import PlainTextResponse
 
-from swarm_node.extensions.page.server import FROM_ONE, MOST_CONNECTIONS, OTHERS, Places, bound, server_of
+from swarm_node.extensions.page import server as server_module
+from swarm_node.extensions.page.server import FROM_ONE, MOST_CONNECTIONS, OTHERS, Places, listener_at, server_of
 from tests.waiting import until
 
 OWNER = "127.0.0.1"
@@ -53,7 +54,7 @@ def test_all_addresses_of_a_64_are_one_party_and_mapped_ones_are_what_they_map()
 @pytest.fixture
 def port() -> Iterator[int]:
     """A server for which 127.0.0.1 alone is its owner: what comes from the rest of 127.0.0.0/8 is of strangers."""
-    listener = bound("0.0.0.0", 0)
+    listener = listener_at("0.0.0.0:0")
     places = Places(lambda address: address == ip_address(OWNER))
     server = server_of(PlainTextResponse("here\n"), places)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
@@ -105,3 +106,12 @@ def test_hundreds_of_slow_connections_do_not_keep_the_owner_out(port: int) -> No
     for each in (*slow, *more):
         each.close()
     until(lambda: answer("127.0.2.1", port), what="places that were given back")
+
+
+def test_clients_that_never_finish_asking_are_let_go(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "HEADER_SECONDS", 0.5)
+    slow = [connected(OWNER, port) for _ in range(20)]
+    for each in slow:
+        each.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+    assert b"200 OK" in answer(OWNER, port)
+    until(lambda: not any(map(is_open, slow)), what="their end")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab.studies.raylets import Raylets, raylets
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.ray import elsewhere
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import started
 from tests.waiting import until
@@ -56,16 +58,23 @@ def test_a_study_does_its_runs_on_a_cluster_side_by_side(tmp_path, cluster):
 
 @pytest.mark.slow
 @pytest.mark.timeout(2700)  # Ray starts many processes, which takes its time where other tests run
-def test_cells_and_nodes_over_three_raylets_give_the_rewards_of_one_process(tmp_path, cluster):
+def test_cells_over_three_raylets_give_the_rewards_of_one_process(tmp_path, cluster):
     where = ["--engine", "ray", "--ray.address", cluster.address]
     over = started("simulate", *FLAGS, "--arms", ",".join(ARMS), *where, "--out", tmp_path / "cells")
     until(lambda: any(each["event"] == "CellRound" for each in events(tmp_path / "cells")), 900, "a round")
     cluster.kill_one()
     finish(over)
     assert sum(each["event"] == "CellFinished" for each in events(tmp_path / "cells")) == len(ARMS)
-    nodes = [*where, "--ray.spread", "nodes", "--out", tmp_path / "nodes"]
-    finish(started("simulate", *FLAGS, "--arms", "1/1", *nodes))
     finish(started("simulate", *FLAGS, "--arms", ",".join(ARMS), "--out", tmp_path / "here"))
     for arm in ARMS:
         assert rewards(tmp_path / "cells", arm) == rewards(tmp_path / "here", arm)
-    assert rewards(tmp_path / "nodes", "1/1") == rewards(tmp_path / "here", "1/1")
+
+
+def test_a_host_with_other_code_or_packages_is_refused():
+    here = elsewhere.origin()
+    elsewhere.check_same(here)
+    with pytest.raises(UserError, match="has other code: install commit abc there"):
+        elsewhere.check_same({**here, "code": "0", "commit": "abc"})
+    with pytest.raises(UserError, match=r"has torch .*, not 1\.0: install the same there"):
+        elsewhere.check_same({**here, "versions": {**here["versions"], "torch": "1.0"}})
+    assert elsewhere.folder_of({"folder": "/nowhere"}) is None

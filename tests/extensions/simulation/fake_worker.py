@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.simulation.engines.memory import InMemoryRun
-from swarm_node.extensions.simulation.held_out import Answers
+from swarm_node.extensions.simulation.engines.engine import Run
 from swarm_node.extensions.simulation.node_options import node_config
 from swarm_node.extensions.simulation.worker import serve
 from swarm_node.rollouts.reports import RoundReport, StepReport
@@ -68,18 +67,6 @@ class FakeNode:
         return report(self.index, now, reward, external)
 
 
-def answers_of(skill: float) -> dict[Question, Answers]:
-    """Ten questions of two tasks; those of a skilled node are right."""
-    tasks = [("chain_sum", "tiny", k) for k in range(5)] + [("gcd", "tiny", k) for k in range(5)]
-    rights = [skill > k / 5 for _, _, k in tasks]
-    return {
-        Question(
-            environment="reasoning_gym", version="1", dataset=dataset, config_id=config_id, seed=1, index=k
-        ): Answers(f"{dataset}/{config_id}", ("1", "2" if right else "1"), (0.0, float(right)), 0.5)
-        for (dataset, config_id, k), right in zip(tasks, rights, strict=True)
-    }
-
-
 class FakePopulation:
     def __init__(self, config: SimulationConfig) -> None:
         self.config = config
@@ -98,7 +85,7 @@ class FakePopulation:
         self.history.append(f"leave {node}")
 
     def evaluate(self, nodes):
-        return [answers_of(self.nodes[node].skill) for node in nodes]
+        return [{"chain_sum/tiny": self.nodes[node].skill, "gcd/tiny": 0.5} for node in nodes]
 
     def close(self) -> None:
         self.history.append("close")
@@ -125,4 +112,4 @@ def make_trouble(kind: str, now: int, config: SimulationConfig) -> None:
 
 
 if __name__ == "__main__":
-    serve(lambda config, cell: InMemoryRun(config, cell, FakePopulation(config)))
+    serve(lambda config, cell: Run(config, cell, FakePopulation(config)))

@@ -16,28 +16,18 @@ def test_anything_else_is_refused_in_one_line_that_names_it(text):
     assert repr(text) in str(error.value) and "\n" not in str(error.value)
 
 
-def test_an_arm_that_trains_on_nothing_is_refused():
-    with pytest.raises(UserError, match="trains on nothing"):
-        parse_arm("0/0")
-
-
-def test_an_arm_given_twice_is_refused():
-    with pytest.raises(UserError, match="4/4 is given twice"):
-        parse_arms(("4/4", "8/0", "04/4"))
-
-
-def test_no_arms_at_all_are_refused():
-    with pytest.raises(UserError, match="no arms"):
-        parse_arms(())
+@pytest.mark.parametrize(
+    ("arms", "message"),
+    [(("0/0",), "trains on nothing"), (("4/4", "8/0", "04/4"), "4/4 is given twice"), ((), "no arms")],
+)
+def test_arms_that_compare_nothing_are_refused(arms, message):
+    with pytest.raises(UserError, match=message):
+        parse_arms(arms)
 
 
 def test_cells_go_seed_by_seed_so_that_arms_can_be_compared_early(configure):
-    assert [str(cell) for cell in all_cells(configure(seed=7))] == [
-        "8/0 seed 7",
-        "4/4 seed 7",
-        "8/0 seed 8",
-        "4/4 seed 8",
-    ]
+    cells = ["8/0 seed 7", "4/4 seed 7", "8/0 seed 8", "4/4 seed 8"]
+    assert [str(cell) for cell in all_cells(configure(seed=7))] == cells
 
 
 def test_a_cell_gets_its_arm_its_seed_and_one_thread(configure):
@@ -45,11 +35,7 @@ def test_a_cell_gets_its_arm_its_seed_and_one_thread(configure):
     own = cell_config(config, all_cells(config)[3])
     assert (own.round.local_groups, own.round.external_groups, own.seed, own.threads) == (4, 4, 8, 1)
     assert own.round.questions == config.round.questions
-
-
-def test_threads_that_were_asked_for_are_kept(configure):
-    config = configure(threads=3)
-    assert cell_config(config, all_cells(config)[0]).threads == 3
+    assert cell_config(configure(threads=3), all_cells(config)[0]).threads == 3
 
 
 def test_cells_have_different_file_names(configure):

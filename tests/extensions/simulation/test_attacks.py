@@ -10,12 +10,10 @@ from protocol.messages import Round
 from protocol.rejection import Rejected
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import right_answer
-from swarm_node.extensions.simulation.arms import Arm, Cell
+from swarm_node.extensions.simulation.arms import Arm, Cell, Record
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
-from swarm_node.extensions.simulation.attacks.messages import Attack
 from swarm_node.extensions.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
 from swarm_node.extensions.simulation.cell import run_cell
-from swarm_node.extensions.simulation.folder import Record
 from swarm_node.extensions.simulation.report import build_report
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.settings import AttackConfig, GenerationConfig, LearningConfig, RoundConfig
@@ -43,31 +41,22 @@ def under(configure):
 
 
 def sent(config, now: int = 0) -> list[tuple[bytes, str]]:
-    return list(Attack(config, EVE, Digits(), lambda asked: "7").messages(Round(now)))
+    return list(Hostile(config, EVE, Digits(), lambda asked: "7", MemorySwarm(Random(0))).messages(Round(now)))
 
 
 def admitted(messages):
     return [group for data, _ in messages if not isinstance(group := admit(data, RULES), Rejected)]
 
 
-@pytest.mark.parametrize(
-    ("fields", "hostile"),
-    [
-        ({"share": 0.25}, {3}),
-        ({"share": 0.5}, {2, 3}),
-        ({"share": 0.0}, set()),
-        ({"nodes": (0, 2), "share": 0.25}, {0, 2}),
-    ],
-)
-def test_hostile_are_the_last_nodes_or_those_named(under, fields, hostile) -> None:
-    assert hostile_nodes(under("stealth", **fields)) == hostile
-    assert hostile_nodes(under("none", **fields)) == set()
+@pytest.mark.parametrize(("share", "hostile"), [(0.25, {3}), (0.5, {2, 3}), (0.0, set())])
+def test_hostile_are_the_last_nodes(under, share, hostile) -> None:
+    assert hostile_nodes(under("stealth", share=share)) == hostile
+    assert hostile_nodes(under("none", share=share)) == set()
 
 
-@pytest.mark.parametrize("fields", [{"share": 1.0}, {"nodes": (4,)}])
-def test_an_attack_that_cannot_be_is_refused_in_one_line(under, fields) -> None:
+def test_an_attack_on_nobody_is_refused_in_one_line(under) -> None:
     with pytest.raises(UserError, match="attack"):
-        hostile_nodes(under("stealth", **fields))
+        hostile_nodes(under("stealth", share=1.0))
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
@@ -102,20 +91,12 @@ def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> No
 
     from swarm_node.environments.reasoning_gym.environment import ReasoningGym
 
-    tasks = (
-        "chain_sum",
-        "complex_arithmetic",
-        "countdown",
-        "lcm",
-        "number_sorting",
-        "polynomial_multiplication",
-        "spiral_matrix",
-    )
-    environment = ReasoningGym([f"{name}/default" for name in tasks], scoring="graded")
+    tasks = ("chain_sum", "complex_arithmetic", "countdown", "lcm", "number_sorting", "polynomial_multiplication")
+    environment = ReasoningGym([f"{name}/default" for name in (*tasks, "spiral_matrix")], scoring="graded")
     try:
-        asked = environment.sample(EVE.peer_id, Round(0), len(tasks))
+        asked = environment.sample(EVE.peer_id, Round(0), 7)
         rewards = environment.score([(each, FORGERIES) for each in asked])
-        assert [len(scored) for scored in rewards] == [len(FORGERIES)] * len(tasks)
+        assert [len(scored) for scored in rewards] == [len(FORGERIES)] * 7
         assert max(reward for scored in rewards for reward in scored) < 0.5
         assert environment.restarts == 0
     finally:
@@ -169,7 +150,7 @@ class Swarm:
 
     def join(self, node: int):
         if node in hostile_nodes(self.config):
-            return Hostile(Attack(self.config, IDENTITIES[node], Sevens(), lambda asked: "7"), self.swarm)
+            return Hostile(self.config, IDENTITIES[node], Sevens(), lambda asked: "7", self.swarm)
         honest = make_node(node, join(self.swarm, node), Sevens(), defence=self.defence, learning_rate=1e-2)
         return Victim(honest, payload_of("stealth", "~"), {IDENTITIES[k].peer_id for k in (0, 1)}.__contains__)
 
@@ -182,7 +163,7 @@ class Swarm:
 
 def attack_summary(config, defence):
     cell = Cell(Arm(2, 2), config.seed)
-    record = Record(cell, tuple(run_cell(config, cell, Swarm(config, defence))), (1.0,))
+    record = Record(cell, tuple(run_cell(config, cell, Swarm(config, defence))), 1.0)
     assert all(done.nodes == 2 and done.node_rewards[2:] == (None, None) for done in record.rounds)
     return build_report(config, [record]).arms["2/2"].attack
 
@@ -194,5 +175,4 @@ def test_a_payload_spreads_where_nothing_stops_it_and_does_not_where_something_d
     assert open_door.success[0] > 0.5 > 0.2 > defended.success[0]
     assert open_door.honest_refused == open_door.hostile_refused == 0.0
     assert 0.3 < open_door.hostile_selected < 1.0
-    assert len(open_door.success_by_round[0]) == 24
     assert defended.hostile_refused > 0.3

@@ -15,30 +15,20 @@ def test_without_faults_everybody_takes_part_in_every_round():
     assert [schedule().active(number) for number in (0, 9)] == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_a_node_that_dies_takes_part_in_the_rounds_before():
-    plan = schedule(die=("1@4",))
-    assert plan.active(3) == [0, 1, 2] and plan.active(4) == [0, 2] and plan.active(9) == [0, 2]
-
-
-def test_a_node_that_joins_late_takes_part_from_that_round_on():
-    plan = schedule(join=("2@4",))
-    assert plan.active(3) == [0, 1] and plan.active(4) == [0, 1, 2]
-
-
-def test_a_slow_node_takes_part_in_every_kth_round_from_its_first_on():
-    plan = schedule(join=("2@1",), slow=("2@3", "0@2"))
-    assert [number for number in range(10) if 2 in plan.active(number)] == [1, 4, 7]
-    assert [number for number in range(10) if 0 in plan.active(number)] == [0, 2, 4, 6, 8]
-    assert 2 in plan.present(2)
-
-
-def test_a_node_may_join_and_die():
-    plan = schedule(join=("2@3",), die=("2@5",))
-    assert [number for number in range(10) if 2 in plan.present(number)] == [3, 4]
-
-
-def test_several_faults_may_come_as_one_text_with_commas():
-    assert schedule(die=("0@4, 1@5",)).active(6) == [2]
+@pytest.mark.parametrize(
+    ("faults", "node", "rounds"),
+    [
+        ({"die": ("1@4",)}, 1, [0, 1, 2, 3]),
+        ({"join": ("2@7",)}, 2, [7, 8, 9]),
+        ({"join": ("2@3",), "die": ("2@5",)}, 2, [3, 4]),
+        ({"die": ("0@4, 1@5",)}, 1, [0, 1, 2, 3, 4]),
+        ({"join": ("2@1",), "slow": ("2@3", "0@2")}, 2, [1, 4, 7]),
+        ({"slow": ("2@3", "0@2")}, 0, [0, 2, 4, 6, 8]),
+    ],
+)
+def test_a_node_takes_part_from_when_it_joins_until_it_dies_as_often_as_it_manages(faults, node, rounds):
+    plan = schedule(**faults)
+    assert [number for number in range(10) if node in plan.active(number)] == rounds
 
 
 @pytest.mark.parametrize(

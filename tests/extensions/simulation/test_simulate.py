@@ -20,33 +20,26 @@ def learnt(path: Path) -> dict:
 
 
 @pytest.mark.slow
-def test_a_simulation_writes_its_four_files_and_shows_the_result(finished_once):
+def test_a_simulation_writes_its_files_and_shows_the_result(finished_once):
     folder, shown = finished_once
-    assert {file.name for file in folder.iterdir()} == {
-        "report.json",
-        "rewards.png",
-        "manifest.json",
-        "events.jsonl",
-        "cells",
-    }
+    files = {"report.json", "rewards.png", "manifest.json", "events.jsonl", "cells"}
+    assert {file.name for file in folder.iterdir()} == files
     arms = json.loads((folder / "report.json").read_text())["arms"]
     for arm in arms.values():
         assert len(arm["cumulative_reward"]) == 2 and [len(seed) for seed in arm["rewards"]] == [5, 5]
         assert sum(arm["rewards"][0]) == pytest.approx(arm["cumulative_reward"][0])
-    assert arms["8/0"]["gain"] == 1 and arms["4/4"]["gain"] > 1
+    alone, sharing = (arms[name]["rewards"] for name in ("8/0", "4/4"))
+    assert [seed[0] for seed in alone] == [seed[0] for seed in sharing]  # the same nodes and questions
+    assert alone[0] != alone[1] and arms["4/4"]["mean"] > arms["8/0"]["mean"]
     assert "4/4" in shown and "±" in shown and str(folder / "report.json") in shown
     with Image.open(folder / "rewards.png") as picture:
         assert picture.width >= 800 and picture.height >= 400
-    assert 10_000 < (folder / "rewards.png").stat().st_size < 1_000_000
 
 
-def test_events_hold_every_round_of_every_cell(finished):
+def test_events_and_manifest_hold_every_round_the_configuration_and_seeds(finished):
     events = list(read_jsonlines(finished / "events.jsonl"))
     assert sum(event["event"] == "CellRound" for event in events) == 4 * 5
     assert events[0]["event"] == "RunStarted" and events[-1]["event"] == "RunFinished"
-
-
-def test_the_manifest_names_configuration_and_seeds(finished):
     manifest = json.loads((finished / "manifest.json").read_text())
     assert manifest["kind"] == "simulation" and manifest["seeds"] == [0, 1]
     assert manifest["config"]["nodes"] == 3 and manifest["versions"]["python"]
@@ -56,16 +49,6 @@ def test_the_manifest_names_configuration_and_seeds(finished):
 def test_the_same_seed_gives_the_same_report_in_any_number_of_processes(configure, run, finished, tmp_path):
     first = learnt(finished / "report.json")
     assert learnt(run(configure(out=tmp_path / "again", workers=1))) == first
-
-
-def test_another_seed_gives_another_report(configure, run):
-    arms = json.loads(run(configure(arms=("8/0",))).read_text())["arms"]
-    assert arms["8/0"]["rewards"][0] != arms["8/0"]["rewards"][1]
-
-
-def test_both_arms_start_from_the_same_nodes_and_questions(finished):
-    arms = json.loads((finished / "report.json").read_text())["arms"]
-    assert [seed[0] for seed in arms["8/0"]["rewards"]] == [seed[0] for seed in arms["4/4"]["rewards"]]
 
 
 @pytest.mark.slow
@@ -176,10 +159,6 @@ def test_resume_says_when_the_code_is_not_the_same(configure, run, finished):
     assert "warning: finished cells were made with other commit" in run.shown
 
 
-def test_resume_of_nothing_starts_from_the_beginning(configure, run):
-    assert run(configure(resume=True, arms=("8/0",), seeds=1)).exists()
-
-
 def test_a_report_folder_is_not_replaced_unasked(configure, run, finished):
     with pytest.raises(UserError, match="--resume, or replace it by --overwrite"):
         run(configure())
@@ -207,22 +186,24 @@ def test_a_folder_of_somebody_elses_files_is_left_alone(configure, run, flag):
     assert (config.out / "report.json").read_text() == "{}"
 
 
-def test_an_empty_folder_is_welcome(configure, run):
-    config = configure(arms=("8/0",), seeds=1)
+def test_an_empty_folder_is_welcome_and_resume_of_nothing_starts_from_the_beginning(configure, run):
+    config = configure(resume=True, arms=("8/0",), seeds=1)
     config.out.mkdir()
     assert run(config).exists()
 
 
-def test_a_file_in_place_of_the_folder_is_refused(configure, run):
-    config = configure()
-    config.out.write_text("mine")
-    with pytest.raises(UserError, match="is a file"):
-        run(config)
-
-
-def test_resume_and_overwrite_together_are_refused(configure, run):
-    with pytest.raises(UserError, match="give one of them"):
-        run(configure(resume=True, overwrite=True))
+@pytest.mark.parametrize(
+    ("place", "changes", "message"),
+    [
+        ("out", {}, "is a file"),
+        ("out/out", {}, "Not a directory"),
+        ("other", {"resume": True, "overwrite": True}, "give one of them"),
+    ],
+)
+def test_a_place_that_cannot_be_taken_is_one_line(configure, run, tmp_path, place, changes, message):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(UserError, match=message):
+        run(configure(out=tmp_path / place, **changes))
 
 
 @pytest.mark.parametrize(
@@ -234,12 +215,6 @@ def test_mistakes_are_found_before_anything_is_written(configure, run, changes):
     with pytest.raises(UserError):
         run(config)
     assert not config.out.exists()
-
-
-def test_a_place_that_can_not_be_written_is_one_line(configure, run, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="Not a directory"):
-        run(configure(out=tmp_path / "file" / "out"))
 
 
 def test_a_dead_nodes_rounds_are_null_in_the_events(configure, run):

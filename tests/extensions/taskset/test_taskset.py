@@ -140,7 +140,7 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         out = tmp_path / "a.json"
         found = facts(file, out)
         assert set(found.tries[0]["scores"]) == {1.0}
-        alone, sandbox = AloneScoring(out), ScoringClient(f"{SOURCE}?{out}", found.version, 60.0, 4096)
+        alone, sandbox = AloneScoring(out, found.version), ScoringClient(f"{SOURCE}?{out}", found.version, 60.0, 4096)
         try:
             alone.prepare()  # beside the other, which takes as long
             with pytest.raises(UserError, match=r"scores 1\.0 in one process and 0\.0 in the sandbox"):
@@ -169,8 +169,8 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
 def test_a_process_that_dies_costs_a_group_and_is_started_again(tmp_path: Path) -> None:
     dying = "@vf.reward\n    async def right(self, trace):\n        import os; os._exit(1)"
     file = written(tmp_path, "of_ends", task=dying)
-    facts(file, tmp_path / "a.json", alone=True)
-    alone = AloneScoring(tmp_path / "a.json")
+    found = facts(file, tmp_path / "a.json", alone=True)
+    alone = AloneScoring(tmp_path / "a.json", found.version)
     try:
         assert alone.ask([(NAME, TRAIN, 0, 0, ("x",))]) == [Skipped("scoring crashed")]
         assert alone.restarts == 1 and alone.pid is None

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,12 +19,13 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.extensions.temporal_clue import clues as c
 from swarm_node.extensions.temporal_clue import make, published, scoring, text
-from swarm_node.extensions.temporal_clue.environment import KIND, FilePuzzles, TemporalClue
+from swarm_node.extensions.temporal_clue.environment import FILE_KIND, KIND, Puzzles, generated, of_file
 from swarm_node.extensions.temporal_clue.generate import generate
+from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.solve import solve
 from swarm_node.extensions.temporal_clue.solver import Rules, Undecided
-from swarm_node.extensions.temporal_clue.worlds import is_possible
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings import EnvironmentConfig
 
 FILE = Path(__file__).parents[3] / "data" / "temporal_clue" / "test.json"
 PUBLISHED = json.loads(FILE.read_text())
@@ -48,7 +51,7 @@ def test_a_puzzle_with_steps_and_motives_too() -> None:
 def test_a_generated_night_obeys_the_rules_and_its_clues() -> None:
     for index in range(4):
         puzzle = generate("medium", 2, index)
-        assert is_possible(puzzle.setting, puzzle.world)
+        assert enumeration.is_possible(puzzle.setting, puzzle.world)
         assert all(c.holds(clue, puzzle.setting, puzzle.world) for clue in puzzle.clues)
 
 
@@ -98,7 +101,7 @@ def test_published_puzzles_have_one_solution_and_it_is_the_published_one() -> No
         world = rules.another(riddle.clues)
         assert world is not None and rules.another(riddle.clues, [world]) is None
         assert {k: reader.answer(asked, world) for k, asked in riddle.questions.items()} == entry["solution"]
-        assert is_possible(riddle.setting, world)
+        assert enumeration.is_possible(riddle.setting, world)
         assert all(c.holds(clue, riddle.setting, world) for clue in riddle.clues)
 
 
@@ -109,14 +112,16 @@ def test_a_sentence_that_is_not_understood_is_named() -> None:
 
 
 def test_right_answers_score_1_and_0_918_by_the_published_scorer() -> None:
-    for published_scorer, expected in ((False, 1.0), (True, 0.918)):
-        file = FilePuzzles(FILE, published_scorer=published_scorer)
+    config = SimpleNamespace(environment=EnvironmentConfig(scoring="graded"), own=TemporalClueConfig(puzzles=FILE))
+    keys = {entry["prompt"]: entry["solution"] for entry in PUBLISHED}
+    for scorer, expected in zip(FILE_KIND.scorers, (1.0, 0.918), strict=True):
+        file = FILE_KIND.start([], config, scorer)
         asked = held_out(file, file.count)
         prompts = dict(zip(asked, file.prompts(asked), strict=True))
-        keys = {entry["prompt"]: entry["solution"] for entry in PUBLISHED}
         assert len(set(prompts.values())) == 64
         rewards = file.score([(q, [answers(keys[str(prompts[q])])]) for q in asked])
-        assert sum(reward[0] for reward in rewards if not isinstance(reward, Skipped)) / 64 == pytest.approx(
+        file.close()
+        assert fmean(reward[0] for reward in rewards if not isinstance(reward, Skipped)) == pytest.approx(
             expected, abs=5e-4
         )
 
@@ -152,14 +157,14 @@ def test_the_published_scorer_knows_no_digits() -> None:
 
 
 @pytest.fixture(scope="module")
-def puzzles() -> Iterator[TemporalClue]:
-    environment = TemporalClue(["temporal_clue/tiny", "temporal_clue/medium"])
+def puzzles() -> Iterator[Puzzles]:
+    environment = generated(["temporal_clue/tiny", "temporal_clue/medium"])
     yield environment
     environment.close()
 
 
 @pytest.mark.slow
-def test_a_node_asks_and_scores_puzzles(puzzles: TemporalClue) -> None:
+def test_a_node_asks_and_scores_puzzles(puzzles: Puzzles) -> None:
     asked = puzzles.sample(ALICE, Round(0), 4)
     made = [generate(q.config_id, q.seed, q.index) for q in asked]
     assert puzzles.prompts(asked) == [text.prompt(puzzle) for puzzle in made]
@@ -168,7 +173,7 @@ def test_a_node_asks_and_scores_puzzles(puzzles: TemporalClue) -> None:
     assert all(map(puzzles.catalogue.knows, asked))
 
 
-def test_what_takes_too_long_to_make_is_not_asked(puzzles: TemporalClue) -> None:
+def test_what_takes_too_long_to_make_is_not_asked(puzzles: Puzzles) -> None:
     large = Question.model_validate({**puzzles.sample(ALICE, Round(0), 1)[0].model_dump(), "config_id": "full"})
     assert not puzzles.catalogue.knows(large)
     assert isinstance(puzzles.prompts([large])[0], Skipped)
@@ -186,27 +191,28 @@ def test_shuffled_answers_score_what_chance_gives() -> None:
         puzzle = generate("tiny", 4, index)
         names = (puzzle.setting.suspects, puzzle.setting.weapons, puzzle.setting.rooms)
         guess = dict(zip("ABC", map(rng.choice, names), strict=True))
-        shares.append(scoring.score(answers(guess), text.key(puzzle), text.options(puzzle.setting)))
+        shares.append(scoring.score(answers(guess), text.key(puzzle), puzzle.setting.names))
     assert sum(shares) / len(shares) == pytest.approx(0.5, abs=0.085)  # four standard errors
 
 
 def test_puzzles_made_ahead_are_asked_from_a_file(tmp_path: Path) -> None:
     out = tmp_path / "puzzles.json"
     out.write_text(json.dumps([make.as_entry("small", 0, index) for index in range(3)]))
-    file = FilePuzzles(out)
+    file = of_file(out)
     asked = file.sample(ALICE, Round(0), 3)
     assert len(set(map(str, file.prompts(asked)))) == 3
     keys = {text.prompt(p): text.key(p) for p in (generate("small", 0, index) for index in range(3))}
     right = [answers(keys[str(prompt)]) for prompt in file.prompts(asked)]
     assert file.score([(q, [a, "A. nobody"]) for q, a in zip(asked, right, strict=True)]) == [(1.0, 0.0)] * 3
-    assert not FilePuzzles(FILE).catalogue.knows(asked[0])  # another file is another version
+    file.close()
+    assert not of_file(FILE).catalogue.knows(asked[0])  # another file is another version
 
 
 def test_a_broken_file_is_a_mistake_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text('[{"prompt": 1}]')
     for name, message in (("broken.json", "not a JSON list"), ("missing.json", "does not exist")):
         with pytest.raises(UserError, match=message):
-            FilePuzzles(tmp_path / name)
+            of_file(tmp_path / name)
 
 
 def test_solve_prints_the_solution_of_ours_and_of_published_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ def write(run, folder, **changes):
     path.write_text(json.dumps({"arms": {"4/4": {**arm, **changes}}, "cost": {"4/4": cost}}))
 
 
-HERE = {"engine": "memory", "ray_address": "", "workers_by": "", "workers_python": ""}
+HERE = {"engine": "memory", "ray_address": ""}
 
 
 def options(folder, **changes):

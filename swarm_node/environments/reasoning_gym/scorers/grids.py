@@ -1,16 +1,18 @@
-"""Scorers of data sets whose answer is a grid of numbers. Rewards of right answers are the library's."""
+"""Scorers of data sets whose answer is a grid of numbers, or gives numbers to names. Rewards of right answers are the
+library's."""
 
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from swarm_node.environments.reasoning_gym.scorers.reading import (
+    Unreadable,
     bare,
     bounded,
     bounded_json,
     digit_rows,
     rational_rows,
-    whole_rows,
 )
 from swarm_node.environments.reasoning_gym.scorers.spellings import near
 
@@ -52,11 +54,6 @@ def kakurasu(answer: str, entry: Entry) -> float:
     return float(rows == list(facts["row_sums"]) and columns == list(facts["col_sums"]))
 
 
-def survo(answer: str, entry: Entry) -> float:
-    """1.0 for the grid."""
-    return float(whole_rows(bare(answer)) == [list(row) for row in entry["metadata"]["solution"]])
-
-
 def pool_matrix(answer: str, entry: Entry) -> float:
     """1.0 for the numbers within a hundredth of each, 0.1 for others of their shape."""
     given, key = rational_rows(answer), rational_rows(entry["answer"])
@@ -74,6 +71,37 @@ def same_matrix(answer: str, entry: Entry) -> float:
     if given == key or "\n".join(" ".join(row.split()) for row in bounded(given).split("\n")) == key:
         return 1.0
     return len(key) / len(given) if key in given else 0.0
+
+
+def n_queens(answer: str, entry: Entry) -> float:
+    """1.0 for any board that solves it."""
+    return float(answer in entry["metadata"]["valid_answers"])
+
+
+def graph_color(answer: str, entry: Entry) -> float:
+    """1.0 for a JSON map from the vertices to colours of which neighbours have two."""
+    puzzle, given = entry["metadata"]["puzzle"], bounded_json(answer)
+    colours = {vertex: given.get(str(vertex)) for vertex in puzzle["vertices"]}
+    if {*map(str, colours)} != {*given} or any(type(colour) is not int for colour in colours.values()):
+        return 0.0
+    allowed = {*colours.values()} <= {*puzzle["color_options"]}
+    return float(allowed and all(colours[one] != colours[other] for one, other in puzzle["edges"]))
+
+
+def cryptarithm(answer: str, entry: Entry) -> float:
+    """1.0 for any A=1,B=2 that makes the sum right, a digit for each letter and no other letter."""
+    facts, digits = entry["metadata"], dict[str, str]()
+    for pair in bounded(answer).split(","):
+        letter, digit = (part.strip() for part in pair.split("="))
+        if letter in digits or not re.fullmatch(r"\d", digit):
+            raise Unreadable("a letter twice, or no digit")
+        digits[letter] = str(int(digit))
+    words = [*facts["words_letters"], facts["result_letters"]]
+    if {*digits} != {*"".join(words)} or len({*digits.values()}) < len(digits):
+        return 0.01
+    *numbers, result = ("".join(digits[letter] for letter in word) for word in words)
+    leading = not facts["allow_leading_zero"] and any(number[0] == "0" for number in [*numbers, result])
+    return 1.0 if sum(map(int, numbers)) == int(result) and not leading else 0.01
 
 
 def _without_ends(text: str) -> list[str]:

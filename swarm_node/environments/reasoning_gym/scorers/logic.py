@@ -4,14 +4,30 @@ The library searches the rightmost operator of every part again, and tries every
 a completion: 24 of them joined by "or" took it minutes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from swarm_node.environments.reasoning_gym.scorers.reading import Unreadable
+from swarm_node.environments.reasoning_gym.scorers.reading import Unreadable, bounded
 
 MAX_SIGNS = 2000  # variables, operators and brackets of one statement
 MAX_VARIABLES = 12
+MAX_SAID = 12  # signs of a conclusion, beside three for each of the premises'
 NOT, OPEN, CLOSE = "¬", "(", ")"
 BINDING = {"↔": 0, "→": 1, "∨": 2, "∧": 3}  # how tightly an operator binds; those of a kind from the left
+
+
+def conclusion(answer: str, entry: Mapping[str, Any]) -> float:
+    """1.0 for a statement that follows from the premises and says something, in not much more than their signs."""
+    facts = entry["metadata"]
+    assignments = Assignments(facts["variables"])
+    given, premises = assignments.of(bounded(answer)), assignments.all
+    for premise in facts["premises"]:
+        premises &= assignments.of(premise)
+    said = written(answer)
+    if NOT * 2 in "".join(answer.split()) or len(said) > MAX_SAID + 3 * sum(map(len, facts["premises"])):
+        return 0.0
+    trivial = given == assignments.all or said in facts["variables"]
+    return float(not trivial and not premises & ~given)
 
 
 class Assignments:

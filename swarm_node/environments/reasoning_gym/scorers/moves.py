@@ -2,113 +2,106 @@
 
 Any way that leads there is right, as with the library, if every move of it can be made and none leads back to where the
 way has been: moves that do nothing could say anything. Only a way no longer than the data set's own may be less tidy,
-since some of these are. Each `..._written` writes an answer that could be read as plainly as it can be written.
+since some of these are.
 """
 
 import itertools
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
-from swarm_node.environments.reasoning_gym.scorers import cube, logic
-from swarm_node.environments.reasoning_gym.scorers.logic import Assignments
-from swarm_node.environments.reasoning_gym.scorers.reading import (
-    MAX_ITEMS,
-    Unreadable,
-    Visited,
-    bare,
-    bounded,
-    bounded_json,
-    words,
-)
+from swarm_node.environments.reasoning_gym.scorers.reading import MAX_ITEMS, Unreadable, bare, bounded, bounded_json
 
 Entry = Mapping[str, Any]
+State = TypeVar("State")
+Move = TypeVar("Move")
 
 DIRECTIONS = {"right": (0, 1), "down": (1, 0), "left": (0, -1), "up": (-1, 0)}
-MAX_SAID = 12  # signs of a conclusion, beside three for each of the premises'
+STEPS = {word[0].upper(): step for word, step in DIRECTIONS.items()}
 MAX_BITS = 512  # of the number on a quantum lock
+EXIT = 2 * 6 + 4  # where the back of the first car stands in the end
+DISK_MOVE = "Move disk {} from Peg {} to Peg {}"
+_DISK_MOVE = re.compile(DISK_MOVE.replace("{}", r"(\d{1,3})"))
 _CAR_MOVES = re.compile(r"[A-Z][+-]\d(?:[\s,]{0,2}[A-Z][+-]\d)*")
 _BUTTONS = re.compile(r"[ABC](?:[\s,]{0,2}(?:(?:→|->)[\s,]{0,2})?[ABC])*", re.IGNORECASE | re.ASCII)
 _STEPS = re.compile(r"[LRUD](?:[\s,]{0,2}[LRUD])*")
-EXIT = 2 * 6 + 4  # where the back of the first car stands in the end
-_DISK_MOVE = re.compile(r"Move disk (\d{1,3}) from Peg (\d{1,3}) to Peg (\d{1,3})")
+
+
+def walk(
+    start: State,
+    moves: Iterable[Move],
+    step: Callable[[State, Move], State | None],
+    done: Callable[[State], bool] = lambda state: False,
+    tidy: bool = True,
+) -> State:
+    """Where the moves lead. `step` gives None for a move that cannot be made. Unreadable for a way that tries one, goes
+    on where it is `done`, or comes back to where it was; one that need not be tidy only does not move then."""
+    state, been = start, {repr(start)}
+    for move in moves:
+        after = step(state, move)
+        if tidy:
+            if after is None or done(state) or repr(after) in been:
+                raise Unreadable("a move that cannot be made, or says nothing")
+            been.add(repr(after))
+        state = state if after is None else after
+    return state
 
 
 def rush_hour(answer: str, entry: Entry) -> float:
     """1.0 if the last move brings the first car to the exit."""
     board = entry["metadata"]["board_config"]
+    walls = {i for i, sign in enumerate(board) if sign == "x"}
     cars = [[i for i, sign in enumerate(board) if sign == name] for name in sorted({*board} - {"o", "x"})]
-    taken = {i for i, sign in enumerate(board) if sign != "o"}
-    visited = Visited(cars)
-    for name, sign, count in _car_moves(answer):
-        number = ord(name) - ord("A")
-        if cars[0][0] == EXIT or number >= len(cars):
-            return 0.0
-        step = (1 if sign == "+" else -1) * (cars[number][1] - cars[number][0])
-        for _ in range(int(count)):
-            before, cars[number] = cars[number], _moved(cars[number], step, taken)
-            if cars[number] is before:
-                return 0.0
-        visited.enter(cars)
-    return float(cars[0][0] == EXIT)
+
+    def drive(cars: list[list[int]], move: str) -> list[list[int]] | None:
+        number = ord(move[0]) - ord("A")
+        car, taken = cars[number], walls.union(*cars[:number], *cars[number + 1 :])
+        step = int(move[1] + "1") * (car[1] - car[0])
+        for _ in range(int(move[2])):
+            row, car = car[0] // 6, [cell + step for cell in car]
+            if taken & {*car} or any(not 0 <= cell < 36 or (abs(step) == 1 and cell // 6 != row) for cell in car):
+                return None
+        return [*cars[:number], car, *cars[number + 1 :]]
+
+    def is_out(cars: list[list[int]]) -> bool:
+        return cars[0][0] == EXIT
+
+    return float(is_out(walk(cars, car_moves(answer), drive, is_out)))
 
 
-def rush_hour_written(answer: str, entry: Entry) -> str:
-    """The moves of cars that an answer is, a space between them."""
-    return " ".join(map("".join, _car_moves(answer)))
-
-
-def _car_moves(text: str) -> list[tuple[str, str, str]]:
-    """(car, sign, squares) of each move."""
+def car_moves(text: str) -> list[str]:
+    """Car, sign and squares of each move, such as A+2."""
     text = bare(text)
     if not _CAR_MOVES.fullmatch(text):
         raise Unreadable("no moves of cars")
-    return re.findall(r"([A-Z])([+-])(\d)", text)[:MAX_ITEMS]
-
-
-def _moved(car: list[int], step: int, taken: set[int]) -> list[int]:
-    """One square on, if that is free."""
-    front = (car[-1] if step > 0 else car[0]) + step
-    same_row = abs(step) != 1 or front // 6 == car[0] // 6
-    if not 0 <= front < 36 or not same_row or front in taken:
-        return car
-    taken.difference_update(car)
-    moved = [cell + step for cell in car]
-    taken.update(moved)
-    return moved
+    return re.findall(r"[A-Z][+-]\d", text)[:MAX_ITEMS]
 
 
 def sokoban(answer: str, entry: Entry) -> float:
     """1.0 if every box ends on a goal."""
-    moves = sokoban_written(answer, entry)
     rows = entry["metadata"]["gamestr"].replace(" ", "").strip().split("\n")
     cells = {(y, x): sign for y, row in enumerate(rows) for x, sign in enumerate(row)}
     walls, boxes, goals = ({at for at, sign in cells.items() if sign in signs} for signs in ("+", "@$", "X$%"))
-    (y, x) = next(at for at, sign in cells.items() if sign in "*%")
-    tidy = len(moves) > len(entry["answer"])
-    visited = Visited((y, x, sorted(boxes)))
-    for move in moves:
-        if tidy and boxes <= goals:
-            return 0.0
-        dy, dx = {"L": (0, -1), "R": (0, 1), "U": (-1, 0), "D": (1, 0)}[move]
+    start = next(at for at, sign in cells.items() if sign in "*%")
+
+    def push(state: tuple[Any, list[Any]], move: str) -> tuple[Any, list[Any]] | None:
+        ((y, x), boxes), (dy, dx) = state, STEPS[move]
         ahead, behind = (y + dy, x + dx), (y + 2 * dy, x + 2 * dx)
         if ahead in walls or (ahead in boxes and (behind in boxes or behind in walls)):
-            if tidy:
-                return 0.0
-            continue
-        if ahead in boxes:
-            boxes.remove(ahead)
-            boxes.add(behind)
-        y, x = ahead
-        if tidy:
-            visited.enter((y, x, sorted(boxes)))
-    return float(boxes <= goals)
+            return None
+        return ahead, sorted(behind if box == ahead else box for box in boxes)
+
+    def is_solved(state: tuple[Any, list[Any]]) -> bool:
+        return {*state[1]} <= goals
+
+    moves = steps(answer)
+    return float(is_solved(walk((start, sorted(boxes)), moves, push, is_solved, len(moves) > len(entry["answer"]))))
 
 
-def sokoban_written(answer: str, entry: Entry) -> str:
+def steps(text: str) -> str:
     """The steps that an answer is, side by side."""
-    said = bare(answer)
+    said = bare(text)
     if not _STEPS.fullmatch(said):
         raise Unreadable("no moves")
     return "".join(re.findall("[LRUD]", said))
@@ -116,30 +109,24 @@ def sokoban_written(answer: str, entry: Entry) -> str:
 
 def tower_of_hanoi(answer: str, entry: Entry) -> float:
     """1.0 for the fewest moves, their share for more."""
-    facts, moves = entry["metadata"], _disk_moves(answer)
-    pegs: dict[int, list[int]] = {peg: [] for peg in range(1, facts["num_pegs"] + 1)}
+    facts, moves = entry["metadata"], disk_moves(answer)
     whole = list(range(facts["num_disks"], 0, -1))
-    pegs[facts["start_peg"]] = list(whole)
-    visited = Visited(pegs)
-    for disk, source, target in moves:
-        if not pegs.get(source) or pegs[source][-1] != disk or target not in pegs:
-            return 0.0
-        if pegs[target] and pegs[target][-1] < disk:
-            return 0.0
-        pegs[target].append(pegs[source].pop())
-        visited.enter(pegs)
-    if pegs[facts["target_peg"]] != whole:
+    start: dict[int, list[int]] = {peg: [] for peg in range(1, facts["num_pegs"] + 1)} | {facts["start_peg"]: whole}
+
+    def move_disk(pegs: dict[int, list[int]], move: list[int]) -> dict[int, list[int]] | None:
+        disk, source, target = move
+        if pegs[source][-1:] != [disk] or min(pegs[target], default=disk) < disk:
+            return None
+        after = {**pegs, source: pegs[source][:-1]}
+        return {**after, target: [*after[target], disk]}
+
+    if walk(start, moves, move_disk)[facts["target_peg"]] != whole:
         return 0.0
     fewest: int = facts.get("solution_length", len(moves))
     return min(1.0, fewest / len(moves))
 
 
-def tower_of_hanoi_written(answer: str, entry: Entry) -> str:
-    """The moves of disks that an answer is, one a line."""
-    return "\n".join("Move disk {} from Peg {} to Peg {}".format(*move) for move in _disk_moves(answer))
-
-
-def _disk_moves(text: str) -> list[list[int]]:
+def disk_moves(text: str) -> list[list[int]]:
     """[disk, from, to] of each line."""
     found = [_DISK_MOVE.fullmatch(" ".join(line.split())) for line in bounded(text).split("\n") if line.strip()]
     return [[int(number) for number in match.groups()] for match in found if match] if all(found) else []
@@ -149,36 +136,25 @@ def shortest_path(answer: str, entry: Entry) -> float:
     """1.0 for a shortest way through open cells, half for a longer one."""
     if answer == entry["answer"].strip():
         return 1.0
-    matrix, steps = entry["metadata"]["matrix"], bounded(answer).split()
+    matrix, words = entry["metadata"]["matrix"], bounded(answer).split()
     cells = {(y, x): cell for y, row in enumerate(matrix) for x, cell in enumerate(row)}
-    at = next(place for place, cell in cells.items() if cell == "*")
-    visited = Visited(at)
-    for step in steps:
-        dy, dx = DIRECTIONS[step]
-        at = at[0] + dy, at[1] + dx
-        if cells.get(at, "X") == "X":
-            return 0.0
-        visited.enter(at)
-    if cells[at] != "#":
+
+    def go(at: tuple[int, int], word: str) -> tuple[int, int] | None:
+        (y, x), (dy, dx) = at, DIRECTIONS[word]
+        return (y + dy, x + dx) if cells.get((y + dy, x + dx), "X") != "X" else None
+
+    if cells[walk(next(at for at, cell in cells.items() if cell == "*"), words, go)] != "#":
         return 0.0
-    return 1.0 if len(steps) == len(entry["answer"].split()) else 0.5
-
-
-def words_written(answer: str, entry: Entry) -> str:
-    """The words of an answer, a space between them."""
-    return " ".join(answer.split())
+    return 1.0 if len(words) == len(entry["answer"].split()) else 0.5
 
 
 def jugs(answer: str, entry: Entry) -> float:
     """1.0 for a JSON list of moves after which a jug holds the target."""
-    puzzle, moves = entry["metadata"]["puzzle"], _jug_moves(answer)
-    tidy = len(moves) > len(json.loads(entry["answer"])) if entry["answer"] else True
+    puzzle, moves = entry["metadata"]["puzzle"], jug_moves(answer)
     sizes = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", puzzle["jug_capacities"], strict=False))
-    held = dict.fromkeys(sizes, 0)
-    visited = Visited(held)
-    for what, jug in moves:
-        if tidy and puzzle["target"] in held.values():
-            return 0.0
+
+    def move_water(before: dict[str, int], move: tuple[str, str]) -> dict[str, int]:
+        held, (what, jug) = {**before}, move
         source, arrow, target = jug.partition("->")
         if what == "pour" and arrow:
             poured = min(held[source], sizes[target] - held[target])
@@ -188,17 +164,16 @@ def jugs(answer: str, entry: Entry) -> float:
             held[jug] = sizes[jug] if what == "fill" else 0
         else:
             raise Unreadable("no move")
-        if tidy:
-            visited.enter(held)
-    return float(puzzle["target"] in held.values())
+        return held
+
+    def is_measured(held: dict[str, int]) -> bool:
+        return puzzle["target"] in held.values()
+
+    tidy = len(moves) > len(json.loads(entry["answer"])) if entry["answer"] else True
+    return float(is_measured(walk(dict.fromkeys(sizes, 0), moves, move_water, is_measured, tidy)))
 
 
-def jugs_written(answer: str, entry: Entry) -> str:
-    """The moves of jugs that an answer is, as JSON."""
-    return json.dumps([" ".join(move) for move in _jug_moves(answer)])
-
-
-def _jug_moves(text: str) -> list[tuple[str, str]]:
+def jug_moves(text: str) -> list[tuple[str, str]]:
     """(what, jug or jug->jug) of each move."""
     moves = bounded_json(text)
     if not isinstance(moves, list):
@@ -208,132 +183,51 @@ def _jug_moves(text: str) -> list[tuple[str, str]]:
 
 def quantum_lock(answer: str, entry: Entry) -> float:
     """1.0 for a shortest sequence of buttons that makes the number, half for a longer one."""
-    pressed, key = (_buttons(text) for text in (answer, entry["answer"]))
+    pressed, key = (pressed_buttons(text) for text in (answer, entry["answer"]))
     facts = entry["metadata"]
     buttons = {button["name"]: button for button in facts["buttons"]}
-    value, light = facts["initial_value"], facts["initial_state"]
-    tidy = len(pressed) > len(key)
-    visited = Visited((value, light))
-    for name in pressed:
-        button = buttons.get(name)
-        if tidy and value == facts["target_value"]:
-            return 0.0
+
+    def press(state: tuple[int, str], name: str) -> tuple[int, str] | None:
+        (value, light), button = state, buttons.get(name)
         if button is None or button["active_state"] not in (light, "any"):
-            if tidy:
-                return 0.0
-            continue
+            return None
         by = button["value"]
         value = {"add": value + by, "subtract": value - by, "multiply": value * by}[button["type"]]
         if value.bit_length() > MAX_BITS:
             raise Unreadable("beyond all targets")
-        light = "green" if light == "red" else "red"
-        if tidy:
-            visited.enter((value, light))
-    if pressed != key and value != facts["target_value"]:
+        return value, "green" if light == "red" else "red"
+
+    def is_open(state: tuple[int, str]) -> bool:
+        return bool(state[0] == facts["target_value"])
+
+    start = facts["initial_value"], facts["initial_state"]
+    if not is_open(walk(start, pressed, press, is_open, len(pressed) > len(key))) and pressed != key:
         return 0.0
     return 1.0 if len(pressed) == len(key) else 0.5
 
 
-def quantum_lock_written(answer: str, entry: Entry) -> str:
-    """The buttons that an answer is, with arrows between them."""
-    return " → ".join(_buttons(answer))
-
-
-def _buttons(text: str) -> str:
+def pressed_buttons(text: str) -> str:
+    """The names of the buttons, side by side."""
     said = bare(text)
     if not _BUTTONS.fullmatch(said):
         raise Unreadable("no buttons")
     return "".join(re.findall("[ABC]", said.upper()))
 
 
-def rubiks_cube(answer: str, entry: Entry) -> float:
-    """1.0 if the moves solve the cube."""
-    facts = entry["metadata"]
-    try:
-        solved = cube.solves(facts["cube_size"], facts["scramble_moves"], answer)
-    except Unreadable:
-        solved = False
-    return 1.0 if solved else 0.01
-
-
-def rubiks_cube_written(answer: str, entry: Entry) -> str:
-    """The turns that an answer is, a space between them."""
-    return " ".join(words(answer, ""))
-
-
-def graph_color(answer: str, entry: Entry) -> float:
-    """1.0 for a JSON map from the vertices to colours of which neighbours have two."""
-    puzzle, given = entry["metadata"]["puzzle"], bounded_json(answer)
-    colours = {vertex: given.get(str(vertex)) for vertex in puzzle["vertices"]}
-    if {*map(str, colours)} != {*given} or any(type(colour) is not int for colour in colours.values()):
-        return 0.0
-    allowed = {*colours.values()} <= {*puzzle["color_options"]}
-    return float(allowed and all(colours[one] != colours[other] for one, other in puzzle["edges"]))
-
-
-def graph_color_written(answer: str, entry: Entry) -> str:
-    """The colours that an answer gives, as JSON."""
-    return json.dumps(bounded_json(answer))
-
-
-def cryptarithm(answer: str, entry: Entry) -> float:
-    """1.0 for any A=1,B=2 that makes the sum right, a digit for each letter and no other letter."""
-    facts, digits = entry["metadata"], dict[str, str]()
-    for pair in bounded(answer).split(","):
-        letter, digit = (part.strip() for part in pair.split("="))
-        if letter in digits or not re.fullmatch(r"\d", digit):
-            raise Unreadable("a letter twice, or no digit")
-        digits[letter] = str(int(digit))
-    summands, total = facts["words_letters"], facts["result_letters"]
-    if {*digits} != {*"".join([*summands, total])} or len({*digits.values()}) < len(digits):
-        return 0.01
-    if not facts["allow_leading_zero"] and any(digits[word[0]] == "0" for word in [*summands, total]):
-        return 0.01
-    *numbers, result = (int("".join(digits[letter] for letter in word)) for word in [*summands, total])
-    return 1.0 if sum(numbers) == result else 0.01
-
-
-def conclusion(answer: str, entry: Entry) -> float:
-    """1.0 for a statement that follows from the premises and says something, in not much more than their signs."""
-    facts = entry["metadata"]
-    assignments = Assignments(facts["variables"])
-    given, premises = assignments.of(bounded(answer)), assignments.all
-    for premise in facts["premises"]:
-        premises &= assignments.of(premise)
-    said = conclusion_written(answer, entry)
-    if logic.NOT * 2 in "".join(answer.split()):
-        return 0.0
-    if len(said) > MAX_SAID + 3 * sum(map(len, facts["premises"])):
-        return 0.0
-    trivial = given == assignments.all or said in facts["variables"]
-    return float(not trivial and not premises & ~given)
-
-
-def conclusion_written(answer: str, entry: Entry) -> str:
-    """The statement that an answer is, without idle brackets."""
-    return logic.written(answer)
-
-
 def word_ladder(answer: str, entry: Entry) -> float:
     """1.0 for a chain of known words from the first to the last, a letter changed at a time; half for each unknown."""
-    facts, chain = entry["metadata"], _chain(answer)
+    facts, chain = entry["metadata"], chained(answer)
     if len(chain) < 2 or (chain[0], chain[-1]) != (facts["start_word"], facts["end_word"]):
-        return 0.0
-    if len({*chain}) < len(chain):
         return 0.0
     if any(len(word) != facts["word_length"] or not word.isalpha() or not word.isascii() for word in chain):
         return 0.0
-    pairs = itertools.pairwise(chain)
-    if any(sum(a != b for a, b in zip(one, other, strict=True)) != 1 for one, other in pairs):
+    changed = [sum(a != b for a, b in zip(*pair, strict=True)) for pair in itertools.pairwise(chain)]
+    if {*changed} != {1} or len({*chain}) < len(chain):
         return 0.0
     known = set(facts["words"])
     return 0.5 ** min(sum(word not in known for word in chain), 60)
 
 
-def word_ladder_written(answer: str, entry: Entry) -> str:
-    """The words that an answer is, in capitals."""
-    return ",".join(_chain(answer))
-
-
-def _chain(text: str) -> list[str]:
+def chained(text: str) -> list[str]:
+    """The words between commas, in capitals."""
     return [word.strip() for word in bounded(text).upper().split(",")]

@@ -28,19 +28,6 @@ class Unreadable(ValueError):
     """Not written as such a thing is."""
 
 
-class Visited:
-    """Where a way has been."""
-
-    def __init__(self, start: Any) -> None:
-        self._found = {repr(start)}
-
-    def enter(self, place: Any) -> None:
-        """Unreadable where the way has been already."""
-        if repr(place) in self._found:
-            raise Unreadable("a way that comes back to where it was")
-        self._found.add(repr(place))
-
-
 def rational(text: str) -> Fraction:
     """The exact value of a decimal number or a fraction of moderate size, in digits of any script."""
     cleaned = text.strip()

@@ -1,16 +1,17 @@
 """Scorers of data sets whose answer is a number, a name or a few words. Rewards of right answers are the library's."""
 
+import ast
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from decimal import Context
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
 from swarm_node.environments.reasoning_gym.scorers.reading import (
     MAX_DIGITS,
     Unreadable,
-    amount,
     bare,
     bounded,
     bounded_json,
@@ -21,10 +22,16 @@ from swarm_node.environments.reasoning_gym.scorers.reading import (
 from swarm_node.environments.reasoning_gym.scorers.spellings import near
 
 Entry = Mapping[str, Any]
+Score = Callable[[str, Entry], float]  # (answer, entry) -> reward
 MAX_ROOTS = 64
+MAX_LITERAL = 4000  # characters: 30 ms of Python's parser
 NEARLY = 0.99  # the most that anything but the answer is worth: the library's measures of nearness reach 1
 WEEKDAYS = frozenset(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"))
 THREE_DIGITS = Context(prec=3)
+_REAL = r"\d{1,60}(?:\.\d{0,60})?"
+_COMPLEX = re.compile(
+    rf"[+-]?\s?{_REAL}|(?:[+-]?\s?{_REAL}\s{{0,2}}[+-]\s{{0,2}}|[+-]?)(?:{_REAL})?[ij]", re.IGNORECASE
+)
 _CLOCK = re.compile(r"(\d{1,4}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?")
 _DAYS = re.compile(r"([+-]?\d{1,9})\s*(?:days?)?\.?", re.IGNORECASE)
 _DAYS_AND_CLOCK = re.compile(r"(\d{1,9})\s+days?,\s*(.*)", re.IGNORECASE | re.DOTALL)
@@ -35,30 +42,148 @@ _ROLES_ONLY = re.compile(rf"{_ROLE}(?:{_BETWEEN}{_ROLE})*")
 _POINT = re.compile(r"\(?([^(),]{1,60}),([^(),]{1,60})\)?")
 
 
+def equal(read: Callable[[str], Any], wrong: float = 0.0) -> Score:
+    """1.0 for what is read as the key is, `wrong` for another."""
+    return lambda answer, entry: 1.0 if read(answer) == read(str(entry["answer"])) else wrong
+
+
+def close(read: Callable[[str], Fraction], enough: Callable[[Fraction, Fraction, Entry], bool]) -> Score:
+    """1.0 for a number that is close enough to the key: `enough` gets their distance, the key and the entry."""
+
+    def score(answer: str, entry: Entry) -> float:
+        given, key = read(answer), rational(entry["answer"])
+        return near(answer, entry["answer"], given == key) if enough(abs(given - key), key, entry) else 0.0
+
+    return score
+
+
+def in_place(read: Callable[[str], Sequence[str]], wrong: float) -> Score:
+    """The share of the key's parts that stand in their place in an answer of as many parts, `wrong` for another."""
+
+    def score(answer: str, entry: Entry) -> float:
+        given, key = read(answer), read(entry["answer"])
+        return _share(given, key) if len(given) == len(key) else wrong
+
+    return score
+
+
+def literal(write: Callable[[Any], str]) -> Score:
+    """1.0 for the key, 0.1 for a Python literal that is the key when written out."""
+
+    def score(answer: str, entry: Entry) -> float:
+        key = entry["answer"]
+        if answer == key:
+            return 1.0
+        if len(answer) > min(8 * len(key) + 64, MAX_LITERAL):  # a literal of the same is at most five times as long
+            return 0.0
+        try:
+            return 0.1 if write(ast.literal_eval(answer)) == key else 0.0
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return 0.0
+
+    return score
+
+
+def same_text(answer: str, entry: Entry) -> float:
+    """1.0 for the key; in part for a longer answer that contains it."""
+    key: str = entry["answer"]
+    return len(key) / len(answer) if key in answer else 0.0
+
+
+def same_decimal(answer: str, entry: Entry) -> float:
+    """As `same_text`, but +01,000.00 is 1000."""
+    number, key = ungrouped(answer), ungrouped(entry["answer"])
+    try:
+        if len(number) <= MAX_DIGITS and Decimal(number) == Decimal(key):
+            return 1.0
+    except InvalidOperation:
+        pass
+    return same_text(number, {"answer": key})
+
+
+def lower(text: str) -> str:
+    """In small letters, without white space around it."""
+    return text.lower().strip()
+
+
+def lower_words(text: str) -> list[str]:
+    """Its words in small letters."""
+    return bounded(text).lower().split()
+
+
+def spaced(row: Sequence[Any]) -> str:
+    """Its cells with spaces between them."""
+    return " ".join(map(str, row))
+
+
+def based_integer(text: str) -> int:
+    """A whole number, also in hexadecimal or another base that Python writes."""
+    if len(text) > MAX_DIGITS or ("_" in text and not text.replace("_", "").isdecimal()):
+        raise Unreadable("no whole number")
+    return int(text, 0)
+
+
+def fraction(answer: str, entry: Entry) -> float:
+    """a/b or LaTeX's \\frac{a}{b}, simplified; little for one that is not."""
+    metadata = entry["metadata"]
+    top, bottom, _ = _fraction(answer)
+    if (top, bottom) == (metadata["simplified_numerator"], metadata["simplified_denominator"]):
+        return 1.0
+    if (top, bottom) == (metadata["numerator"], metadata["denominator"]):
+        return 0.1
+    return 0.05 if len(answer) <= len(entry["answer"]) else 0.0
+
+
+def fraction_written(answer: str, entry: Entry) -> str:
+    """The fraction that an answer is, written as it or the key is."""
+    top, bottom, latex = _fraction(answer)
+    plain = f"\\{latex}{{{top}}}{{{bottom}}}" if latex else f"{top}/{bottom}"
+    return f"${plain}$" if entry["answer"][:1] == "$" == answer[:1] else plain
+
+
+def prime_factors(answer: str, entry: Entry) -> float:
+    """Factors in any order, with x-signs between; half for others with the same product."""
+    if len(answer) > MAX_DIGITS:
+        return 0.0
+    factors, key = _factors(answer), _factors(entry["answer"])
+    if factors == key:
+        return 1.0
+    return 0.5 if math.prod(factors) == math.prod(key) else 0.01
+
+
+def number_sorting(answer: str, entry: Entry) -> float:
+    """1.0 for the same numbers in order. The library takes any that are one apart at most, NaN included."""
+    if len(answer) > 8 * len(entry["answer"]) + 64 or "+" in answer:
+        return 0.0
+    given = json.loads(answer.replace("'", '"'))
+    key = [Fraction(text) for text in ast.literal_eval(entry["answer"])]
+    return float(isinstance(given, list) and [rational(each) for each in given] == key)
+
+
+def complex_number(answer: str, entry: Entry) -> float:
+    """1.0 for a + bi to two digits, falling with the distance."""
+    value = _complex(answer)
+    distance = abs(value - complex(*entry["metadata"]["result"]))
+    if distance <= 0.01:
+        return near(answer, entry["answer"], value == _complex(entry["answer"]))
+    return math.exp(-distance) if math.isfinite(distance) else 0.0
+
+
 def advanced_geometry(answer: str, entry: Entry) -> float:
     """An angle to two digits, a point to three, or the radius as it is written."""
-    metadata = entry["metadata"]
+    metadata, key = entry["metadata"], entry["answer"]
     try:
         if metadata["task_type"] == "angle_measure":
-            given, key = (rational(text.strip().removesuffix("°")) for text in (answer, entry["answer"]))
-            right = round(float(given), 2) == round(float(key), 2)
-            return near(answer, entry["answer"], given == key) if right else 0.05
+            angle, right = (rational(text.strip().removesuffix("°")) for text in (answer, key))
+            return near(answer, key, angle == right) if round(float(angle), 2) == round(float(right), 2) else 0.05
         if metadata["task_type"] == "orthocenter":
             found = _POINT.fullmatch(bare(answer))
-            point = [rational(text) for text in (found.groups() if found else ())]
+            point = [float(rational(text)) for text in (found.groups() if found else ())]
             rounded = [round(float(rational(each)), 3) for each in metadata["ortho"]]
-            right = [round(float(each), 3) for each in point] == rounded
-            return near(answer, entry["answer"], [float(each) for each in point] == rounded) if right else 0.01
+            return near(answer, key, point == rounded) if [round(each, 3) for each in point] == rounded else 0.01
     except Unreadable:
         return 0.01
-    return 1.0 if answer == entry["answer"] else 0.01
-
-
-def same_integer(answer: str, entry: Entry) -> float:
-    """1.0 for the number, also in hexadecimal or another base that Python writes."""
-    if len(answer) > MAX_DIGITS or ("_" in answer and not answer.replace("_", "").isdecimal()):
-        return 0.0
-    return float(int(answer, 0) == int(entry["answer"], 0))
+    return 1.0 if answer == key else 0.01
 
 
 def calendar_arithmetic(answer: str, entry: Entry) -> float:
@@ -76,75 +201,26 @@ def calendar_arithmetic(answer: str, entry: Entry) -> float:
     return min(NEARLY, math.exp(-5 * min(100.0, abs(given - right) / abs(right))))
 
 
-def same_lower(answer: str, entry: Entry) -> float:
-    """1.0 for the key, in capitals or not; little for anything else."""
-    return 1.0 if answer.lower() == entry["answer"].strip().lower() else 0.01
-
-
-def near_decimal(answer: str, entry: Entry) -> float:
-    """1.0 for the number, up to one in the last of the places that were asked for."""
-    places = entry["metadata"]["max_num_decimal_places"]
-    given, key = rational(answer), rational(entry["answer"])
-    return near(answer, entry["answer"], given == key) if abs(given - key) <= Fraction(1, 10**places) else 0.0
-
-
-def same_rational(answer: str, entry: Entry) -> float:
-    """1.0 for the number."""
-    return float(rational(answer) == rational(entry["answer"]))
-
-
-def same_amount(answer: str, entry: Entry) -> float:
-    """1.0 for the number as people write amounts, little for another. The library takes the first one it finds."""
-    return 1.0 if amount(answer) == rational(entry["answer"]) else 0.01
-
-
-def same_characters(answer: str, entry: Entry) -> float:
-    """1.0 for the key, the share of its characters for a text of its length."""
-    key = entry["answer"]
-    if answer == key:
-        return 1.0
-    return _share(answer, key) if len(answer) == len(key) else 0.01
-
-
 def backward(answer: str, entry: Entry) -> float:
     """1.0 for the word in capitals or not, the share of its letters for another. The library adds floats, beyond 1."""
     given, key = answer.lower(), entry["answer"].lower()
     return 1.0 if given == key else min(0.8, _share(given, key))
 
 
-def same_order(answer: str, entry: Entry) -> float:
-    """1.0 for the words in their order, the share of those in their place for as many others."""
-    if answer == entry["answer"]:
-        return 1.0
-    given, key = bounded(answer).lower().split(), entry["answer"].lower().split()
-    return _share(given, key) if len(given) == len(key) else 0.05
-
-
 def unjumbled(answer: str, entry: Entry) -> float:
-    """1.0 for the words, in capitals or not, else the share of those in their place. The library takes more words."""
-    given, key = bounded(answer).lower().split(), entry["answer"].lower().split()
-    return 1.0 if given == key else _share(given, key) * len(key) / max(len(given), len(key))
-
-
-def without_spaces(answer: str, entry: Entry) -> float:
-    """1.0 for the name, in capitals or not."""
-    return float(answer.replace(" ", "").lower() == entry["answer"].strip().lower())
-
-
-def picked_number(answer: str, entry: Entry) -> float:
-    """1.0 for the number, within a hundredth, in any notation."""
-    given, key = rational(ungrouped(answer)), rational(entry["answer"])
-    return near(answer, entry["answer"], given == key) if abs(given - key) < Fraction(1, 100) else 0.0
+    """The share of the words in their place, in capitals or not. The library takes more words."""
+    given, key = lower_words(answer), lower_words(entry["answer"])
+    return _share(given, key) * len(key) / max(len(given), len(key))
 
 
 def palindrome(answer: str, entry: Entry) -> float:
     """1.0 for any palindrome of these letters."""
-    given = bounded(answer).lower()
+    given, letters = bounded(answer).lower(), sorted(entry["metadata"]["letters"])
     if not given:
         return 0.0
     if given != given[::-1]:
-        return 0.02 if sorted(filter(str.isalpha, given)) == sorted(entry["metadata"]["letters"]) else 0.0
-    return 1.0 if sorted(given) == sorted(entry["metadata"]["letters"]) else 0.05
+        return 0.02 if sorted(filter(str.isalpha, given)) == letters else 0.0
+    return 1.0 if sorted(given) == letters else 0.05
 
 
 def partitions(answer: str, entry: Entry) -> float:
@@ -184,9 +260,7 @@ def three_digits(answer: str, entry: Entry) -> float:
         given, key = (THREE_DIGITS.create_decimal(text.strip()) for text in (answer, entry["answer"]))
     except (ArithmeticError, Unreadable):
         return 0.01
-    if given != key:
-        return 0.01
-    return near(answer, entry["answer"], exact)
+    return near(answer, entry["answer"], exact) if given == key else 0.01
 
 
 def rectangle_count(answer: str, entry: Entry) -> float:
@@ -239,6 +313,32 @@ def sorted_words(answer: str, entry: Entry) -> float:
 def _share(given: Sequence[str], key: Sequence[str]) -> float:
     """Of the parts of the key, those that stand in their place."""
     return sum(one == other for one, other in zip(given, key, strict=False)) / len(key) if key else 0.0
+
+
+def _fraction(text: str) -> tuple[int, int, str]:
+    """Numerator, denominator, and frac or dfrac if it is written in LaTeX."""
+    latex = re.fullmatch(r"\\(d?frac)\s?\{\s?(\d{1,90})\s?\}\s?\{\s?(\d{1,90})\s?\}", bare(text), re.IGNORECASE)
+    if latex:
+        return int(latex[2]), int(latex[3]), latex[1].lower()
+    plain = re.fullmatch(r"(-?\d{1,90})\s?/\s?(\d{1,90})", text.strip("$").strip())
+    if plain is None:
+        raise Unreadable("no fraction")
+    return int(plain[1]), int(plain[2]), ""
+
+
+def _factors(text: str) -> list[int]:
+    factors = [factor.strip() for factor in text.split("×")]
+    if len(factors) > 1 and not all(map(str.isdecimal, factors)):
+        raise Unreadable("no factors")
+    return sorted(map(int, factors))
+
+
+def _complex(text: str) -> complex:
+    """Of a + bi."""
+    text = text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text
+    if not _COMPLEX.fullmatch(text):
+        raise Unreadable("no complex number")
+    return complex("".join(text.split()).lower().replace("i", "j"))
 
 
 def _roles(text: str, roles: frozenset[str]) -> dict[str, str]:

@@ -2,16 +2,13 @@
 import { make, replace, get, short, number, keepTokenOut } from "./tools.js";
 import { theme } from "./charts.js";
 import { Learning } from "./learning.js";
-import { Arms } from "./arms.js";
 import { Rollouts } from "./rollouts.js";
 import { Swarm } from "./swarm.js";
 import { Health } from "./health.js";
-import { About } from "./about.js";
 
 const SECTIONS = {
-  node: { learning: ["Learning", Learning], rollouts: ["Rollouts", Rollouts], swarm: ["Swarm", Swarm], health: ["Health", Health], about: ["About", About] },
-  bootstrap: { swarm: ["Swarm", Swarm], health: ["Health", Health], about: ["About", About] },
-  simulation: { arms: ["Learning", Arms], health: ["Health", Health], about: ["About", About] },
+  node: { learning: ["Learning", Learning], rollouts: ["Rollouts", Rollouts], swarm: ["Swarm", Swarm], health: ["Health", Health] },
+  bootstrap: { swarm: ["Swarm", Swarm], health: ["Health", Health] },
 };
 const RECENT = 512, MOST = 3000; // rounds; with more points than that, fetch the whole run anew
 const run = { state: null, status: {}, samples: 0 };
@@ -36,7 +33,7 @@ async function begin() {
 }
 
 function frame() {
-  const wanted = run.state.kind === "node" && run.status.role === "bootstrap" ? "bootstrap" : run.state.kind;
+  const wanted = run.status.role === "bootstrap" ? "bootstrap" : "node";
   if (wanted !== kind) {
     kind = wanted;
     const links = Object.entries(SECTIONS[kind]).map(([key, [title]]) => make("a", { href: `#${key}`, "data-key": key }, title));
@@ -70,7 +67,7 @@ function listen() {
   source.addEventListener("status", (event) => {
     run.status = JSON.parse(event.data);
     headline();
-    if (kind !== "simulation" && (run.status.role === "bootstrap") !== (kind === "bootstrap")) frame();
+    if ((run.status.role === "bootstrap") !== (kind === "bootstrap")) frame();
     else later("status");
   });
   source.addEventListener("samples", (event) => { run.samples = JSON.parse(event.data).number; later("samples"); });
@@ -89,27 +86,16 @@ function later(what) {
 
 function take(piece) {
   const state = run.state;
-  if (state.kind === "simulation") return takeCell(piece);
   if (piece.round) {
     push(state.whole, ...piece.round);
     push(state.recent, ...piece.round, RECENT);
     if (state.whole.rounds.length > MOST) { source.close(); begin(); return; }
-    Object.assign(state, { last: piece.last, tasks: piece.tasks, totals: piece.totals });
+    Object.assign(state, { last: piece.last, tasks: piece.tasks });
     Object.assign(state.authors, piece.authors);
   }
   if (piece.validated) push(state.validations, piece.validated[0], { reward: piece.validated[1] });
   if (piece.learned) state.learned = piece.learned;
   if (piece.line) state.lines = [...state.lines.slice(-199), piece.line];
-  if (piece.started) state.started = piece.started;
-}
-
-function takeCell(piece) {
-  if (piece.line) run.state.lines = [...run.state.lines.slice(-199), piece.line];
-  if (!piece.cell) return;
-  const cell = run.state.cells.find((each) => each.arm === piece.cell[0] && each.seed === piece.cell[1]);
-  if (!cell) return;
-  if (piece.state) cell.state = piece.state;
-  if (piece.round) { push(cell.history, ...piece.round); cell.round = piece.round[0]; }
 }
 
 function push(columns, round, figures, most = Infinity) {
@@ -122,15 +108,6 @@ function push(columns, round, figures, most = Infinity) {
 }
 
 function headline() {
-  if (kind === "simulation") {
-    const cells = run.state.cells;
-    const done = cells.filter((each) => each.state === "finished").length;
-    subtitle("simulation");
-    const ended = run.state.lines.at(-1)?.text ?? "";
-    if (cells.some((each) => each.state === "failed")) say("a cell failed", "bad");
-    else say(cells.length && done === cells.length ? `finished: ${done} cells` : `${done} of ${cells.length} cells done`, done === cells.length ? "good" : "warn");
-    return ended;
-  }
   subtitle(`${run.status.role ?? "node"} ${short(run.status.peer_id ?? run.state?.last?.peer_id ?? "")}`);
   if (!("healthy" in run.status)) say(run.state.loading ? "reading history" : "asking the node", "");
   else if (run.status.healthy) say("healthy", "good");

@@ -30,9 +30,8 @@ export class Learning {
       make("button", { type: "button", "aria-pressed": String(key === this.range), onclick: () => this.choose(key) }, text));
     this.buttons[0].key = "whole"; this.buttons[1].key = "recent";
     this.grid = make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element));
-    this.partial = make("p", { class: "note", role: "status", hidden: true }, "These are the last rounds. Older ones are still being read.");
     this.element = make("div", {},
-      this.tiles, this.learned, this.partial,
+      this.tiles, this.learned,
       make("div", { class: "bar" }, make("div", { class: "switch", role: "group", "aria-label": "Rounds shown" }, this.buttons),
         make("span", { class: "quiet" }, "Drag along a chart to look closer, double-click to go back.")),
       this.grid);
@@ -49,7 +48,6 @@ export class Learning {
     this.numbers();
     if (what === "status") return;
     const { state } = this.run;
-    this.partial.hidden = !state.partial;
     const columns = state[this.range];
     const x = columns.rounds, s = columns.series;
     const none = x.map(() => null);

@@ -1,48 +1,113 @@
-"""Who is hostile, what a hostile node does, and what became of it in a victim."""
+"""Who is hostile, what a hostile node sends to everybody in a round, and what became of it in a victim."""
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from random import Random
 from typing import Any
 
-from protocol.messages import PeerId, Round
+from protocol import codec
+from protocol.identity import Identity
+from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.simulation.attacks.messages import Attack
-from swarm_node.extensions.simulation.attacks.payloads import Payload
+from swarm_node.extensions.simulation.attacks.payloads import Payload, forged, payload_of, poisoned
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
 from swarm_node.rollouts.groups import Generated, Selection
+from swarm_node.rollouts.interfaces import Environment
 from swarm_node.rollouts.reports import RoundReport
 from swarm_node.settings import SimulationConfig
 
+FLOOD = 10  # times as many groups as an honest node publishes
+SYBILS = 8  # new identities of one hostile node, every round
+
+Message = tuple[bytes, PeerId]  # and its sender
+
 
 def hostile_nodes(config: SimulationConfig) -> frozenset[int]:
-    """The named nodes, or the last ones, as many as the share gives. UserError if no honest node is left."""
-    attack = config.attack
-    if attack.kind == "none":
+    """The last nodes, as many as the share gives. UserError if no honest node is left."""
+    if config.attack.kind == "none":
         return frozenset()
-    count = round(attack.share * config.nodes)
-    hostile = frozenset(attack.nodes or range(config.nodes - count, config.nodes))
-    if strange := hostile - frozenset(range(config.nodes)):
-        raise UserError(f"--attack.nodes: there is no node {min(strange)}; nodes are 0 to {config.nodes - 1}")
-    if len(hostile) == config.nodes:
+    count = round(config.attack.share * config.nodes)
+    if count == config.nodes:
         raise UserError("an attack needs somebody to attack: not all nodes can be hostile")
-    return hostile
+    return frozenset(range(config.nodes - count, config.nodes))
 
 
-@dataclass(frozen=True, slots=True)
 class Hostile:
-    """A node that only sends. It needs no model: it knows the right answers."""
+    """A node that only sends. It needs no model: `answer` gives the reference answer of a question."""
 
-    attack: Attack
-    swarm: MemorySwarm
+    def __init__(
+        self,
+        config: SimulationConfig,
+        identity: Identity,
+        environment: Environment,
+        answer: Callable[[Question], str],
+        swarm: MemorySwarm,
+    ) -> None:
+        self._config, self._identity, self._environment, self._answer = config, identity, environment, answer
+        self._payload = payload_of(config.attack.kind, config.attack.payload)
+        self._swarm = swarm
 
     def produce(self, now: Round) -> None:
-        for data, sender in self.attack.messages(now):
-            self.swarm.transmit(data, sender, now)
+        for data, sender in self.messages(now):
+            self._swarm.transmit(data, sender, now)
 
     def consume(self, produced: None) -> RoundReport:
         raise AssertionError("a hostile node trains nothing")
+
+    def messages(self, now: Round) -> Iterator[Message]:
+        """All messages of the attacker in this round."""
+        rng = Random(f"{self._config.seed}/{self._identity.peer_id}/{now}/attack")
+        questions = self._config.round.questions
+        match self._config.attack.kind:
+            case "lies":
+                yield from self._lies(now, rng)
+            case "flood":
+                yield from self._groups(self._identity, now, min(FLOOD * questions, 256), rng)
+            case "sybil":
+                for k in range(SYBILS):
+                    seed = hashlib.sha256(f"{self._config.seed}/{self._identity.peer_id}/{now}/{k}".encode()).digest()
+                    yield from self._groups(Identity.from_seed_bytes(seed), now, questions, rng)
+            case _:
+                yield from self._groups(self._identity, now, questions, rng)
+
+    def _groups(self, identity: Identity, now: Round, count: int, rng: Random) -> Iterator[Message]:
+        """Valid messages of one identity: a group for each of its real questions."""
+        for question in self._environment.sample(identity.peer_id, now, count):
+            completions = self._completions(self._answer(question), rng)
+            group = RolloutGroup(author=identity.peer_id, round=now, question=question, completions=completions)
+            yield codec.seal(group, identity, self._config.swarm), identity.peer_id
+
+    def _completions(self, answer: str, rng: Random) -> tuple[Completion, ...]:
+        size = self._config.generation.num_generations
+        if self._config.attack.kind == "forge":
+            return forged(size, answer, rng)
+        return poisoned(answer, size, Payload() if rng.random() < self._config.attack.clean else self._payload, rng)
+
+    def _lies(self, now: Round, rng: Random) -> Iterator[Message]:
+        """Garbage, and valid messages changed in every way that admission checks."""
+        honest = [data for data, _ in self._groups(self._identity, now, self._config.round.questions, rng)]
+        group = codec.decode(codec.split(honest[0])[1], RolloutGroup)
+        assert isinstance(group, RolloutGroup)
+        question = group.question
+        lies = [
+            group.model_copy(update={"question": question.model_copy(update={"seed": question.seed ^ 1})}),
+            group.model_copy(update={"question": question.model_copy(update={"dataset": "nobody_knows"})}),
+            group.model_copy(update={"round": now + 1}),
+            group.model_copy(update={"author": PeerId("12D3KooWnobody")}),
+        ]
+        flipped = bytearray(honest[0])
+        flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
+        sent = [
+            *(b"", rng.randbytes(1000), b"[" * 60_000, b"{" * 1_000_000, bytes(flipped), honest[0][:-1]),
+            *(codec.seal(lie, self._identity, self._config.swarm) for lie in lies),
+            codec.seal(group, self._identity, "another-swarm"),
+            *honest[1:2] * 5,  # a replay: the first is good
+        ]
+        for data in sent:
+            yield data, self._identity.peer_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,35 +8,35 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
-from swarm_node.extensions.simulation.engines.engine import OnThisMachine, Run
-from swarm_node.extensions.simulation.engines.real_nodes import LINES, RealRun, check_real, one_line
+from swarm_node.extensions.simulation.engines.engine import Run
+from swarm_node.extensions.simulation.engines.real_nodes import LINES, RealEngine, RealRun, one_line
 from swarm_node.extensions.simulation.worker_messages import node_environment
 from swarm_node.settings import SimulationConfig
-from swarm_node.settings.sources import plug_in_files
+from swarm_node.settings.options import plug_in_files
 
 LABEL = "swarm-node.simulation"  # of every container and network of ours; its value names the report folder
 
 
-class DockerEngine(OnThisMachine):
+class DockerEngine(RealEngine):
     """Implements engine.Engine."""
 
     def check(self, config: SimulationConfig) -> None:
-        check_real(config)
+        """Containers do not see files of this machine."""
+        super().check(config)
         if files := plug_in_files(config):
             raise UserError(f"{files[0]} is a file of this machine: with --engine docker install plug-ins in the image")
 
-    def processes(self, config: SimulationConfig) -> int:
-        return config.nodes
-
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+        """Its nodes are containers."""
         return RealRun(config, cell, DockerLauncher(config.image, run_name(config), node_environment(config)))
 
     def clean_up(self, config: SimulationConfig) -> None:
+        """Containers do not end with the worker that started them."""
         _remove(connect(), {LABEL: run_name(config)})
 
 
 class Container:
-    """A node in a container."""
+    """Implements real_nodes.RunningNode: a node in a container."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -59,12 +59,13 @@ class Container:
         return one_line(self._container.logs(tail=LINES).decode(errors="replace"))
 
     def memory_mb(self) -> float:
+        """As the engine counts it."""
         usage = self._container.stats(stream=False).get("memory_stats", {}).get("usage", 0)
         return float(usage) / 1e6
 
 
 class DockerLauncher:
-    """Nodes are containers of one image on a private network without a way out."""
+    """Implements real_nodes.Launcher: nodes are containers of one image on a private network without a way out."""
 
     host = "0.0.0.0"  # noqa: S104 - of a container in that network
 
@@ -77,7 +78,6 @@ class DockerLauncher:
         except Exception as error:
             raise UserError(f"no image {image!r}: build it with `docker build -t {image} .`") from error
         self._network = self._client.networks.create(f"swarm-node-{os.getpid()}", internal=True, labels=self._label)
-        self._members: list[Container] = []
 
     def start(self, name: str, home: Path, arguments: Sequence[str]) -> Container:
         words = [word.replace("{home}", "/data") for word in arguments]
@@ -92,11 +92,7 @@ class DockerLauncher:
             labels=self._label,
         )
         container.start()
-        self._members.append(Container(container))
-        return self._members[-1]
-
-    def memory_mb(self) -> float:
-        return round(sum(member.memory_mb() for member in self._members if member.alive()), 1)
+        return Container(container)
 
     def close(self) -> None:
         _remove(self._client, self._label)

@@ -1,93 +1,116 @@
-"""The interface of engines. An engine is a class without arguments that is registered as an entry point of the group
-`swarm_node.engines`; its name is what `--engine` takes."""
+"""What an engine is: a class without arguments that is registered as an entry point of the group `swarm_node.engines`.
+Its name is what `--engine` takes."""
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from swarm_node.common import plugins
+from swarm_node.common.children import ending, usable_cores, without_secrets
+from swarm_node.common.loading import quickly
 from swarm_node.extensions.simulation.arms import Cell
-from swarm_node.extensions.simulation.worker_messages import FromWorker
+from swarm_node.extensions.simulation.cell import run_cell
+from swarm_node.extensions.simulation.memory_use import family_cpu, family_mb
+from swarm_node.extensions.simulation.worker_messages import (
+    FromWorker,
+    Order,
+    node_environment,
+    said_by,
+    spawned,
+    write_order,
+)
 from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellRound
 
+if TYPE_CHECKING:
+    from swarm_node.extensions.simulation.engines.population import LivePopulation
 
-class Run(Protocol):
-    """A running cell, whatever its nodes are."""
+
+class Run:
+    """A running cell. Here all its nodes live in this process; an engine with real nodes overrides all of it."""
+
+    def __init__(self, config: SimulationConfig, cell: Cell, population: "LivePopulation") -> None:
+        self._config, self._cell, self._population = config, cell, population
 
     def rounds(self) -> Iterator[CellRound]:
         """Rounds, as they end."""
-        ...
+        return run_cell(self._config, self._cell, self._population, cpu=family_cpu)
 
     def memory_mb(self) -> float:
         """Memory of all that runs for it."""
-        ...
+        return family_mb()
 
     def close(self) -> None:
         """Ends all that still runs."""
-        ...
+        self._population.close()
 
 
-class Worker(Protocol):
-    """A worker at its cell."""
+class Worker:
+    """A worker at its cell: a process of this machine, unless an engine has another kind."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", order: Order) -> None:
+        self._process, self._order = process, order
 
     def messages(self) -> Iterator[FromWorker]:
         """Gives it its order, and waits for what it says, until it ends."""
-        ...
+        return said_by(self._process, self._order)
 
     def last_words(self) -> str:
         """How it ended, if its last message does not say so."""
-        ...
+        code = self._process.wait()
+        return f"the worker {ending(code)}" + (" and no message" if code >= 0 else "")
 
     def lost(self) -> bool:
         """Whether it ended because its host did: the cell can begin anew elsewhere."""
-        ...
+        return False
 
     def kill(self) -> None:
-        """Ends it, and all that it started."""
-        ...
+        """Ends its process group, also after a normal end, so that nothing that a worker started outlives it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 Launch = Callable[[Cell], Worker]
 
 
-class Engine(Protocol):
-    """Where and how the nodes of a cell run."""
+class Engine:
+    """Where and how the nodes of a cell run. This one is `memory`: all in one process, on the swarm in memory, so that
+    a run is deterministic. Others override what is different about them."""
 
     def check(self, config: SimulationConfig) -> None:
         """UserError for what this engine cannot do. Starts nothing."""
-        ...
 
     def processes(self, config: SimulationConfig) -> int:
         """Processes that compute side by side for one cell."""
-        ...
+        return 1
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
         """Called in the worker process of this cell. `config` is the cell's own."""
-        ...
+        with quickly():
+            from swarm_node.extensions.simulation.engines.population import LivePopulation  # now: it loads torch
+        return Run(config, cell, LivePopulation(config))
 
     def clean_up(self, config: SimulationConfig) -> None:
         """Removes what a killed simulation left running."""
-        ...
 
-    def cells_at_once(self, config: SimulationConfig) -> int | None:
-        """Cells that can run side by side; None where the cores of this machine decide."""
-        ...
+    def cells_at_once(self, config: SimulationConfig) -> int:
+        """Cells that can run side by side: as many as the cores of this machine suffice for."""
+        return max(1, usable_cores() // (self.processes(config) * (config.threads or 1)))
 
-    def launch(self, config: SimulationConfig) -> Launch | None:
-        """What starts a worker for a cell; None where workers are processes that this machine starts."""
-        ...
+    def launch(self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
+        """What starts a worker for a cell. `command` is that of a process, and `log` names the file for its stderr."""
 
+        def launch(cell: Cell) -> Worker:
+            with log(cell).open("wb") as stderr:
+                process = spawned(command, stderr, without_secrets(node_environment(config)))
+            return Worker(process, write_order(config, cell))
 
-class OnThisMachine:
-    """What engines have in common whose workers this machine starts."""
-
-    def cells_at_once(self, config: SimulationConfig) -> int | None:
-        """The cores decide."""
-        return None
-
-    def launch(self, config: SimulationConfig) -> Launch | None:
-        """See workers.local_launch."""
-        return None
+        return launch
 
 
 def engine_of(config: SimulationConfig) -> Engine:

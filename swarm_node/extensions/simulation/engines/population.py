@@ -5,28 +5,20 @@ from contextlib import ExitStack
 from functools import cached_property, partial
 from random import Random
 
-from protocol.identity import Identity
 from protocol.messages import Question
 from swarm_node.environments.kinds import held_out
 from swarm_node.environments.registry import build_environment, by_kind, right_answer, with_environment
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
-from swarm_node.extensions.simulation.attacks.messages import Attack
 from swarm_node.extensions.simulation.attacks.payloads import payload_of
-from swarm_node.extensions.simulation.held_out import Answers, Asked, ask
-from swarm_node.extensions.simulation.identities import identity
-from swarm_node.extensions.simulation.lag import LaggedNode, bounded
-from swarm_node.extensions.simulation.node_options import all_tasks, node_config
+from swarm_node.extensions.simulation.held_out import ask
+from swarm_node.extensions.simulation.lag import LaggedNode
+from swarm_node.extensions.simulation.node_options import all_tasks, identity, node_config
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.learner import build_node
 from swarm_node.node.network import build_rules
 from swarm_node.node.round import Node
-from swarm_node.rollouts.interfaces import Environment, Network, Participant
+from swarm_node.rollouts.interfaces import Environment, Participant
 from swarm_node.settings import LearningConfig, SimulationConfig
-
-
-def swarm_of(config: SimulationConfig) -> MemorySwarm:
-    """The swarm in memory of a cell."""
-    return MemorySwarm(Random(f"{config.seed}/network"), loss=config.faults.loss, delay=config.faults.delay)
 
 
 class LivePopulation:
@@ -35,7 +27,8 @@ class LivePopulation:
     def __init__(self, config: SimulationConfig) -> None:
         self._config = config
         self._identities = [identity(config.seed, node) for node in range(config.nodes)]
-        self._swarm = swarm_of(config)
+        faults = config.faults
+        self._swarm = MemorySwarm(Random(f"{config.seed}/network"), loss=faults.loss, delay=faults.delay)
         self._environments: dict[tuple[str, ...], Environment] = {}
         self._asking = ExitStack()
         self._learners: dict[int, Node] = {}
@@ -43,35 +36,36 @@ class LivePopulation:
         self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
 
     def join(self, node: int) -> Participant:
+        """Adds the node of this number to the swarm."""
         own, who = node_config(self._config, node), self._identities[node]
         environment = self._environment(own)
         if node in self._hostile:
-            return Hostile(Attack(own, who, environment, partial(right_answer, own)), self._swarm)
-        network = self.access(node, own, who, environment)
+            return Hostile(own, who, environment, partial(right_answer, own), self._swarm)
+        network = self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
         honest = self._learners[node] = build_node(own, who.peer_id, environment, network, exact_mix=True)
         if own.attack.kind == "none":
-            how = own.asynchronous
-            return LaggedNode(honest, bounded(how.max_staleness)) if how.enabled else honest
+            ahead = own.asynchronous.max_staleness + 1  # as `capacity.py` allows
+            return LaggedNode(honest, lambda updates: updates + ahead) if own.asynchronous.enabled else honest
         payload = payload_of(own.attack.kind, own.attack.payload)
         return Victim(honest, payload, self._honest_ids.__contains__)
 
-    def access(self, node: int, own: LearningConfig, who: Identity, environment: Environment) -> Network:
-        """The network of a node that joins."""
-        return self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
-
     def leave(self, node: int) -> None:
+        """Removes the node of this number from the swarm."""
         self._swarm.leave(self._identities[node].peer_id)
         self._learners.pop(node, None)
 
-    def evaluate(self, nodes: Sequence[int]) -> list[Asked]:
-        samples = self._config.evaluate_samples
-        return [self._ask(node, samples) for node in nodes]
+    def evaluate(self, nodes: Sequence[int]) -> list[dict[str, float]]:
+        """Accuracy by task of these nodes, all present learners, on held-out questions of all tasks of the swarm."""
+        return [self._ask(node) for node in nodes]
 
-    def _ask(self, node: int, samples: int) -> Asked:
-        found: dict[Question, Answers] = {}
+    def _ask(self, node: int) -> dict[str, float]:
+        found: dict[str, float] = {}
+        before = 0  # questions
         for environment, questions in self._exam:
-            stream = f"{self._config.seed}/{self._identities[node].peer_id}/held out/{len(found)}"
+            stream = f"{self._config.seed}/{self._identities[node].peer_id}/held out/{before}"
+            samples = self._config.evaluate_samples
             found |= ask(self._learners[node].generator, environment, questions, samples, stream)
+            before += len(questions)
         return found
 
     @cached_property
@@ -87,6 +81,7 @@ class LivePopulation:
         return exam
 
     def close(self) -> None:
+        """Ends what all nodes share."""
         self._asking.close()
         for environment in self._environments.values():
             environment.close()

@@ -8,36 +8,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-
 from swarm_node.common.children import without_secrets
 from swarm_node.extensions.simulation.arms import Cell
-from swarm_node.extensions.simulation.engines.engine import OnThisMachine, Run
-from swarm_node.extensions.simulation.engines.real_nodes import RealRun, check_real, one_line
-from swarm_node.extensions.simulation.memory_use import family_mb
+from swarm_node.extensions.simulation.engines.engine import Run
+from swarm_node.extensions.simulation.engines.real_nodes import RealEngine, RealRun, one_line
+from swarm_node.extensions.simulation.memory_use import family, family_mb
 from swarm_node.settings import SimulationConfig
 
 
-class ProcessEngine(OnThisMachine):
-    """Implements engine.Engine."""
-
-    def check(self, config: SimulationConfig) -> None:
-        check_real(config)
-
-    def processes(self, config: SimulationConfig) -> int:
-        return config.nodes
+class ProcessEngine(RealEngine):
+    """Implements engine.Engine. Processes end with the worker that started them."""
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+        """Its nodes are processes."""
         return RealRun(config, cell, ProcessLauncher())
-
-    def clean_up(self, config: SimulationConfig) -> None:
-        """Processes end with the worker that started them."""
 
 
 class Process:
-    """A node as a process of this machine."""
+    """Implements real_nodes.RunningNode: a node as a process of this machine."""
 
-    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", output: Path) -> None:
         self._process, self._output = process, output
 
     def alive(self) -> bool:
@@ -51,25 +41,22 @@ class Process:
 
     def kill(self) -> None:
         """Kills the node and what it started, as a power cut would."""
-        family = [self._process.pid]
-        with contextlib.suppress(psutil.Error):
-            family += [child.pid for child in psutil.Process(self._process.pid).children(recursive=True)]
-        for pid in family:
+        for process in family(self._process.pid):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGKILL)
         self._process.wait()
 
     def last_words(self) -> str:
         return one_line(self._output.read_text(errors="replace"))
 
+    def memory_mb(self) -> float:
+        return family_mb(self._process.pid)
+
 
 class ProcessLauncher:
-    """Nodes are processes on this machine and connect over its loopback interface."""
+    """Implements real_nodes.Launcher: nodes are processes of this machine and connect over its loopback interface."""
 
     host = "127.0.0.1"
-
-    def __init__(self) -> None:
-        self._members: list[Process] = []
 
     def start(self, name: str, home: Path, arguments: Sequence[str]) -> Process:
         words = [word.replace("{home}", str(home)) for word in arguments]
@@ -81,12 +68,7 @@ class ProcessLauncher:
                 stderr=output,
                 env=without_secrets(),
             )
-        self._members.append(Process(process, home / "output.log"))
-        return self._members[-1]
-
-    def memory_mb(self) -> float:
-        return family_mb()
+        return Process(process, home / "output.log")
 
     def close(self) -> None:
-        for member in self._members:
-            member.kill()
+        pass

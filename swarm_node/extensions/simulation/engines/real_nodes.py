@@ -10,30 +10,30 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from protocol.messages import PeerId, Round
+import msgspec
+
 from swarm_node.common import private
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import summary
+from swarm_node.extensions.simulation.engines.engine import Engine, Run
 from swarm_node.extensions.simulation.faults import Schedule
-from swarm_node.extensions.simulation.identities import identity
-from swarm_node.extensions.simulation.node_options import node_config
+from swarm_node.extensions.simulation.node_options import identity, node_config
 from swarm_node.network.process.keeper import ADDRESSES_FILE
-from swarm_node.rollouts.reports import RoundReport, StepReport
-from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig
+from swarm_node.rollouts.reports import RoundReport
+from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig, SimulationConfig
 from swarm_node.settings.extended import with_sections
+from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import revealed
-from swarm_node.settings.sources import flatten
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POLL_SECONDS = 0.2
 START_SECONDS = 180.0  # until every node has begun; eight load torch at the same time
 STALL_SECONDS = 300.0  # without a round of any node
-
-
+EXCHANGE_SECONDS = 2.0  # rounds of simulated nodes take a second, not minutes, so they exchange more often
 LINES = 5  # of a node's last output
 
 
@@ -60,6 +60,10 @@ class RunningNode(Protocol):
         """The end of what it printed, on one line."""
         ...
 
+    def memory_mb(self) -> float:
+        """Of all its processes."""
+        ...
+
 
 class Launcher(Protocol):
     """Starts nodes as processes or as containers."""
@@ -70,13 +74,31 @@ class Launcher(Protocol):
         """`swarm-node ARGUMENTS`, where {home} stands for the node's home as the node itself sees it."""
         ...
 
-    def memory_mb(self) -> float:
-        """Of all nodes together."""
+    def close(self) -> None:
+        """Removes what is left behind when all nodes have ended."""
         ...
 
-    def close(self) -> None:
-        """Ends all nodes."""
-        ...
+
+class RealEngine(Engine):
+    """What engines of real nodes have in common."""
+
+    def check(self, config: SimulationConfig) -> None:
+        """UserError for options that only the engine in memory supports."""
+        faults, instead = config.faults, "real nodes can die and join late"
+        for option, given, words in (
+            ("--faults.loss", faults.loss, instead),
+            ("--faults.delay", faults.delay, instead),
+            ("--faults.slow", faults.slow, instead),
+            ("--evaluate-every", config.evaluate_every, "ask real nodes by swarm-node model eval"),
+            ("--node-roles", config.node_roles, "start contributors beside real nodes by themselves"),
+            ("--attack.kind", config.attack.kind != "none", "real nodes are all honest"),
+        ):
+            if given:
+                raise UserError(f"{option} is for --engine memory; {words}")
+
+    def processes(self, config: SimulationConfig) -> int:
+        """One for each node."""
+        return config.nodes
 
 
 def one_line(text: str) -> str:
@@ -103,39 +125,40 @@ class RealNode:
         return self.first + len(self.reports)
 
 
-class RealRun:
+class RealRun(Run):
     """One cell, from starting the nodes to ending them."""
 
-    def __init__(
-        self, config: SimulationConfig, cell: Cell, launcher: Launcher, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._config, self._cell, self._launcher, self._clock = config, cell, launcher, clock
+    def __init__(self, config: SimulationConfig, cell: Cell, launcher: Launcher) -> None:
+        self._config, self._cell, self._launcher = config, cell, launcher
         self._folder = config.out.expanduser() / "nodes" / cell.file_stem
         shutil.rmtree(self._folder, ignore_errors=True)
         schedule = Schedule(config.faults, config.nodes, config.rounds)
         self._nodes = [self._plan(node, schedule) for node in range(config.nodes)]
+        self._members: list[RunningNode] = []
         self._peers: list[str] = []
 
     def rounds(self) -> Iterator[CellRound]:
         """Every round, when the last node has done it."""
         self._peers = self._start_bootstrap()
         self._begin_together()
-        before = self._clock()
+        before = time.monotonic()
         rejected: dict[int, Mapping[str, int]] = {}
         for number in range(self._config.rounds):
             present = [node for node in self._nodes if node.first <= number < node.last]
             self._wait(lambda present=present, number=number: all(number in node.reports for node in present))  # type: ignore[misc]
             reports = {node.index: node.reports[number] for node in present}
             rejected.update({index: report.rejected for index, report in reports.items()})
-            now = self._clock()
+            now = time.monotonic()
             yield summary(self._config, self._cell, number, reports, rejected=rejected, wall=now - before)
             before = now
 
     def memory_mb(self) -> float:
-        return self._launcher.memory_mb()
+        return round(sum(member.memory_mb() for member in self._members if member.alive()), 1)
 
     def close(self) -> None:
         """Ends the nodes and removes their homes. If a node failed the homes stay, to show why."""
+        for member in self._members:
+            member.kill()
         self._launcher.close()
         if all(node.done >= node.last for node in self._nodes):
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -150,9 +173,10 @@ class RealRun:
         home.mkdir(parents=True)
         arguments = ["bootstrap", "--home", "{home}", "--host", self._launcher.host, "--port", "0"]
         member = self._launcher.start("bootstrap", home, [*arguments, "--swarm", self._config.swarm])
-        deadline = self._clock() + START_SECONDS
+        self._members.append(member)
+        deadline = time.monotonic() + START_SECONDS
         while not (home / ADDRESSES_FILE).exists():
-            if not member.alive() or self._clock() > deadline:
+            if not member.alive() or time.monotonic() > deadline:
                 raise RuntimeError(f"the bootstrap node did not start: {member.last_words()}")
             time.sleep(POLL_SECONDS)
         return (home / ADDRESSES_FILE).read_text().split()
@@ -163,7 +187,7 @@ class RealRun:
         for node in founders:
             self._start(node)
         waiting = list(founders)
-        deadline = self._clock() + START_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while waiting:
             for node in [node for node in waiting if _started(node)]:
                 assert node.member is not None
@@ -183,23 +207,28 @@ class RealRun:
             file.write(as_toml(self._node_config(node)).encode())
         arguments = ["run", "{home}/node.toml", "--home", "{home}"]
         node.member = self._launcher.start(str(node.index), node.home, arguments)
+        self._members.append(node.member)
 
     def _node_config(self, node: RealNode) -> NodeConfig:
-        own = node_config(self._config, node.index)
-        backends = self._config.node_backends
-        network = own.network.model_copy(update={"peers": tuple(self._peers), "host": self._launcher.host})
-        if backends:
-            network = network.model_copy(update={"backend": backends[node.index % len(backends)]})
+        own, backends = node_config(self._config, node.index), self._config.node_backends
+        backend = backends[node.index % len(backends)] if backends else NetworkConfig().backend
+        network = NetworkConfig(
+            peers=tuple(self._peers),
+            host=self._launcher.host,
+            backend=backend,
+            exchange_seconds=EXCHANGE_SECONDS,
+            mdns=False,
+        )
         learning = {name: getattr(own, name) for name in with_sections(LearningConfig).model_fields}
         rounds = (self._config.rounds if node.dies else node.last) - node.first
         checkpoints = NodeConfig().checkpoint.model_copy(update={"every": self._config.rounds + 1})
         return with_sections(NodeConfig)(**learning, max_rounds=rounds, network=network, checkpoint=checkpoints)
 
     def _wait(self, ready: Callable[[], bool]) -> None:
-        deadline = self._clock() + STALL_SECONDS
+        deadline = time.monotonic() + STALL_SECONDS
         while True:
             if self._read_all():
-                deadline = self._clock() + STALL_SECONDS
+                deadline = time.monotonic() + STALL_SECONDS
             if ready():
                 return
             self._check(deadline, [node for node in self._nodes if node.member and node.done < node.last])
@@ -215,6 +244,7 @@ class RealRun:
                     news = True
             if node.dies and node.done >= node.last and node.member:
                 node.member.kill()
+                self._members.remove(node.member)
                 node.member = None
         through = max(node.done for node in self._nodes if node.reports or node.first == 0)
         for node in self._nodes:
@@ -228,22 +258,8 @@ class RealRun:
                 self._read_all()  # what it wrote since the last read
                 if node.done < node.last:
                     raise RuntimeError(f"node {node.index} ended early: {node.member.last_words()}")
-        if self._clock() > deadline:
+        if time.monotonic() > deadline:
             raise RuntimeError(f"no news from nodes {', '.join(str(node.index) for node in expected)}")
-
-
-def check_real(config: SimulationConfig) -> None:
-    """UserError for options that only the engine in memory supports."""
-    faults = config.faults
-    for name, given in (("loss", faults.loss), ("delay", faults.delay), ("slow", faults.slow)):
-        if given:
-            raise UserError(f"--faults.{name} is for --engine memory; real nodes can die and join late")
-    if config.evaluate_every:
-        raise UserError("--evaluate-every is for --engine memory; ask real nodes by swarm-node model eval")
-    if config.node_roles:
-        raise UserError("--node-roles is for --engine memory; start contributors beside real nodes by themselves")
-    if config.attack.kind != "none":
-        raise UserError("--attack.kind is for --engine memory; real nodes are all honest")
 
 
 def as_toml(config: NodeConfig) -> str:
@@ -271,11 +287,4 @@ def _new_rounds(node: RealNode) -> Iterator[RoundReport]:
             node.offset += len(line)
             event = json.loads(line)
             if event["event"] == "RoundDone":
-                yield _report(event["report"])
-
-
-def _report(fields: Mapping[str, Any]) -> RoundReport:
-    step = StepReport(**fields["step"])
-    return RoundReport(
-        **{**fields, "step": step, "peer_id": PeerId(fields["peer_id"]), "round": Round(fields["round"])}
-    )
+                yield msgspec.convert(event["report"], RoundReport)

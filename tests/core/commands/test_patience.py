@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from swarm_node.common import patience
-from swarm_node.common.patience import saying
+from swarm_node.commands import cli
+from swarm_node.commands.cli import saying
 from tests.waiting import PATIENCE
 
 
@@ -26,7 +26,7 @@ def standard_error(descriptor: int) -> Iterator[None]:
 
 def test_who_waits_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
-    monkeypatch.setattr(patience, "SOON", 0.01)
+    monkeypatch.setattr(cli, "SOON", 0.01)
     with standard_error(theirs), saying("loading ..."):
         assert select.select([ours], [], [], PATIENCE)[0]
         assert os.read(ours, 99) == b"loading ...\r\n"
@@ -36,7 +36,7 @@ def test_who_waits_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_who_need_not_wait_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
-    monkeypatch.setattr(patience, "SOON", 60.0)
+    monkeypatch.setattr(cli, "SOON", 60.0)
     with standard_error(theirs), saying("loading ..."):
         pass
     assert select.select([ours], [], [], 0.0) == ([], [], [])
@@ -45,7 +45,7 @@ def test_who_need_not_wait_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipe_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "SOON", 0.0)
+    monkeypatch.setattr(cli, "SOON", 0.0)
     ours, theirs = os.pipe()
     with standard_error(theirs), saying("loading ..."):
         pass

@@ -123,36 +123,9 @@ def learned(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def started(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a reader wants to know first of a run."""
-    facts = table(record["facts"], text, REASONS)
-    return {"title": text(record["title"]), "facts": facts, "time": number(record["time"])}
-
-
 def line(record: Mapping[str, Any]) -> tuple[float, str]:
     """When, and a line for people."""
     return number(record["time"]), text(record["text"], LINE)
-
-
-def cell(record: Mapping[str, Any]) -> tuple[str, int]:
-    """Arm and seed of a simulation."""
-    return text(record["arm"]), whole(record["seed"])
-
-
-def cell_round(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The round of a simulated swarm."""
-    metrics = record.get("metrics", {})
-    if type(metrics) is not dict:
-        raise Wrong("no metrics")
-    seconds = table(record["seconds"], number, REASONS)
-    own = {name: number(record[name]) for name in ("reward", "entropy", "informative_share", "external_groups")}
-    return {
-        "round": whole(record["round"]),
-        "metrics": figures(metrics),
-        "reward_by_task": table(record["reward_by_task"], number),
-        "seconds": seconds.get("round", 0.0),
-        **own,
-    }
 
 
 def sample(record: Mapping[str, Any]) -> dict[str, Any]:

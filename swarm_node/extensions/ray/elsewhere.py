@@ -1,4 +1,4 @@
-"""What a worker on another machine must have in common with the driver: code, packages, configuration, environment."""
+"""What a host of the cluster must have in common with the driver: code, packages, configuration, environment."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ PASSED = ("HF_", "TRANSFORMERS_")  # variables that say where models come from, 
 
 
 def origin() -> dict[str, Any]:
-    """Of this machine, as plain data for an order."""
+    """Of this machine, as plain data for a task."""
     return {
         "code": code_digest(),
         "commit": commit(ROOT),
@@ -26,8 +26,8 @@ def origin() -> dict[str, Any]:
     }
 
 
-def settle_in(there: Mapping[str, Any]) -> None:
-    """Takes over folder and environment of the driver. UserError where this machine would compute something else."""
+def check_same(there: Mapping[str, Any]) -> None:
+    """UserError where this machine would compute something else than the driver, which `there` describes."""
     where, known = f"the worker on {platform.node()}", there["commit"] or "that of the driver"
     if there["code"] != code_digest():
         raise UserError(f"{where} has other code: install commit {known} there")
@@ -35,9 +35,11 @@ def settle_in(there: Mapping[str, Any]) -> None:
     for name in sorted(there["versions"].keys() | here.keys()):
         if (ours := here.get(name)) != (theirs := there["versions"].get(name)):
             raise UserError(f"{where} has {name} {ours}, not {theirs}: install the same there")
-    os.environ.update(there["environment"])
-    if os.path.isdir(there["folder"]):  # else only a configuration without relative paths works, and says so
-        os.chdir(there["folder"])
+
+
+def folder_of(there: Mapping[str, Any]) -> str | None:
+    """The driver's folder if it exists here. Without it only a configuration without relative paths works."""
+    return there["folder"] if os.path.isdir(there["folder"]) else None
 
 
 @cache

@@ -1,0 +1,56 @@
+"""Reads questions in a process that ends at once, and tells the node what there is to know of them: both ends of it. So
+the node never imports a reader of Parquet or somebody's code, and never holds a row."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from swarm_node.common.errors import UserError
+
+SECONDS = 600.0  # to read a file, or to load it from the network
+
+Facts = dict[str, Any]
+
+
+def ask(module: str, config: BaseModel, out: Path | None, what: str, environment: Mapping[str, str]) -> str:
+    """The facts that this module finds, as JSON. Questions are written to `out`, unless there is none. `what`: such as
+    data set FILE. UserError: one line."""
+    command, asked = [sys.executable, "-P", "-m", module], {"config": config.model_dump(), "out": str(out or "")}
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{what} takes more than {SECONDS:.0f} s to read") from error
+    if done.returncode < 0:
+        raise UserError(f"{what} ended its reader by signal {-done.returncode}: use another file")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
+        raise UserError(last[:400] if what.rpartition(" ")[2] in last else f"{what}: {last[:400]}")
+    return done.stdout
+
+
+def answer(compiled: Callable[[Any, str], Facts]) -> None:
+    """The life of that process. Exit code 1, and the mistake as one line, where the questions will not do."""
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints
+    asked = json.load(sys.stdin)
+    try:
+        facts = compiled(asked["config"], asked["out"])
+    except UserError as error:
+        sys.stderr.write(f"\n{error}\n")
+        sys.exit(1)
+    with os.fdopen(out, "w") as stream:
+        json.dump(facts, stream)

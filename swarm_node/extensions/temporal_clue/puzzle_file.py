@@ -1,0 +1,69 @@
+"""The puzzles of a JSON file, [{"prompt": ..., "solution": {"A": ...}}, ...], as a source of questions for a scoring
+process (`scoring/contract.py`). No solver is needed."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.temporal_clue import scoring
+from swarm_node.extensions.temporal_clue.published import read_options
+
+FILE_NAME = "temporal_clue_file"  # of the environment in questions
+COMPAT = "compat"  # data set of a source: the same puzzles under the published scorer
+
+
+@dataclass(frozen=True)
+class PuzzleItem:
+    """One puzzle with its reference answers."""
+
+    prompt: str
+    key: dict[str, str]  # letter -> right answer
+    options: tuple[str, ...]  # names that an answer may be
+    published_scorer: bool = False
+
+    def score(self, text: str) -> float:
+        if self.published_scorer:
+            return scoring.compat(text, self.key)
+        return scoring.score(text, self.key, self.options)
+
+
+class PuzzleFile:
+    """All puzzles of a file. Each seed has an order of its own."""
+
+    def __init__(self, file: str) -> None:
+        self.version = version_of(Path(file))
+        self._puzzles = read_puzzles(Path(file))
+
+    def build(self, dataset: str, config_id: str, seed: int, index: int) -> PuzzleItem:
+        order = list(range(len(self._puzzles)))
+        Random(f"{FILE_NAME}/{seed}").shuffle(order)
+        return replace(self._puzzles[order[index % len(order)]], published_scorer=dataset == COMPAT)
+
+
+def version_of(file: Path) -> str:
+    """A digest of the file."""
+    return "sha256." + hashlib.sha256(file.expanduser().read_bytes()).hexdigest()[:32]
+
+
+def read_puzzles(file: Path) -> list[PuzzleItem]:
+    """Raises UserError: one line that names the file."""
+    try:
+        entries = json.loads(file.expanduser().read_text("utf-8"))
+        puzzles = [
+            PuzzleItem(
+                str(entry["prompt"]),
+                dict(entry["solution"]),
+                tuple(entry.get("options") or read_options(entry["prompt"], entry["solution"])),
+            )
+            for entry in entries
+        ]
+    except FileNotFoundError as error:
+        raise UserError(f"puzzle file {file} does not exist") from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"puzzle file {file} is not a JSON list of prompt and solution: {error!r}") from error
+    if not puzzles or not all(puzzle.key for puzzle in puzzles):
+        raise UserError(f"puzzle file {file} has no puzzles, or one without a solution")
+    return puzzles
