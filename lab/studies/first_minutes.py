@@ -13,13 +13,12 @@ import time
 from functools import partial
 from typing import Any
 
-from swarm_node.network.alone import Alone
-
 from lab.benchmarks import command
 from protocol.messages import PeerId, Round
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment
 from swarm_node.extensions.basics.questions import TASKS
+from swarm_node.network.in_memory import Alone
 from swarm_node.node.evaluation import answer
 from swarm_node.node.learner import build_node
 from swarm_node.settings import (
@@ -56,7 +55,7 @@ def learned(task: str, options: argparse.Namespace) -> dict[str, Any]:
         accuracy: dict[int, float] = {}
         for now in range(options.rounds + 1):
             if now % options.every == 0:
-                scores = answer(node.generator, environment, {"": environment}, held_out, "held out")[""]
+                scores = answer(node.generator, environment, {"": environment}, held_out, "held out").scores[""]
                 accuracy[now] = sum(score or 0.0 for score in scores) / len(scores)
                 print(f"{task} {now:3} rounds {seconds:5.0f} CPU s {accuracy[now]:.2f}", flush=True)
                 if accuracy[now] >= LEARNED:

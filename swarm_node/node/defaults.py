@@ -21,6 +21,7 @@ from swarm_node.settings.sections import Section
 
 MODEL, STARTER = "smollm2-135m", "rare"
 NEEDED = 2e9  # bytes that the processes of a node with that model take, with some to spare
+AT_ONCE = 4  # of the first tasks
 STATE, STATE_BYTES = "checkpoints/[0-9]*/state.json", 1 << 29
 C = TypeVar("C", bound=LearningConfig)
 N = TypeVar("N", bound=NodeConfig)
@@ -76,25 +77,21 @@ def suited(config: C, base: object = "") -> C:
         return config
     first = first_tasks(config)
     if first:
-        config = _filled(with_environment(config, tasks=first), FIRST)
-    continued = all(kind.continued for kind, _ in by_kind(config))
+        config = _filled(with_environment(config, tasks=first), {"environment": {"at_once": AT_ONCE}})
+    continued = config.environment.shots > 0 or all(kind.continued for kind, _ in by_kind(config))
     lora = config.model.lora_rank if "lora_rank" in config.model.model_fields_set else 1
     return _filled(config, of_pretrained(lora=lora > 0, continued=continued))
-
-
-FIRST: Mapping[str, Mapping[str, Any]] = {
-    "environment": {"at_once": 4},
-    "validation": {"every": 10, "questions": 64},
-}  # with the first tasks of somebody who named none
 
 
 def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:
     """By section, what suits a pre-trained model. `continued`: its prompts are texts to go on with, line by line."""
     short = {"max_completion_length": 16, "stop": ("\n",)}
+    asked = {"every": 10, "questions": 64} if continued else {}
     return {
         "model": {"lora_rank": 16, "chat_template": not continued},
         "generation": short if continued else {"max_completion_length": 64},
         "round": {"questions": 8},
+        "validation": asked,
         "training": {"learning_rate": 2e-4 if lora else 1e-6},
     }
 

@@ -17,7 +17,7 @@ from swarm_node.common.errors import UserError
 
 T = TypeVar("T")
 
-M_MMAP_THRESHOLD, LARGE = -3, 8 * 2**20  # of mallopt(3); bytes
+M_MMAP_THRESHOLD, LARGE = -3, 2**20  # of mallopt(3); bytes
 SAYINGS = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")  # CUDA, torch on CPUs, cuBLAS
 
 

@@ -4,6 +4,7 @@ Weights come from safetensors only and no code comes with a model (`trust_remote
 folder can be wrong but not dangerous.
 """
 
+import warnings
 from functools import partial
 from importlib.util import find_spec
 from logging import ERROR, getLogger
@@ -154,7 +155,8 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
             raise Damaged(_first_line(error)) from error
     try:
         options = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # peft's name leaves the head out
-        return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # peft asks by a name of the past
+            return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
     except ValueError as error:
         raise UserError(f"LoRA does not fit this model: {_first_line(error)}") from error
 

@@ -209,7 +209,8 @@ def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, toke
 
 def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:
     training = config.training
-    most = training.token_budget or (GPU_BUDGET if how.device == "cuda" else CPU_BUDGET)
+    on_cpu = LEAST_BUDGET if config.model.lora_rank else CPU_BUDGET  # adapters are trained where memory is short
+    most = training.token_budget or (GPU_BUDGET if how.device == "cuda" else on_cpu)
     budgets = [most] if training.token_budget else [most >> k for k in range(16) if most >> k >= LEAST_BUDGET] or [most]
     optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
     for optimizer in optimizers:

@@ -235,6 +235,7 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Call
     """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
     ours = sorted(name for name in environment if name.startswith(PREFIX))
     every = {key for each in (*KINDS, kind) for key in options(with_sections(each))} if ours else set()
+    own = describe(with_sections(kind))  # `model` is a section of `run`, and a text of `contribute`
     sections = {key.split(".")[0] for key in every if "." in key}  # SWARM_NODE_MODEL may be a whole section, as JSON
     found: dict[str, Any] = {}
     strange = []
@@ -248,7 +249,7 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Call
             strange.append(name)
         elif text.startswith(OTHERS) and "." not in key:
             strange.append(name)
-        elif key.split(".")[0] in kind.model_fields:
+        elif key in kind.model_fields or key in own:
             found[key] = _read(options(kind).get(key), text)
     if strange:
         warn(f"{', '.join(strange)}: no option is called so, left alone")

@@ -47,6 +47,8 @@ SAID_BY = {
     "extensions/hub": ("model export", "model push"),
     "extensions/hub/gguf.py": ("model export",),
     "extensions/hub/push.py": ("model push",),
+    "extensions/lessons": ("run",),
+    "extensions/lessons/ask.py": ("ask",),
     "extensions/libp2p": NETWORK,
     "extensions/page": ("page",),
     "extensions/ray": SIMULATIONS,

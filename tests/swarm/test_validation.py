@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from swarm_node.commands.run import run
-from swarm_node.node.evaluation import best_so_far
+from swarm_node.node.evaluation import Measured, best_so_far
 from swarm_node.settings import CheckpointConfig, EnvironmentConfig, NodeConfig, RoundConfig, ValidationConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints, read_state
@@ -33,10 +33,23 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     for rounds in (2, 4):  # stopped in the middle, and resumed
         run(config(tmp_path, rounds), Console(quiet=True))
     events = [event for event in read_jsonlines(tmp_path / "events.jsonl") if event["event"] == "Validated"]
-    assert [event["round"] for event in events] == [1, 2, 3, 4]
+    assert [event["round"] for event in events] == [0, 1, 2, 3, 4]
+    first, *_, last = events
+    assert first["before"] == first["by_task"] == last["before"] and not first["best"] and not first["corrected"]
+    assert {each["task"] for each in last["corrected"]} <= {"chain_sum/tiny", "gcd/tiny"}
+    assert Measured.model_validate(read_state(all_checkpoints(tmp_path / "checkpoints")[-1])["extra"]["measured"]) == (
+        Measured(before=last["before"], now=last["by_task"], wrong=wrong_at_first(tmp_path))
+    )
     highest = max(events, key=lambda event: event["reward"])  # the first of equals
     assert [event["round"] for event in events if event["best"]][-1] == highest["round"]
     (kept,) = all_checkpoints(tmp_path / "best")
     assert read_state(kept)["rounds"] == highest["round"]
     assert best_so_far(tmp_path / "best") == highest["reward"]
     assert {event["questions"] for event in events} == {8}
+
+
+def wrong_at_first(home: Path) -> dict[str, str]:
+    """As every checkpoint has it: nothing is added after the first time."""
+    found = read_state(all_checkpoints(home / "checkpoints")[0])["extra"]["measured"]["wrong"]
+    assert 0 < len(found) < 8
+    return found

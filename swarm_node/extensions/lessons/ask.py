@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from protocol.messages import PeerId, Question, Round
+from protocol.limits import MAX_QUESTIONS_PER_ROUND
+from protocol.messages import Round
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.mixture import Mixture
-from swarm_node.environments.registry import build_environment
+from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.settings import NodeConfig
@@ -58,7 +59,8 @@ def command(argv: list[str]) -> None:
     checkpoint = newest(config.home.expanduser())
     config = resolved(config, say)
     with closing(build_environment(config)) as environment:
-        prompts = [framed(config.text, questions_by_task(environment))] if config.text else held_out(environment)
+        tasks = held_out(environment, len(tasks_of(config)))
+        prompts = [framed(config.text, tasks)] if config.text else one_of_each(tasks)
     before, now = answers(config, checkpoint, [prompt for _, prompt in prompts])
     table = Table("question", "before", f"after {int(checkpoint.name)} rounds")
     for (question, _), *said in zip(prompts, before, now, strict=True):
@@ -70,27 +72,26 @@ def newest(home: Path) -> Path:
     """The newest checkpoint of this home. UserError where it has none."""
     found = sorted(path.parent for path in home.glob("checkpoints/[0-9]*/state.json"))
     if not found:
-        raise UserError(f"home {home} holds no checkpoint yet: train first, with swarm-node run")
+        raise UserError(f"home {home} holds no checkpoint yet: train first, by swarm-node run")
     return found[-1]
 
 
-def questions_by_task(environment: Mixture) -> dict[str, list[str]]:
-    """Some prompts of each task that a node asks."""
-    count = LOOKED_AT * len(environment.choose({}))
+def held_out(environment: Mixture, tasks: int) -> dict[str, list[str]]:
+    """Some held-out prompts of each of so many tasks."""
+    questions = environment.sample(EVALUATION, Round(0), min(LOOKED_AT * tasks, MAX_QUESTIONS_PER_ROUND))
     found: dict[str, list[str]] = {}
-    for question, prompt in _asked(environment, environment.sample(PeerId("who asks"), Round(0), count)):
-        found.setdefault(f"{question.dataset}/{question.config_id}", []).append(prompt)
+    for question, prompt in zip(questions, environment.prompts(questions), strict=True):
+        if isinstance(prompt, str):
+            found.setdefault(f"{question.dataset}/{question.config_id}", []).append(prompt)
     return found
 
 
-def held_out(environment: Mixture) -> list[tuple[str, str]]:
+def one_of_each(tasks: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """A question of each task, as it is shown and as it is asked."""
-    shared = {task: around(prompts) for task, prompts in questions_by_task(environment).items()}
-    count = len(environment.choose({}))
     found = []
-    for question, prompt in _asked(environment, environment.sample(EVALUATION, Round(0), count)):
-        head, tail = shared.get(f"{question.dataset}/{question.config_id}", ("", ""))
-        found.append((prompt.removeprefix(head).removesuffix(tail), prompt))
+    for prompts in tasks.values():
+        head, tail = around(prompts)
+        found.append((prompts[0].removeprefix(head).removesuffix(tail), prompts[0]))
     return found
 
 
@@ -147,12 +148,6 @@ def _likeliest(config: NodeConfig, policy: "Policy", prompts: Sequence[str]) -> 
         )
         (text,) = policy.decode([made[0, ids.shape[1] :].tolist()])
         yield min((text.partition(stop)[0] for stop in config.generation.stop), key=len, default=text)
-
-
-def _asked(environment: Mixture, questions: Sequence[Question]) -> Iterator[tuple[Question, str]]:
-    for question, prompt in zip(questions, environment.prompts(questions), strict=True):
-        if isinstance(prompt, str):
-            yield question, prompt
 
 
 ASK = Command(QuestionConfig, PAGE, command)

@@ -12,7 +12,7 @@ from swarm_node.telemetry.learning import Learning
 
 ROUNDS = 10  # without a right answer
 SHOWN = 100  # characters of a completion
-NAMED = 4  # tasks
+NAMED = 2  # tasks
 
 
 def lessons(home: Path, config: Section, telemetry: Telemetry) -> "Lessons | None":
@@ -44,14 +44,13 @@ class Lessons:
             return []
         gained = sorted(spans, key=lambda task: spans[task][0] - spans[task][1])
         shown = ", ".join(f"{task} {spans[task][0]:.2f} -> {spans[task][1]:.2f}" for task in gained[:NAMED])
-        more = f", and {len(gained) - NAMED} more tasks" if len(gained) > NAMED else ""
-        where = "held-out questions" if self._learning.held_out else "in training"
+        more = f", {len(gained) - NAMED} more" if len(gained) > NAMED else ""
+        where = "held out" if self._learning.held_out else "in training"
         home = "" if self._home == NodeConfig().home.expanduser() else f" --home {self._home}"
         return [
-            f"{where}, right before and now: {shown}{more}",
-            f"what it says before and after: swarm-node ask{home}",
-            f"go on: swarm-node run{home}, together with others: --peers ADDRESS; "
-            f"take the model along: swarm-node model export DIR{home}",
+            f"right, {where}: {shown}{more}",
+            f"see both answers: swarm-node ask{home}",
+            f"go on, with others: swarm-node run{home} --peers ADDRESS",
         ]
 
     def _look(self, selection: Selection) -> None:

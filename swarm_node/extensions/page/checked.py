@@ -110,6 +110,19 @@ def validated(record: Mapping[str, Any]) -> tuple[int, float]:
     return whole(record["round"]), number(record["reward"])
 
 
+def learned(record: Mapping[str, Any]) -> dict[str, Any]:
+    """By task what was right of held-out questions before and now, and answers that were wrong and are right."""
+    given = record.get("corrected", [])
+    if type(given) is not list:
+        raise Wrong("no list")
+    corrected = [table(each, text) for each in given[:REASONS]]
+    return {
+        "before": table(record.get("before", {}), number),
+        "now": table(record.get("by_task", {}), number),
+        "corrected": [{key: each[key] for key in ("question", "before", "now")} for each in corrected],
+    }
+
+
 def line(record: Mapping[str, Any]) -> tuple[float, str]:
     """When, and a line for people."""
     return number(record["time"]), text(record["text"], LINE)

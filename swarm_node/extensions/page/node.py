@@ -33,6 +33,7 @@ class NodeWatch:
     def _forget(self) -> None:
         self._history, self._recent, self._validations = History(), History(RECENT, widens=False), History()
         self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
+        self._learned: dict[str, Any] = {}  # by the newest validation
         self._tasks: dict[str, None] = {}
         self.totals: Counter[str] = Counter()  # what only grows, over all events of the file
         self.seconds: Counter[str] = Counter()  # by phase
@@ -62,6 +63,7 @@ class NodeWatch:
             "whole": self._history.columns(),
             "recent": self._recent.columns(),
             "validations": self._validations.columns(),
+            "learned": self._learned,
             "tasks": list(self._tasks),
             "phases": list(PHASES),
             "lines": list(self._lines),
@@ -75,11 +77,12 @@ class NodeWatch:
             case "RoundDone":
                 self._take_round(checked.report(record["report"]))
             case "Validated":
-                number, reward = checked.validated(record)
+                (number, reward), learned = checked.validated(record), checked.learned(record)
                 self._validations.add(number, {"reward": reward})
                 self.validated = reward
                 self.totals["validations"] += 1
-                self.news.add({"validated": [number, reward]})
+                self._learned = learned
+                self.news.add({"validated": [number, reward], "learned": learned})
             case "CheckpointSaved":
                 checked.whole(record["round"])
                 self.totals["checkpoints"] += 1

@@ -44,6 +44,12 @@ def test_what_the_user_gave_stays(tmp_path, had) -> None:
         assert options.items() <= found[section].items()
 
 
+def test_questions_of_ones_own_with_shots_are_texts_to_go_on_with(tmp_path) -> None:
+    found = suited(config(tmp_path, model={"name": "smollm2-135m"}, environment={"shots": 4}, **BRINGS))
+    assert not found.model.chat_template and found.generation.stop == ("\n",) and found.validation.every
+    assert not found.environment.tasks
+
+
 @pytest.mark.parametrize("given", [{"environment": {"tasks": ["gcd/easy"]}}, BRINGS])
 def test_tasks_that_are_no_text_to_go_on_with_are_turns_of_a_chat(tmp_path, had, given) -> None:
     found = suited(config(tmp_path, model={"name": "smollm2-135m"}, **given))

@@ -7,7 +7,7 @@ import pytest
 
 from protocol.messages import PeerId, Round
 from swarm_node.environments.registry import build_environment
-from swarm_node.extensions.lessons.ask import around, framed, held_out, questions_by_task
+from swarm_node.extensions.lessons.ask import around, framed, held_out, one_of_each
 from swarm_node.extensions.lessons.observer import ROUNDS, Lessons, told
 from swarm_node.rollouts.groups import Generated, ScoredGroup, Selection
 from swarm_node.settings import EnvironmentConfig, NodeConfig
@@ -35,7 +35,7 @@ def asking():
 
 
 def test_a_text_gets_the_shots_of_the_task_that_it_looks_like(asking) -> None:
-    tasks = questions_by_task(asking)
+    tasks = held_out(asking, 2)
     assert set(tasks) == {"second/few", "next/few"}
     shown, asked = framed("second of 12, 44, 70:", tasks)
     assert shown == "second of 12, 44, 70:" and asked.endswith("\n" + shown)
@@ -49,7 +49,7 @@ def test_the_only_task_frames_every_text_before_and_behind() -> None:
 
 
 def test_without_a_text_a_held_out_question_of_each_task_is_asked(asking) -> None:
-    shown = dict(held_out(asking))
+    shown = dict(one_of_each(held_out(asking, 2)))
     assert [question.partition(" ")[0] for question in shown] == ["second", "after"]
     assert all(prompt.endswith("\n" + question) for question, prompt in shown.items())
 
@@ -95,7 +95,7 @@ def test_the_end_says_what_was_learned_and_what_to_do_next(tmp_path) -> None:
     telemetry.emit(Validated(0, 0.3, 8, False, {"a/few": 0.25, "b/few": 0.5}, {"a/few": 0.25, "b/few": 0.5}))
     telemetry.emit(Validated(10, 0.9, 8, True, {"a/few": 0.95, "b/few": 0.5}, {"a/few": 0.25, "b/few": 0.5}))
     telemetry.close()
-    assert len(said) == 3 and "a/few 0.25 -> 0.95, b/few 0.50 -> 0.50" in said[0] and said[0].startswith("held-out")
+    assert len(said) == 3 and "a/few 0.25 -> 0.95, b/few 0.50 -> 0.50" in said[0] and "held out" in said[0]
     assert f"swarm-node ask --home {tmp_path}" in said[1] and "swarm-node run" in said[2]
 
 

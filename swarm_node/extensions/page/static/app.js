@@ -94,6 +94,7 @@ function take(piece) {
     Object.assign(state.authors, piece.authors);
   }
   if (piece.validated) push(state.validations, piece.validated[0], { reward: piece.validated[1] });
+  if (piece.learned) state.learned = piece.learned;
   if (piece.line) state.lines = [...state.lines.slice(-199), piece.line];
 }
 

@@ -10,6 +10,7 @@ export class Learning {
     this.run = run;
     this.range = "whole";
     this.tiles = make("dl", { class: "tiles" });
+    this.learned = make("div", { class: "learned" });
     const chart = (title, note, options = {}) => new Chart({ title, note, ...options });
     const share = { format: percent };
     this.charts = {
@@ -30,7 +31,7 @@ export class Learning {
     this.buttons[0].key = "whole"; this.buttons[1].key = "recent";
     this.grid = make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element));
     this.element = make("div", {},
-      this.tiles,
+      this.tiles, this.learned,
       make("div", { class: "bar" }, make("div", { class: "switch", role: "group", "aria-label": "Rounds shown" }, this.buttons),
         make("span", { class: "quiet" }, "Drag along a chart to look closer, double-click to go back.")),
       this.grid);
@@ -110,6 +111,15 @@ export class Learning {
       tile("Peers", number(status.network?.connected), status.network?.running ? "connected" : status.role ? "network off" : "the node does not run"),
     ];
     this.tiles.replaceChildren(...tiles);
+    this.lessons(state.learned ?? {});
+  }
+
+  // Held-out questions: by task before and now, and one that was answered wrongly at first.
+  lessons({ before = {}, now = {}, corrected = [] }) {
+    const rows = Object.keys(now).map((task) => make("tr", {}, [task, percent(before[task] ?? now[task]), percent(now[task])].map((cell) => make("td", {}, cell))));
+    const head = make("tr", {}, ["Held-out questions", "before", "now"].map((cell) => make("th", {}, cell)));
+    const lines = corrected.slice(0, 1).map((each) => make("p", { class: "note" }, `“${each.question}” was answered “${each.before}” at first, and “${each.now}” now.`));
+    this.learned.replaceChildren(...(rows.length ? [make("table", {}, head, ...rows), ...lines] : []));
   }
 
   close() { for (const chart of Object.values(this.charts)) chart.forget(); }
