@@ -185,14 +185,14 @@ class Policy:
                 output = module(attention_mask=batch.mask, **inputs, **wanted)
             kept = _put_out(output)[:, -batch.keep :]  # some models ignore logits_to_keep
             return kept.reshape(-1, kept.shape[-1])[batch.columns_U]
-        wanted = {"logits_to_keep": batch.columns_U} if module is self.model and self._selects_logits else {}
+        chosen = {"logits_to_keep": batch.columns_U} if module is self.model and self._selects_logits else {}
         with (
             tree_attention.attending(self.model, batch.tree, _kernel(way)) as mask,
             self._recomputing(partial(tree_attention.within, batch.tree)),
             self._autocast(),
         ):
-            found = _put_out(module(attention_mask=mask, **inputs, **wanted))[0]
-        return found if wanted else found[batch.columns_U]
+            found = _put_out(module(attention_mask=mask, **inputs, **chosen))[0]
+        return found if chosen else found[batch.columns_U]
 
     def _recomputing(self, around: Around = nullcontext) -> AbstractContextManager[Any]:
         return checkpointing(self.model, around) if self.checkpointing and torch.is_grad_enabled() else nullcontext()
