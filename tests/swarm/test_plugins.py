@@ -218,7 +218,7 @@ def test_an_environment_that_raises_costs_its_groups_and_not_the_node_also_where
     def no_descriptors(*_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr("swarm_node.scoring.client.ScoringPool.ask", no_descriptors)
+    monkeypatch.setattr("swarm_node.scoring.client.ScoringClient.ask", no_descriptors)
     assert environment.prompts(questions) == [Skipped("environment raised OSError")] * 2
     assert environment.score([(questions[0], ["1"])]) == [Skipped("environment raised OSError")]
     environment.close()
