@@ -178,9 +178,9 @@ class Policy:
         if way is Packing.NATIVE and batch.tree is not None:
             native = self._native_forward
             return (native.logits if module is self.model else native.hidden)(batch, self.checkpointing)
-        inputs = {"input_ids": batch.ids_RL, "position_ids": batch.positions_RL, "use_cache": False}
+        inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "position_ids": batch.positions_RL, "use_cache": False}
         if batch.tree is None:
-            wanted = {"logits_to_keep": batch.keep} if module is self.model else {}
+            wanted: dict[str, Any] = {"logits_to_keep": batch.keep} if module is self.model else {}
             with self._recomputing(), self._autocast():
                 output = module(attention_mask=batch.mask, **inputs, **wanted)
             kept = _put_out(output)[:, -batch.keep :]  # some models ignore logits_to_keep
