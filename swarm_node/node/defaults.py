@@ -92,7 +92,8 @@ def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:
         "generation": short if continued else {"max_completion_length": 64},
         "round": {"questions": 8},
         "validation": asked,
-        "training": {"learning_rate": 2e-4 if lora else 1e-6},
+        # The penalty keeps entropy for the tasks to come, and its reference is the base: all weights would need a copy.
+        "training": {"learning_rate": 2e-4, "beta": 0.04} if lora else {"learning_rate": 1e-6},
     }
 
 
