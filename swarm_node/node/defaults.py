@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 
 import psutil
 
-from swarm_node import starters
 from swarm_node.common import private
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import by_kind, first_tasks, with_environment
 from swarm_node.policy import named
-from swarm_node.policy.models import check_model
+from swarm_node.policy.models import check_model, is_starter
 from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.sections import Section
 
@@ -34,7 +33,7 @@ def resolved(config: N, tell: named.Tell) -> N:
     name, kept = config.model.name, model_of(config.home.expanduser())
     if "name" in config.model.model_fields_set:
         check_model(config.model, tell)
-    elif kept.get("name") in (*starters.NAMES, *named.KNOWN):
+    elif is_starter(kept.get("name")) or kept.get("name") in named.KNOWN:
         name = str(kept["name"])
     else:
         name = _first_model(config, tell)
@@ -73,7 +72,7 @@ def model_of(folder: Path) -> Mapping[str, Any]:
 def suited(config: C, base: object = "") -> C:
     """The configuration with what suits its model, or `base`, which that began from. UserError for a task that is
     none."""
-    if (base or config.model.name) in starters.NAMES:
+    if is_starter(base or config.model.name):
         return config
     first = first_tasks(config)
     if first:

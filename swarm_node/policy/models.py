@@ -8,13 +8,18 @@ from swarm_node.policy import hub, named
 from swarm_node.settings import ModelConfig
 
 
+def is_starter(name: object) -> bool:
+    """Whether this is the name of a starter."""
+    return name in starters.NAMES
+
+
 def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
     """UserError, within seconds, for a folder that does not exist, and for a hub model that is neither here nor can be
     reached. What is wrong inside a folder is found when it is loaded. A known model by its short name is got."""
     name = config.name
     if name in named.KNOWN:
         named.obtain(name, tell)
-    elif name in starters.NAMES or Path(name).expanduser().is_dir():
+    elif is_starter(name) or Path(name).expanduser().is_dir():
         return
     elif hub.is_hub_name(name):
         hub.only_here(name, config.revision)
