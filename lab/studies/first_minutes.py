@@ -29,6 +29,7 @@ from swarm_node.settings import (
     RoundConfig,
     TrainingConfig,
 )
+from swarm_node.settings.model import NO_TEMPLATE
 
 LEARNED = 0.9
 QUESTIONS = 64  # held-out ones
@@ -36,7 +37,7 @@ QUESTIONS = 64  # held-out ones
 
 def configured(task: str, model: str) -> LearningConfig:
     return LearningConfig(
-        model=ModelConfig(name=model, lora_rank=16, chat_template=False),
+        model=ModelConfig(name=model, lora_rank=16, template_arguments=NO_TEMPLATE),
         generation=GenerationConfig(max_completion_length=16, stop=("\n",)),
         environment=EnvironmentConfig(tasks=(f"{task}/few",)),
         round=RoundConfig(questions=8),

@@ -16,6 +16,7 @@ from swarm_node.environments.registry import by_kind, first_tasks, with_environm
 from swarm_node.policy import named
 from swarm_node.policy.models import check_model, is_starter
 from swarm_node.settings import LearningConfig, NodeConfig
+from swarm_node.settings.model import NO_TEMPLATE
 from swarm_node.settings.sections import Section
 
 MODEL, STARTER = "smollm2-135m", "rare"
@@ -87,7 +88,7 @@ def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:
     short = {"max_completion_length": 16, "stop": ("\n",)}
     asked = {"every": 10, "questions": 64} if continued else {}
     return {
-        "model": {"lora_rank": 16, "chat_template": not continued},
+        "model": {"lora_rank": 16, "template_arguments": NO_TEMPLATE if continued else ""},
         "generation": short if continued else {"max_completion_length": 64},
         "round": {"questions": 8},
         "validation": asked,

@@ -27,6 +27,7 @@ from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trai
 from swarm_node.rollouts.pool import Reuse, RolloutPool
 from swarm_node.rollouts.scoring_ahead import ExternalScoring
 from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig, asked_for
+from swarm_node.settings.model import NO_TEMPLATE
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
@@ -49,12 +50,13 @@ def configured_policy(
     UserError where the model's chat template does not take that."""
     policy = build_policy(config.model, resume, tried, precision_of(config))
     system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
-    arguments = json.loads(config.model.template_arguments or "{}")
+    chat = config.model.template_arguments != NO_TEMPLATE
+    arguments = json.loads(config.model.template_arguments or "{}") if chat else {}
     try:
         check_template(policy.tokenizer, system, arguments)
     except Damaged as error:
         raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
-    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), config.model.chat_template)
+    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), chat)
     return policy
 
 

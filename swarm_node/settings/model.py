@@ -6,10 +6,16 @@ from pydantic import AfterValidator, Field
 
 from swarm_node.settings.sections import Count, Positive, Section, WithCommas, json_object
 
+NO_TEMPLATE = "none"
+
 
 def _escapes(text: str) -> str:
     """A shell hands over a backslash and an n."""
     return text.replace("\\n", "\n").replace("\\t", "\t")
+
+
+def _arguments(text: str) -> str:
+    return text if text == NO_TEMPLATE else json_object(text)
 
 
 class ModelConfig(Section):
@@ -29,11 +35,9 @@ class ModelConfig(Section):
     quantization: Literal["none", "nf4"] = "none"
     """Of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a fourth of the memory and more time;
     needs the extra `memory` (bitsandbytes)."""
-    template_arguments: Annotated[str, AfterValidator(json_object)] = ""
-    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'."""
-    chat_template: bool = True
-    """Hand prompts over as turns of a chat, where the model has a chat template. Off: as text to go on with, which
-    questions with shots are."""
+    template_arguments: Annotated[str, AfterValidator(_arguments)] = ""
+    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none: no template; prompts
+    are text to go on with, as questions with shots are."""
     lora_rank: Count = 0
     """Rank of LoRA adapters (peft), which are trained in place of the weights: on all linear layers but the
     output head, their output multiplied by 2. 0 trains all weights."""

@@ -116,6 +116,7 @@ def test_options_are_read_as_people_write_them() -> None:
     assert GenerationConfig(stop=["\\n", "a,b"]).stop == ("\n", "a,b")
     assert GenerationConfig(stop=["\n"]).stop == ("\n",)
     assert ModelConfig(template_arguments='{"enable_thinking": false}').template_arguments
+    assert ModelConfig(template_arguments="none").template_arguments == "none"
     for wrong in ("[1]", "no"):
         with pytest.raises(ValueError, match="JSON object"):
             ModelConfig(template_arguments=wrong)

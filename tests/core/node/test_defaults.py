@@ -24,7 +24,7 @@ def had(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pretrained_model_gets_adapters_their_rate_and_the_first_tasks(tmp_path, had) -> None:
     found = resolved(config(tmp_path), print)
-    assert (found.model.name, found.model.lora_rank, found.model.chat_template) == ("smollm2-135m", 16, False)
+    assert (found.model.name, found.model.lora_rank, found.model.template_arguments) == ("smollm2-135m", 16, "none")
     assert (found.training.learning_rate, found.round.questions) == (2e-4, 8)
     assert found.generation.stop == ("\n",) and found.validation.every > 0
     assert len(found.environment.tasks) > found.environment.at_once == 4
@@ -32,7 +32,7 @@ def test_a_pretrained_model_gets_adapters_their_rate_and_the_first_tasks(tmp_pat
 
 def test_what_the_user_gave_stays(tmp_path, had) -> None:
     given = {
-        "model": {"name": "smollm2-135m", "lora_rank": 0, "chat_template": True},
+        "model": {"name": "smollm2-135m", "lora_rank": 0, "template_arguments": ""},
         "training": {"learning_rate": 1e-3},
         "generation": {"stop": ["END"], "max_completion_length": 99},
         "round": {"questions": 9},
@@ -46,14 +46,18 @@ def test_what_the_user_gave_stays(tmp_path, had) -> None:
 
 def test_questions_of_ones_own_with_shots_are_texts_to_go_on_with(tmp_path) -> None:
     found = suited(config(tmp_path, model={"name": "smollm2-135m"}, environment={"shots": 4}, **BRINGS))
-    assert not found.model.chat_template and found.generation.stop == ("\n",) and found.validation.every
+    assert found.model.template_arguments == "none" and found.generation.stop == ("\n",) and found.validation.every
     assert not found.environment.tasks
 
 
 @pytest.mark.parametrize("given", [{"environment": {"tasks": ["gcd/easy"]}}, BRINGS])
 def test_tasks_that_are_no_text_to_go_on_with_are_turns_of_a_chat(tmp_path, had, given) -> None:
     found = suited(config(tmp_path, model={"name": "smollm2-135m"}, **given))
-    assert found.model.chat_template and not found.generation.stop and found.generation.max_completion_length == 64
+    assert (
+        not found.model.template_arguments
+        and not found.generation.stop
+        and found.generation.max_completion_length == 64
+    )
     assert found.environment == config(tmp_path, **given).environment and not found.validation.every
 
 
