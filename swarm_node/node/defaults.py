@@ -34,7 +34,7 @@ def resolved(config: N, tell: named.Tell) -> N:
     name, kept = config.model.name, model_of(config.home.expanduser())
     if "name" in config.model.model_fields_set:
         check_model(config.model, tell)
-    elif is_starter(kept.get("name")) or kept.get("name") in named.KNOWN:
+    elif is_starter(kept.get("name")) or kept.get("name") in (*named.KNOWN,):
         name = str(kept["name"])
     else:
         name = _first_model(config, tell)

@@ -36,8 +36,8 @@ class ModelConfig(Section):
     """Of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a fourth of the memory and more time;
     needs the extra `memory` (bitsandbytes)."""
     template_arguments: Annotated[str, AfterValidator(_arguments)] = ""
-    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none: no template; prompts
-    are text to go on with, as questions with shots are."""
+    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none: no template, and
+    prompts are text to go on with, as questions with shots are."""
     lora_rank: Count = 0
     """Rank of LoRA adapters (peft), which are trained in place of the weights: on all linear layers but the
     output head, their output multiplied by 2. 0 trains all weights."""
