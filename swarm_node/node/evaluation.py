@@ -105,7 +105,7 @@ class Validation:
         scored = [reward for of_task in rewards.values() for reward in of_task]
         reward = fmean(scored) if scored else 0.0
         is_best = done > 0 and (self.best is None or len(self.measured.before) > known or reward > self.best)
-        if is_best or not done:
+        if is_best:
             self.best = reward
         now = {task: fmean(of_task) for task, of_task in rewards.items()}
         return Validated(done, reward, len(scored), is_best, now, dict(self.measured.before), tuple(corrected))
