@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm_node.policy.log_probs import log_distribution
 
@@ -62,10 +62,15 @@ class Engine:
             token = int(torch.multinomial(log_p.exp(), 1, generator=generator))
             ids.append(token)
             log_probs.append(float(log_p[token]))
-            if token in body["stop_token_ids"]:
+            if token in body["stop_token_ids"] or self._stopped(body, ids[len(body["prompt"]) :]):
                 break
         said = ids[len(body["prompt"]) :]
         return {"token_ids": said, "logprobs": {"token_logprobs": log_probs}, "finish_reason": "stop"}
+
+    def _stopped(self, body: dict[str, Any], said: list[int]) -> bool:
+        """As vLLM does, which returns the tokens that spelled the string, too."""
+        text = AutoTokenizer.from_pretrained(self.folder).decode(said) if body["stop"] else ""
+        return any(stop in text for stop in body["stop"])
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ def config(options: argparse.Namespace, arm: str, rounds: int, out: Path) -> Sim
         environment=EnvironmentConfig(
             tasks=TASKS[1:3] if trial else TASKS,
             scoring="graded",
-            system="Give only the final answer, between <answer> and </answer>.",
+            answer="tags",
         ),
     )
 

@@ -46,7 +46,7 @@ def last_number(text: str) -> str:
     return last[0][0] if last else ""
 
 
-def first_line(text: str) -> str:
+def first_solved(text: str) -> str:
     """One empty line before it does not matter."""
     return text.removeprefix("\n").partition("\n")[0]
 
@@ -104,12 +104,12 @@ class Answers:
         form = FORMS[self.form]
         if not shots:
             return f"{question}\n\n{form.sentence}" if form.sentence else question
-        return "".join(_line(asked, form.written.format(answer)) for asked, answer in shots) + question
+        return "".join(_solved(asked, form.written.format(answer)) for asked, answer in shots) + question
 
 
 WHOLE = Answers()
 
 
-def _line(question: str, answer: str) -> str:
+def _solved(question: str, answer: str) -> str:
     """As a completion would follow the question: behind it, or below a question of several lines."""
     return f"{question}\n{answer}\n\n" if "\n" in question + answer else f"{question} {answer}\n"

@@ -88,6 +88,21 @@ def test_a_stream_generates_the_same_again_and_concurrency_changes_nothing(serve
 
 
 @pytest.mark.slow
+def test_a_string_ends_the_same_text_before_it_and_its_tokens_are_kept(served) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    free = VllmGenerator(policy, *options(served)).generate(PROMPTS[:2], 4, "s")[0]
+    assert isinstance(free, GeneratedGroup)
+    stop = next(one.text[1:3] for one in free.completions if len(one.text) > 3)
+    (group,) = VllmGenerator(policy, *options(served, stop=(stop,))).generate(PROMPTS[:1], 4, "s")
+    assert isinstance(group, GeneratedGroup)
+    assert not any(stop in one.text for one in group.completions)
+    cut = [
+        (one, policy.decode([list(tokens.ids)])[0]) for one, tokens in zip(group.completions, group.tokens, strict=True)
+    ]
+    assert any(spelled == one.text + stop and one.ended for one, spelled in cut)
+
+
+@pytest.mark.slow
 def test_a_server_with_another_distribution_is_found_out(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, *options(served))
