@@ -46,7 +46,7 @@ def last_number(text: str) -> str:
     return last[0][0] if last else ""
 
 
-def first_solved(text: str) -> str:
+def first_line(text: str) -> str:
     """One empty line before it does not matter."""
     return text.removeprefix("\n").partition("\n")[0]
 
