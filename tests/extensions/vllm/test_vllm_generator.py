@@ -89,7 +89,7 @@ def test_a_stream_generates_the_same_again_and_concurrency_changes_nothing(serve
 
 @pytest.mark.slow
 def test_a_string_ends_the_same_text_before_it_and_its_tokens_are_kept(served) -> None:
-    policy = tiny_policy(eos=MANY_EOS)
+    policy = tiny_policy()
     free = VllmGenerator(policy, *options(served)).generate(PROMPTS[:2], 4, "s")[0]
     assert isinstance(free, GeneratedGroup)
     stop = next(one.text[1:3] for one in free.completions if len(one.text) > 3)
