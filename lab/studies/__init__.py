@@ -8,7 +8,7 @@ extra `studies`.
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
 sharing      sharing, specialists (nodes that ask different tasks), equal_compute, samplers, strength (strong among
              weak); parts: runner, statistics, rates, figures, objectives
-learning     staleness (old text)
+learning     staleness (old text), first_minutes (when a real model has learned each task of basics)
 figures      scale (10,000 nodes)
 attacks      eclipse (who is in view), storm (16 nodes, four hostile), hundred (network processes for an hour); both
              use attackers and churn

@@ -153,7 +153,7 @@ class ScoredEnvironment:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
             asked, answers = (self._scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
             if Skipped(NOT_SHOWN) in answers:
-                raise UserError(f"questions of {self.name} show no answers: set environment.shots = 0")
+                raise UserError(f"questions of {self.name} show no answers, so they take no shots")
             pairs = {one: other for one, other in zip(asked, answers, strict=True) if isinstance(one, str)}
             shown = [(one, other) for one, other in pairs.items() if isinstance(other, str)]
             self._shots[task] = shown[: count + 1]
