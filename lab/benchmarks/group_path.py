@@ -30,7 +30,15 @@ DONE = "trained"  # the tracer's message when the update has ended
 SECONDS = 800.0
 ROOT = Path(__file__).resolve().parents[2]
 TRACER, PEER = (Path(__file__).with_name(f"group_path_{name}.py") for name in ("tracer", "peer"))
-OPTIONS = ("--network.no-mdns", "--network.exchange-seconds", "1", "--network.host", "127.0.0.1")
+OPTIONS = (
+    "--model.name",
+    "rare",
+    "--network.no-mdns",
+    "--network.exchange-seconds",
+    "1",
+    "--network.host",
+    "127.0.0.1",
+)
 
 
 EXPECTED = ROOT / "tests" / "house" / "path.txt"

@@ -37,7 +37,7 @@ from lab.benchmarks.waiting import until
 from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
-NODE = ("--threads", "1", "--network.no-enabled")
+NODE = ("--model.name", "rare", "--threads", "1", "--network.no-enabled")
 GOALS = {"round": 1.03, "memory_mb": 80.0, "paint_seconds": 1.0, "viewers_share": 0.05}
 READY = 120.0  # seconds for a process to be ready
 

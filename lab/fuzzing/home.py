@@ -27,7 +27,17 @@ from lab.benchmarks import command
 from swarm_node.commands import cli
 
 BASE_ROUNDS = 3
-FLAGS = ("--network.no-enabled", "--threads", "1", "--round.questions", "2", "--checkpoint.every", "1")
+FLAGS = (
+    "--model.name",
+    "rare",
+    "--network.no-enabled",
+    "--threads",
+    "1",
+    "--round.questions",
+    "2",
+    "--checkpoint.every",
+    "1",
+)
 SECONDS = 120.0  # for a case; the machine may be busy
 SIGNALS = {"SIGINT": (0, 130), "SIGTERM": (0, -15), "SIGHUP": (0, -1), "SIGKILL": (-9,)}  # with the codes allowed
 MOMENTS = 12

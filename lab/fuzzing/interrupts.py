@@ -21,7 +21,7 @@ from pathlib import Path
 from lab.benchmarks import command
 
 COMMANDS = {
-    "run": ("run", "--network.no-enabled", "--threads", "1", "--home"),
+    "run": ("run", "--model.name", "rare", "--network.no-enabled", "--threads", "1", "--home"),
     "simulate": ("simulate", "--workers", "1", "--threads", "1", "--out"),
     "bootstrap": ("bootstrap", "--port", "0", "--mdns", "false", "--home"),
 }

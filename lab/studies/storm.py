@@ -117,7 +117,7 @@ def started(stack: ExitStack, work: Path, count: int, seed: int) -> list[Path]:
         home.mkdir()
         (home / "identity.key").write_bytes(identity(seed, number).key_bytes())
         (home / "identity.key").chmod(0o600)
-        here = ("--network.host", "127.0.0.1", "--network.no-mdns", "--peers", entrance)
+        here = ("--model.name", "rare", "--network.host", "127.0.0.1", "--network.no-mdns", "--peers", entrance)
         stack.enter_context(guests.running(["-m", "swarm_node.commands.cli", "run", "--home", home, *here], home))
         homes.append(home)
     return homes

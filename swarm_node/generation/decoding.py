@@ -9,7 +9,7 @@ from transformers.cache_utils import DynamicLayer
 
 from swarm_node.policy.device import on_host, probed, to_device
 from swarm_node.policy.policy import Policy, agreement
-from swarm_node.policy.tree import WORTH
+from swarm_node.policy.tree_attention import WORTH
 
 
 def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

@@ -25,8 +25,7 @@ from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.llama.merging import merged_weight, require_mergeable
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
-from swarm_node.policy.tree import grow
-from swarm_node.policy.tree_attention import attention_dtype
+from swarm_node.policy.tree_attention import attention_dtype, grow
 
 BLOCK = 16  # tokens by which the room for keys and values grows on a CPU, where a step costs what it attends to
 DEVICE_BLOCK = 128  # elsewhere, so that buffers seldom move

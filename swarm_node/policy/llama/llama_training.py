@@ -19,7 +19,7 @@ from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch
 from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.recompute import recomputed
-from swarm_node.policy.tree import Tree
+from swarm_node.policy.tree_attention import Tree
 
 ONEDNN_FROM = 2**26  # multiplications of a product: a shape that it has not seen costs oneDNN a millisecond
 

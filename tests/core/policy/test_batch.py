@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, dynamic_batches, micro_batches
 from swarm_node.policy.batch import unrecorded as new
-from swarm_node.policy.tree import MAX_LEVELS, grow
+from swarm_node.policy.tree_attention import MAX_LEVELS, grow
 from tests.gradients import allowed
 from tests.models import plain_log_probs, tiny_policy
 
