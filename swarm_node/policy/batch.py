@@ -1,8 +1,8 @@
 """Groups as token ids, micro-batches of them, and the tensors of a micro-batch. `tokenise` alone encodes for training.
 
 A batch has one of two layouts. In *rows* a row is a prompt and one completion. Prompts are padded on the left, so a
-completion follows its prompt directly, and only the last columns need logits. In a *tree* (tree_attention.py) all groups share
-one row without a pad, and tokens that sequences have in common at their beginning stand there once. In both a
+completion follows its prompt directly, and only the last columns need logits. In a *tree* all groups share one row
+without a pad (tree_attention.py), where tokens that sequences begin with in common stand once. In both a
 completion sees only its prompt and itself, positions count from the start of its prompt, and its last token is
 predicted but never fed. `Policy.packing` finds the layout for a model.
 
@@ -229,7 +229,7 @@ def build_rows(groups: Sequence[TokenGroup], pad_id: int, device: torch.device) 
 
 
 def build_tree(groups: Sequence[TokenGroup], device: torch.device, worth: int = WORTH) -> Batch:
-    """The groups in one row, where what sequences begin with in common stands once. `worth`: columns, see tree_attention.py."""
+    """The groups in one row, where what sequences begin with in common stands once. See `grow` for `worth`."""
     completions = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
     tree, columns = grow([(*prompt, *completion[:-1]) for prompt, completion in completions], device, worth)
     source: list[int] = []

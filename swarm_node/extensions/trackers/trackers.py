@@ -88,6 +88,7 @@ class TrackioTracker(Tracker):
         self._trackio = library("trackio", "pip install 'swarm-node[trackio]'")
 
     def begin(self, name: str) -> Run:
+        """A run on Trackio."""
         run: Run = self._trackio.init(project=PROJECT, name=name, resume="allow", embed=False)
         return run
 
@@ -100,6 +101,7 @@ class WandbTracker(Tracker):
         self._wandb = library("wandb", "pip install wandb")
 
     def begin(self, name: str) -> Run:
+        """A run on Weights & Biases."""
         run: Run = self._wandb.init(project=PROJECT, name=name, dir=str(self.folder), reinit="create_new")
         return run
 
