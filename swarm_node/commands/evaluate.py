@@ -13,10 +13,10 @@ from rich.table import Table
 
 from protocol.messages import Question
 from swarm_node.commands.command import Command
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
-from swarm_node.environments.registry import by_kind, with_environment
+from swarm_node.environments.registry import by_kind, right_answer, with_environment
 from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.node.defaults import model_of, suited
 from swarm_node.policy.models import check_model
@@ -75,6 +75,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
         from swarm_node.node.learner import configured_policy  # now, not above: they load torch
     scores: dict[str, list[float | None]] = {}  # by task
     seen: dict[str, Repeated] = {}
+    example: tuple[Question, str] | None = None  # and what was said to it
     with ExitStack() as stack, console.status("asking") as status:
         asking = _suited(config)
         config = config.model_copy(update={"model": asking.model, "generation": asking.generation})
@@ -85,6 +86,9 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
             for number, batch in enumerate(_batches(questions)):
                 status.update(f"asked {min((number + 1) * BATCH, len(questions))} of {len(questions)} questions")
                 answers = answer(generator, environment, scorers, batch, f"evaluation/{number}")
+                example = example or next(
+                    ((q, said) for q, said in zip(batch, answers.texts, strict=True) if said), None
+                )
                 for suffix, scored in answers.scores.items():
                     for question, score in zip(batch, scored, strict=True):
                         scores.setdefault(f"{question.dataset}/{question.config_id}{suffix}", []).append(score)
@@ -92,7 +96,19 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
             seen |= {"/".join(task): found for task, found in repeated(environment, questions).items()}
     rows = [_row(task, found, seen.get(task.partition(" ")[0])) for task, found in scores.items()]
     every = [score for task, found in scores.items() if not task.endswith(")") for score in found]  # as in training
+    if example and not any(every):
+        console.print(nothing_right(*example, asking), markup=False)
     return [*rows, _row("all", every, _over_all(rows))]
+
+
+def nothing_right(question: Question, said: str, config: LearningConfig) -> str:
+    """One completion beside what was wanted, and what to try."""
+    try:
+        wanted = f", and {printable(right_answer(config, question))!r} is wanted"
+    except UserError:
+        wanted = ""  # the environment keeps it to itself
+    told = f"Nothing was right. To a question of {question.dataset}/{question.config_id} it says {printable(said)!r}"
+    return f"{told}{wanted}. Try --shots 4, --answer, more tokens or easier tasks."
 
 
 def _suited(config: EvaluationConfig) -> LearningConfig:

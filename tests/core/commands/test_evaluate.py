@@ -2,7 +2,10 @@
 
 import pytest
 
-from swarm_node.commands.evaluate import wilson
+from protocol.messages import Question
+from swarm_node.commands.evaluate import nothing_right, wilson
+from swarm_node.environments.reasoning_gym.catalogue import VERSION
+from swarm_node.settings import LearningConfig
 
 
 @pytest.mark.parametrize(
@@ -15,3 +18,12 @@ def test_wilson_interval_equals_newcombe_1998_table_1(right, total, low, high):
 
 def test_without_a_question_nothing_is_known():
     assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_where_nothing_was_right_one_answer_stands_beside_what_was_wanted():
+    question = Question(
+        environment="reasoning_gym", version=VERSION, dataset="chain_sum", config_id="tiny", seed=7, index=0
+    )
+    line = nothing_right(question, "The sum\x1b[2J is 7.", LearningConfig())
+    assert "chain_sum/tiny" in line and "The sum" in line and "\x1b" not in line and "\n" not in line
+    assert "is wanted" in line and "--shots" in line
