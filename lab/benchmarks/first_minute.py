@@ -16,13 +16,27 @@ from typing import Any
 from lab.benchmarks import command
 
 BEFORE = "4685feec"  # the last commit in which prompts shared nothing
+QUESTIONS = 8
 TASKS = {"one task": ["second"], "four tasks": ["second", "last", "larger", "add_digits"]}
 
 
-def serve(tasks: list[str]) -> None:
-    """A round for each line that is read."""
+def prompts_of(tasks: list[str]) -> list[str]:
+    """Of as many questions as a round has, behind their shots."""
+    from protocol.messages import PeerId, Round
+    from swarm_node.extensions.basics.environment import KIND
+    from swarm_node.settings import LearningConfig
+
+    environment = KIND.start([f"{task}/few" for task in tasks], LearningConfig())
+    try:
+        prompts = environment.prompts(environment.sample(PeerId("somebody"), Round(0), QUESTIONS))
+    finally:
+        environment.close()
+    return [prompt for prompt in prompts if isinstance(prompt, str)]
+
+
+def serve() -> None:
+    """Reads prompts, and does a round on them for each line that follows."""
     from lab.benchmarks import common, real
-    from swarm_node.extensions.basics.source import build
     from swarm_node.generation.generator import BatchGenerator
     from swarm_node.policy.loading import load_policy
     from swarm_node.policy.models import source
@@ -37,7 +51,7 @@ def serve(tasks: list[str]) -> None:
         BatchGenerator(policy, generation),
         GrpoTrainer(policy, TrainingConfig(learning_rate=2e-4), generation),
     )
-    prompts = [build(tasks[number % len(tasks)], "few", 1, number).prompt for number in range(8)]
+    prompts = json.loads(sys.stdin.readline())
     for line in sys.stdin:
         start = time.process_time()
         found = generator.generate(prompts, common.GROUP_SIZE, line)
@@ -47,11 +61,14 @@ def serve(tasks: list[str]) -> None:
         print(json.dumps({**seconds, "round": sum(seconds.values()), "mismatch": report.mismatch_max}), flush=True)
 
 
-def measure(tasks: list[str], folders: list[Path], repetitions: int) -> list[dict[str, float]]:
+def measure(prompts: list[str], folders: list[Path], repetitions: int) -> list[dict[str, float]]:
     """Of each folder the medians of all rounds but the first, which warms up."""
-    arguments = [sys.executable, "-m", "lab.benchmarks.first_minute", "--serve", *tasks]
+    arguments = [sys.executable, "-m", "lab.benchmarks.first_minute", "--serve"]
     started = [subprocess.Popen(arguments, cwd=at, stdin=-1, stdout=-1, text=True) for at in folders]
     found: list[list[dict[str, float]]] = [[] for _ in folders]
+    for process in started:
+        assert process.stdin is not None
+        print(json.dumps(prompts), file=process.stdin, flush=True)
     for number in range(repetitions + 1):
         for side in range(len(folders))[:: 1 if number % 2 else -1]:
             put, got = started[side].stdin, started[side].stdout
@@ -68,10 +85,10 @@ def main() -> None:
     parser = command.parser("lab.benchmarks.first_minute", __doc__)
     command.add_repetitions(parser)
     parser.add_argument("--before", default=BEFORE, help=f"the earlier commit ({BEFORE})")
-    parser.add_argument("--serve", nargs="+", help="used by this command itself")
+    parser.add_argument("--serve", action="store_true", help="used by this command itself")
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(arguments.serve)
+        serve()
         return
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +98,7 @@ def main() -> None:
         subprocess.run(["tar", "-x"], cwd=folder, input=archive.stdout, check=True)
         Path(folder, "lab/benchmarks/first_minute.py").write_text(Path(__file__).read_text())
         for name, tasks in TASKS.items():
-            before, now = measure(tasks, [Path(folder), command.ROOT], arguments.repetitions or 5)
+            before, now = measure(prompts_of(tasks), [Path(folder), command.ROOT], arguments.repetitions or 5)
             results[name] = {"ratio": now["round"] / before["round"], "before": before, "now": now}
     ratio = max(result["ratio"] for result in results.values())
     command.finish(arguments, {"ratio": ratio, "demand": 0.6, "tasks": results, "settings": command.versions("torch")})

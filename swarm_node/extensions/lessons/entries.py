@@ -5,7 +5,7 @@ from swarm_node.commands.command import Entry, Purpose
 ASK = Entry(
     "swarm_node.extensions.lessons.ask:ASK",
     "[TEXT] [--flags]",
-    "what the model says, before and after training",
+    "what the model says, before and now",
     Purpose.TRY,
     lasting=True,
 )

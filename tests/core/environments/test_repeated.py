@@ -42,9 +42,9 @@ def test_questions_that_the_user_brings_are_held_out_by_their_text(gym, monkeypa
 
 
 def test_the_table_and_the_json_say_it() -> None:
-    rows = [_row("a/tiny", [1.0, 0.0], 0, Repeated(0.5, 1000)), _row("a/tiny (strict)", [0.0], 0, Repeated(0.5, 1000))]
-    rows += [_row("mine/all", [1.0], 0, None)]
-    rows.append(_row("all", [1.0, 0.0, 1.0], 0, _over_all(rows)))
+    rows = [_row("a/tiny", [1.0, 0.0], Repeated(0.5, 1000)), _row("a/tiny (strict)", [0.0], Repeated(0.5, 1000))]
+    rows += [_row("mine/all", [1.0], None)]
+    rows.append(_row("all", [1.0, 0.0, 1.0], _over_all(rows)))
     told = json.loads(json.dumps(as_json(rows)))
     assert [row["in_training"] for row in [*told["tasks"], told["all"]]] == [0.5, 0.5, None, 0.5]
     assert told["tasks"][0]["trained_on"] == 1000

@@ -89,7 +89,7 @@ BESIDE = (  # what a policy could be made to say along with a right answer
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_right_answers_score_as_in_the_library_and_with_nothing_beside_them(name: str) -> None:
     tally = spellings.compare(name, 1)
-    assert spellings.unexplained({name: tally}) == {} and tally.tried >= 30
+    assert spellings.unexplained({name: tally}) == {} and tally.tried >= 29
     item, answer = next(answered(name, next(iter(CATALOGUE[name].values())), spellings.SEED, 64))
     with_more = [text.format(answer, answer) for text in BESIDE]
     assert item.score(answer) == 1.0
