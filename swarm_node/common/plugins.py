@@ -6,6 +6,7 @@ observers and commands.
 """
 
 import difflib
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -40,16 +41,18 @@ def is_ours(point: EntryPoint) -> bool:
     return point.dist is not None and point.dist.name == OURS
 
 
-def target(kind: str, name: str) -> str:
-    """MODULE:NAME or FILE.py:NAME of a registered name; `name` itself if it has that form. UserError otherwise."""
+def target(kind: str, name: str, besides: Sequence[str] = ()) -> str:
+    """MODULE:NAME or FILE.py:NAME of a registered name; `name` itself if it has that form. UserError otherwise, which
+    also names those `besides` that an option takes."""
     if ":" in name:
         return name
     known = registered(kind)
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        names = sorted({*known, *besides})
+        close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise UserError(
-            f"nothing is registered as {name!r} among {kind}: {meant}There are {', '.join(sorted(known)) or 'none'}; "
+            f"nothing is registered as {name!r} among {kind}: {meant}There are {', '.join(names) or 'none'}; "
             "a file of your own is named as FILE:NAME, without .py"
         )
     return known[name].value

@@ -60,7 +60,7 @@ class PlugIn:
     def _found(self, name: str, info: core_schema.ValidationInfo) -> str:
         if info.context and name not in self.besides:
             name = plugins.located(name, info.context["folder"])
-            plugins.target(self.kind, name)
+            plugins.target(self.kind, name, self.besides)
         return name
 
 

@@ -468,6 +468,7 @@ def test_out_of_memory_halves_the_micro_batches_and_takes_the_same_step(layout) 
     for short in (False, True):
         policy = tiny_policy(eos=MANY_EOS)
         groups, trainer = local_groups(policy, count=4), trainer_of(policy, layout=layout, token_budget=640)
+        assert policy.packing  # tried before memory is short
         if short:
             short_of_memory(policy, 100)
         report = trainer.update(groups)

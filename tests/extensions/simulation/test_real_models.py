@@ -26,7 +26,8 @@ def test_nodes_with_adapters_share_the_frozen_weights_alone() -> None:
 
 
 @pytest.mark.slow
-def test_two_pretrained_models_learn_from_each_other(tmp_path: Path) -> None:
+def test_two_pretrained_models_learn_from_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # it counts before a file
     flags = [str(CONFIG), *SMALL.split(), "--out", str(tmp_path / "out")]
     config = from_command_line(SimulationConfig, flags, "swarm-node simulate")
     report = json.loads(simulate(config, Console(file=io.StringIO())).read_text())
