@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 from lab.benchmarks import command
 
 BEFORE = "4685feec"  # the last commit in which prompts shared nothing
-QUESTIONS = 8
 TASKS = {"one task": ["second"], "four tasks": ["second", "last", "larger", "add_digits"]}
 
 
@@ -26,16 +26,12 @@ def prompts_of(tasks: list[str]) -> list[str]:
     from swarm_node.extensions.basics.environment import KIND
     from swarm_node.settings import LearningConfig
 
-    environment = KIND.start([f"{task}/few" for task in tasks], LearningConfig())
-    try:
-        prompts = environment.prompts(environment.sample(PeerId("somebody"), Round(0), QUESTIONS))
-    finally:
-        environment.close()
-    return [prompt for prompt in prompts if isinstance(prompt, str)]
+    with closing(KIND.start([f"{task}/few" for task in tasks], LearningConfig())) as environment:
+        return list(map(str, environment.prompts(environment.sample(PeerId("somebody"), Round(0), 8))))
 
 
-def serve() -> None:
-    """Reads prompts, and does a round on them for each line that follows."""
+def serve(prompts: list[str]) -> None:
+    """A round for each line that is read."""
     from lab.benchmarks import common, real
     from swarm_node.generation.generator import BatchGenerator
     from swarm_node.policy.loading import load_policy
@@ -51,7 +47,6 @@ def serve() -> None:
         BatchGenerator(policy, generation),
         GrpoTrainer(policy, TrainingConfig(learning_rate=2e-4), generation),
     )
-    prompts = json.loads(sys.stdin.readline())
     for line in sys.stdin:
         start = time.process_time()
         found = generator.generate(prompts, common.GROUP_SIZE, line)
@@ -63,12 +58,9 @@ def serve() -> None:
 
 def measure(prompts: list[str], folders: list[Path], repetitions: int) -> list[dict[str, float]]:
     """Of each folder the medians of all rounds but the first, which warms up."""
-    arguments = [sys.executable, "-m", "lab.benchmarks.first_minute", "--serve"]
+    arguments = [sys.executable, "-m", "lab.benchmarks.first_minute", "--serve", *prompts]
     started = [subprocess.Popen(arguments, cwd=at, stdin=-1, stdout=-1, text=True) for at in folders]
     found: list[list[dict[str, float]]] = [[] for _ in folders]
-    for process in started:
-        assert process.stdin is not None
-        print(json.dumps(prompts), file=process.stdin, flush=True)
     for number in range(repetitions + 1):
         for side in range(len(folders))[:: 1 if number % 2 else -1]:
             put, got = started[side].stdin, started[side].stdout
@@ -85,10 +77,10 @@ def main() -> None:
     parser = command.parser("lab.benchmarks.first_minute", __doc__)
     command.add_repetitions(parser)
     parser.add_argument("--before", default=BEFORE, help=f"the earlier commit ({BEFORE})")
-    parser.add_argument("--serve", action="store_true", help="used by this command itself")
+    parser.add_argument("--serve", nargs="+", help="used by this command itself")
     arguments = parser.parse_args()
     if arguments.serve:
-        serve()
+        serve(arguments.serve)
         return
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -271,9 +271,9 @@ def _ask(app: ASGIApp, asked: Mapping[str, Any]) -> int:
 @contextmanager
 def hole(kind: str) -> Iterator[None]:
     """A mistake that the corpus has to find."""
-    take_before, draw_before = NodeWatch.take, plot._report_figures
+    take_before, draw_before = NodeWatch.take, plot.report_of
 
-    def starting(folder: Path) -> dict[str, Any]:
+    def starting(folder: Path) -> Any:
         content: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
         words = {
             "doctor": ["doctor", "--environment.tasks", *content["config"]["environment"]["tasks"]],
@@ -290,11 +290,11 @@ def hole(kind: str) -> Iterator[None]:
     if kind in READERS:
         NodeWatch.take = taking  # type: ignore[method-assign]
     else:
-        plot._report_figures = starting
+        plot.report_of = starting
     try:
         yield
     finally:
-        NodeWatch.take, plot._report_figures = take_before, draw_before  # type: ignore[method-assign]
+        NodeWatch.take, plot.report_of = take_before, draw_before  # type: ignore[method-assign]
 
 
 def main() -> None:

@@ -21,14 +21,7 @@ from swarm_node.extensions.basics.questions import TASKS
 from swarm_node.network.in_memory import Alone
 from swarm_node.node.evaluation import answer
 from swarm_node.node.learner import build_node
-from swarm_node.settings import (
-    EnvironmentConfig,
-    GenerationConfig,
-    LearningConfig,
-    ModelConfig,
-    RoundConfig,
-    TrainingConfig,
-)
+from swarm_node.settings import LearningConfig
 from swarm_node.settings.model import NO_TEMPLATE
 
 LEARNED = 0.9
@@ -36,14 +29,14 @@ QUESTIONS = 64  # held-out ones
 
 
 def configured(task: str, model: str) -> LearningConfig:
-    return LearningConfig(
-        model=ModelConfig(name=model, lora_rank=16, template_arguments=NO_TEMPLATE),
-        generation=GenerationConfig(max_completion_length=16, stop=("\n",)),
-        environment=EnvironmentConfig(tasks=(f"{task}/few",)),
-        round=RoundConfig(questions=8),
-        training=TrainingConfig(learning_rate=2e-4),
-        threads=1,
-    )
+    options = {
+        "model": {"name": model, "lora_rank": 16, "template_arguments": NO_TEMPLATE},
+        "generation": {"max_completion_length": 16, "stop": ["\n"]},
+        "environment": {"tasks": [f"{task}/few"]},
+        "round": {"questions": 8},
+        "training": {"learning_rate": 2e-4},
+    }
+    return LearningConfig.model_validate({**options, "threads": 1})
 
 
 def learned(task: str, options: argparse.Namespace) -> dict[str, Any]:
