@@ -3,10 +3,8 @@
     python -m lab.benchmarks.tutorials
 
 The wheel is built of this checkout and installed by pip with all it needs, as the first tutorial says. From then on
-every command of every tutorial runs with the numbers that are on the page. What is replaced is said in pages.py: a
-model of the Hub by one of the same shape with random weights, made here, which says digits, so that some of its
-completions are right. What is downloaded is not in the seconds, but for what pip fetches. CPU seconds say what a
-machine with nothing else to do needs at most, on one core.
+every command of every tutorial runs with the numbers that are on the page. What is replaced is said in pages.py. CPU
+seconds say what a machine with nothing else to do needs at most, on one core.
 """
 
 import os
@@ -26,23 +24,6 @@ QUIET = {
     "SWARM_NODE_NETWORK__HOST": "127.0.0.1",  # both computers are this one
     "SWARM_NODE_NETWORK__MDNS": "false",
 }
-STAND_IN = """
-import sys, torch
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
-from swarm_node import starters
-tokenizer = AutoTokenizer.from_pretrained(starters.folder("rare"))
-torch.manual_seed(0)
-model = LlamaForCausalLM(LlamaConfig(  # the shape of SmolLM2-135M
-    vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
-    num_key_value_heads=3, max_position_embeddings=8192, eos_token_id=tokenizer.eos_token_id))
-said = [*tokenizer.convert_tokens_to_ids(list("23456")), *5 * [tokenizer.eos_token_id]]
-with torch.no_grad():  # every position has a part in common, which the output head takes for these tokens
-    common = torch.randn(576)
-    model.model.embed_tokens.weight += common
-    model.lm_head.weight[sorted(set(said))] += common / 576 * 20
-model.save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
-"""
 
 
 def build_wheel(folder: Path) -> Path:
@@ -89,8 +70,6 @@ def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> 
     result = {"installing": [each for each, new in zip(first, installed, strict=True) if new]}
     result["first_run"] = [each for each, new in zip(first, installed, strict=True) if not new]
     for name in (name for name in ORDER if name in wanted and name != "first_run"):
-        if name == "own_model":
-            subprocess.run([environment / "bin" / "python", "-c", STAND_IN, str(model)], check=True)
         own = pages.Reader(folder / name, path, model, environment=QUIET)
         result[name] = own.follow(pages.TUTORIALS / f"{name}.md")
         print(f"{name}: {total(result[name], 'seconds'):.0f} s", flush=True)

@@ -33,6 +33,7 @@ LONG = {  # the commands of contribute, hub, questions and tasksets run in test_
     "contribute",
     "experiments",
     "hub",
+    "own_model",
     "questions",
     "servers",
     "several_machines",
@@ -46,6 +47,7 @@ OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
     "PYTHONPATH": str(ROOT),
+    "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),  # of models
     "SWARM_NODE_NETWORK__EXCHANGE_SECONDS": "1",  # two quick nodes shall meet within a test
     "SWARM_NODE_NETWORK__HOST": "127.0.0.1",
     "SWARM_NODE_NETWORK__MDNS": "false",
