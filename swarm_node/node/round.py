@@ -35,6 +35,9 @@ from swarm_node.rollouts.sampler import choose_local
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
 from swarm_node.settings import RoundConfig
 
+WITHOUT_SIGNAL = "without signal"  # an external group whose completions score alike here
+NO_BETTER = "no better than local"  # one of which the defence left nothing: local completions did as well
+
 _GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)
 
 
@@ -57,7 +60,7 @@ class Node:
     reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
     watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
     external: ExternalScoring | None = None  # None: as they are selected, in step
-    fill_with_local: bool = True  # a round for which no external group waits trains on local groups in their place
+    fill_with_local: bool = True  # local groups take the places of external ones that are not there
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
@@ -96,9 +99,8 @@ class Node:
         scoring, waiting = self._external_scoring(), self.pool.candidates()
         own = [each.group for each in generated.groups]
         ready, failed = scoring.ready(waiting, self.config.external_groups, own)
-        alone = not ready and not self.reuse.waiting(self.clock())
         self.sampler.observe(generated.groups)
-        local, wanted = self._choose_local(generated.groups, alone=alone, rng=rng)
+        local, others, wanted = self._choose_local(generated.groups, rng)
         considered: list[ScoredGroup] = []  # all that were scored
         passed: list[ScoredGroup] = []  # what the defence left of them
         chosen: list[ScoredGroup] = []
@@ -126,7 +128,10 @@ class Node:
         self._settle(spent, passed, chosen, faults, hung, generated.round)
         again = self.reuse.select(wanted - len(chosen), self.clock(), rng)
         self.reuse.add(chosen, self.clock())
+        if self.fill_with_local:
+            local += others[: max(0, wanted - len(chosen + again))]
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
+        skipped.update(WITHOUT_SIGNAL for scored in considered if not scored.informative)
         seconds = _sum(generated.seconds, collecting, seconds_scoring)
         return Selection(generated, local, chosen + again, refused, skipped, seconds, rng, considered)
 
@@ -143,6 +148,7 @@ class Node:
 
         with _timed(self.clock, "rescue") as seconds:
             external = self.defence.regroup(selection.external, generate_local, selection.random)
+        lost.update(NO_BETTER for group in external if not group.from_others)
         skipped = Counter(selection.skipped) + lost
         return replace(selection, external=external, skipped=skipped, seconds=_sum(selection.seconds, seconds))
 
@@ -167,7 +173,7 @@ class Node:
             ended_share=_mean(endings),
             local_groups=len(selection.local),
             local_informative=sum(group.informative for group in selection.local),
-            external_informative=sum(group.informative for group in selection.external),
+            external_informative=sum(group.informative and group.from_others for group in selection.external),
             informative_share=_mean([group.informative for group in groups]),
             pool_size=len(self.pool),
             skipped=dict(skipped),
@@ -200,18 +206,13 @@ class Node:
             self.network.verdict(external, useful, faults.get(external.id, ""))
 
     def _choose_local(
-        self, groups: Sequence[ScoredGroup], *, alone: bool, rng: Random
-    ) -> tuple[list[ScoredGroup], int]:
-        """Local groups to train on, and how many external ones to look for. If no external group waits and
-        `fill_with_local` is on, local groups fill the batch and none are looked for."""
-        config = self.config
-        filling = alone and self.fill_with_local
-        external = 0 if filling else config.external_groups
-        local = config.local_groups + (config.external_groups if filling else 0)
-        if not filling:
-            local, external = self.sampler.split(local, external)
+        self, groups: Sequence[ScoredGroup], rng: Random
+    ) -> tuple[list[ScoredGroup], list[ScoredGroup], int]:
+        """Local groups to train on, more of them for places that no external group takes, and how many external ones
+        to look for."""
+        local, external = self.sampler.split(self.config.local_groups, self.config.external_groups)
         chosen, others = choose_local(groups, local, external, self.sampler.only_informative, rng)
-        return chosen, self.sampler.wanted(external, others)
+        return chosen, others, self.sampler.wanted(external, others)
 
     def _complete(
         self,
@@ -307,7 +308,7 @@ def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
     for refused in selection.refused:
         found.setdefault(refused.author, Counter()).update(refused=1)
     for group in selection.external:
-        found.setdefault(group.author, Counter()).update(trained=1)
+        found.setdefault(group.author, Counter()).update(trained=int(group.informative and group.from_others))
     return {peer: dict(counts) for peer, counts in sorted(found.items())}
 
 

@@ -70,6 +70,11 @@ class ScoredGroup:
         return len(set(self.rewards)) > 1
 
     @property
+    def from_others(self) -> bool:
+        """Whether any completion is another node's. A group that answers a peer's question may have none."""
+        return None in self.local_tokens
+
+    @property
     def local_tokens(self) -> tuple[Tokens | None, ...]:
         """One per completion, None for external ones."""
         return self.tokens or (None,) * len(self.rewards)

@@ -89,7 +89,7 @@ class RoundReport:
     ended_share: Annotated[float, Metric("share", "local completions that ended by themselves")]
     local_groups: Annotated[int, Metric("groups", "local ones trained on, before dropping uninformative ones")]
     local_informative: Annotated[int, Metric("groups", "of those, with a non-zero advantage")]
-    external_informative: Annotated[int, Metric("groups", "external ones trained on, all with a non-zero advantage")]
+    external_informative: Annotated[int, Metric("groups", "trained on with completions of others, and informative")]
     informative_share: Annotated[float, Metric("share", "of all local groups of the round, with a non-zero advantage")]
     pool_size: Annotated[int, Metric("groups", "external ones that wait")]
     skipped: Mapping[str, int]  # questions and groups left out, by reason

@@ -53,7 +53,8 @@ class Learning:
                 for group in selection.local:
                     self._of(_task(group)).local += group.informative
                 for group in selection.external:
-                    self._of(_task(group)).external[group.author] += 1
+                    if group.informative and group.from_others:
+                        self._of(_task(group)).external[group.author] += 1
             case Validated(by_task=by_task, before=before, corrected=corrected) if by_task:
                 self.held_out = True
                 for task, reward in by_task.items():

@@ -107,7 +107,8 @@ def _round_line(report: RoundReport, alone: str = "") -> str:
         f"round {report.round}",
         f"reward {report.reward:.3f}",
         f"informative {report.informative_share:.0%}",
-        f"external {report.external_informative}",
+        f"external {report.external_informative}"
+        + (f" ({report.external_considered} heard)" if report.external_considered else ""),
         f"{report.rollouts / wall_seconds(report):.1f} rollouts/s",
     ]
     if alone:

@@ -46,21 +46,26 @@ def test_every_node_gets_what_it_wants_and_everybody_is_received(nodes: int) -> 
     assert max(received.values()) <= 4 * sum(received.values()) / nodes
 
 
-def test_no_round_gets_two_groups_of_one_origin() -> None:
+@pytest.mark.parametrize(("want", "share"), [(2, 1), (3, 1), (4, 2), (50, 8)])
+def test_no_origin_fills_more_than_its_even_share_of_a_round(want: int, share: int) -> None:
     swarm = Swarm()
     member, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
     swarm.add_many(3)
     swarm.run(5)
     for _ in range(5):
         start = swarm.world.now
-        swarm.world.perform(member, exchange.publish([], Round(1), 50, swarm.world.now))
+        swarm.world.perform(member, exchange.publish([], Round(1), want, swarm.world.now))
         swarm.run(4)
-        origins = [group.author for group in swarm.pulled(member, start)]
-        assert origins
-        assert len(set(origins)) == len(origins)
+        by_origin = Counter(group.author for group in swarm.pulled(member, start))
+        assert max(by_origin.values(), default=0) <= share
+    assert swarm.pulled(member)
 
 
-def test_quick_rounds_told_together_get_as_many_groups_of_each_origin_in_one_call() -> None:
+@pytest.mark.parametrize(
+    ("rounds", "want", "each"),
+    [(3, 4, 2), (2, 3, 2), (1, 12, 6), (1, 4, 2), (1, 2, 1)],
+)
+def test_what_two_origins_have_comes_in_one_call_each(rounds: int, want: int, each: int) -> None:
     swarm = Swarm(every=1e9)
     for _ in range(3):
         swarm.add(want=0, groups=0)
@@ -70,16 +75,22 @@ def test_quick_rounds_told_together_get_as_many_groups_of_each_origin_in_one_cal
         groups = sealed_groups(identity(number), 0, 6)
         swarm.world.perform(writer, swarm.exchanges[number].publish(groups, Round(0), 0, swarm.world.now))
     swarm.run(20)
-    for rounds, want, expected in ((3, 12, 3), (2, 3, 2), (1, 12, 1)):
-        start, sent = swarm.world.now, swarm.exchanges[0].counters().get("pull bytes out", 0)
-        swarm.world.perform(reader, swarm.exchanges[0].publish([], Round(1), want, start, rounds))
-        swarm.run(20)
-        by_origin = Counter(group.author for group in swarm.pulled(reader, start))
-        assert set(by_origin) == {writer.peer for writer in writers}
-        assert max(by_origin.values()) == expected
-        assert sum(by_origin.values()) == min(want, 2 * rounds)
-        asked = swarm.exchanges[0].counters()["pull bytes out"] - sent
-        assert asked == 2 * SWARM_TAG_BYTES + min(want, 2 * rounds) * HASH_BYTES  # two calls
+    start, sent = swarm.world.now, swarm.exchanges[0].counters().get("pull bytes out", 0)
+    swarm.world.perform(reader, swarm.exchanges[0].publish([], Round(1), want, start, rounds))
+    swarm.run(20)
+    by_origin = Counter(group.author for group in swarm.pulled(reader, start))
+    assert set(by_origin) == {writer.peer for writer in writers}
+    assert max(by_origin.values()) == each
+    assert sum(by_origin.values()) == want
+    asked = swarm.exchanges[0].counters()["pull bytes out"] - sent
+    assert asked == 2 * SWARM_TAG_BYTES + want * HASH_BYTES  # two calls
+
+
+def test_a_lone_peer_supplies_all_that_a_round_wants() -> None:
+    swarm = Swarm().add_many(2)
+    start, rounds = swarm.world.now, 6
+    swarm.run(rounds * 10)
+    assert len(swarm.pulled(swarm.members[0], start)) >= 4 * (rounds - 2)
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ class Schedules(RuleBasedStateMachine):
         self.done: list[tuple[int, Call]] = []
         self.delivered: list[list[bytes]] = [[] for _ in range(NODES)]
         self.origins: list[list[PeerId]] = [[] for _ in range(NODES)]  # of groups that came since the last round
+        self.want, self.wanted = [4] * NODES, [4] * NODES  # groups, in this round; in this one and the one before
         self.published: set[bytes] = set()
         for n, node in enumerate(self.nodes):
             for other in range(NODES):
@@ -51,7 +52,7 @@ class Schedules(RuleBasedStateMachine):
         assert delivery.content_hash not in self.delivered[n]
         self.delivered[n].append(delivery.content_hash)
         author = delivery.group.author
-        assert author not in self.origins[n]
+        assert self.origins[n].count(author) < self.wanted[n]
         self.origins[n].append(author)
 
     @initialize(seed=st.integers(0, 2**16))
@@ -64,7 +65,8 @@ class Schedules(RuleBasedStateMachine):
     def publish(self, n: int, count: int, want: int) -> None:
         groups = sealed_groups(identity(n), self.rounds[n], count)
         self.published.update(groups)
-        self.origins[n] = []
+        self.origins[n], self.wanted[n] = [], max(want, self.want[n])  # what was asked for before may still come
+        self.want[n] = want
         self.perform(n, self.nodes[n].publish(groups, Round(self.rounds[n]), want, self.now))
         self.rounds[n] += 1
 

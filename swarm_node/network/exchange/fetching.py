@@ -28,14 +28,16 @@ MIN_CHOICE = 8  # ... but at least among so many
 class Fetching:
     """Pulls groups: which, from whom, and from whom next if that fails.
 
-    Of any origin a round gets at most one group: nobody can fill another's training set. Rounds too short to ask for
-    one by one are asked for together, and then it is so many groups of any origin.
+    Of any origin a round gets an even share of what it wants: one group where as many origins are known as groups are
+    wanted, all of them where only one is. So nobody can fill another's training set while others are there. Rounds too
+    short to ask for one by one are asked for together, and then it is so many groups of any origin.
     """
 
     def __init__(self, knowledge: Knowledge, now: float) -> None:
         self._knowledge = knowledge
         self._tag = wire.swarm_tag(knowledge.swarm)
-        self._missing = 0  # groups for which nobody has been asked yet
+        self._wanted = 0  # groups, in this round
+        self._missing = 0  # of those, groups for which nobody has been asked yet
         self._each = 1  # groups of one origin, at most
         self._origins: set[PeerId] = set()  # fetched from, or being fetched from, this round
         self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
@@ -47,7 +49,8 @@ class Fetching:
     def begin(self, count: int, rounds: int, now: float) -> None:
         """The trainer would like so many groups for its next round, or its next few. What is under way still comes, so
         nothing more is asked of its origins."""
-        self._missing, self._each = count, min(rounds, limits.MAX_PULLED)
+        self._wanted = self._missing = count
+        self._each = min(rounds, limits.MAX_PULLED)
         self._origins = {want.origin for want in self._knowledge.wants()}
         self._began, self._look, self.round = now, now, self.round + 1
 
@@ -125,10 +128,11 @@ class Fetching:
         young = youngest(others, max(MIN_CHOICE, YOUTH * wanted))
         drawn = fair_sample(young, wanted - len(first), by_network, rng)
         authors = first + [entry.announcement.author for entry in drawn]
+        known = self._origins.union(offers)
         self._origins.update(authors)
-        wants = []
+        wants, even = [], min(math.ceil(self._wanted / max(1, len(known))), limits.MAX_PULLED)
         for left, author in zip(range(len(authors), 0, -1), authors, strict=True):
-            share = min(self._each, math.ceil(self._missing / left), len(offers[author]))
+            share = min(max(self._each, even), math.ceil(self._missing / left), len(offers[author]))
             self._missing -= share
             wants.append(Want(self.round, author, tuple(rng.sample(offers[author], share))))
         return wants

@@ -73,7 +73,8 @@ def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> Non
     network = SimpleNamespace(
         addresses=(), traffic=0, connected=0, waiting=0, why_alone=lambda: "", lines=list, rest=rested.append
     )
-    runner = SimpleNamespace(run_round=lambda now: SimpleNamespace(external_informative=0), waiting=list)
+    report = SimpleNamespace(external_informative=0, external_considered=0)
+    runner = SimpleNamespace(run_round=lambda now: report, waiting=list)
     never = SimpleNamespace(due=lambda done: False, save=lambda done, waiting: "")
     guest = SimpleNamespace(resting=lambda: next(reasons))
     traffic = SimpleNamespace(exceeded=lambda total: True, megabytes=3.0)

@@ -206,22 +206,39 @@ def test_the_step_count_is_that_of_rounds_with_informative_groups() -> None:
     assert informative > 0
 
 
-def test_with_rescue_right_external_completions_stand_beside_local_ones_of_the_same_prompt() -> None:
+def test_with_rescue_a_group_is_external_only_where_every_local_completion_did_worse() -> None:
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
-    reader = make_node(1, join(swarm, 1), external=3, defence=("rescue",), seed=1)
-    writer.produce(Round(0))
+    written = {scored.question: scored for scored in writer.produce(Round(0)).groups if scored.informative}
+    hard = min(written, key=lambda asked: asked.index)
+
+    class Hard(Digits):
+        """One of the writer's questions is beyond the reader."""
+
+        def score(self, completions):
+            texts = [completion.text for completion in written[hard].group.completions]
+            results = super().score(completions)
+            return [
+                result if asked != hard or list(said) == texts else tuple(0.0 for _ in said)
+                for (asked, said), result in zip(completions, results, strict=True)
+            ]
+
+    reader = make_node(1, join(swarm, 1), Hard(), external=3, defence=("rescue",), seed=1)
+    writer.network.publish([scored.group for scored in written.values()], Round(0))
     own = reader.produce(Round(0))
     batch = considered(reader, own)
-    assert batch.external
+    assert {group.question for group in batch.external} == set(written)
     for group in batch.external:
         external = [tokens is None for tokens in group.tokens]
         assert external[:6] == [False] * 6 and all(external[6:]) and len(external) <= 8
+        assert (len(external) > 6) == group.from_others == (group.question == hard)
         assert all(reward == 1.0 for reward in group.rewards[6:])
         assert group.author == writer.peer_id
+    assert batch.skipped == {"no better than local": len(written) - 1}
     assert batch.seconds["rescue"] > 0.0 and batch.seconds["generate"] == own.seconds["generate"]
     report = reader.train(batch)
-    assert report.external_informative == sum(group.informative for group in batch.external)
+    assert (report.external_informative, report.external_considered) == (1, len(written))
+    assert report.external_by_peer[writer.peer_id]["trained"] == 1
     assert report.rollouts == 3 * GENERATION.num_generations  # local completions of external prompts do not count
 
 
@@ -272,13 +289,13 @@ def test_the_network_is_told_what_its_groups_were_worth() -> None:
     assert told
 
 
-def test_local_groups_fill_a_batch_for_which_nothing_was_received() -> None:
+def test_local_groups_take_the_places_of_external_ones_that_are_not_there() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_swarm(swarm, 2, local=1, external=2)
     assert len(considered(reader, reader.produce(Round(0))).local) == 3
-    writer.produce(Round(1))
+    writer.network.publish([writer.produce(Round(1)).groups[0].group], Round(2))
     batch = considered(reader, reader.produce(Round(1)))
-    assert (len(batch.local), len(batch.external) > 0) == (1, True)
+    assert batch.external and len(batch.local) + len(batch.external) == 3
 
 
 def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
